@@ -1,0 +1,174 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/api.h"
+#include "fovea/tensor.h"
+
+// Attention is three steps: score a query against keys, turn scores into weights, sum the values.
+// A mechanism is therefore three independent choices, and any combination works, forward and
+// backward.
+//
+// Letters used throughout: B batch, H heads, Hk key/value heads (Hk divides H), Lq queries,
+// Lk keys, D query/key width, Dv value width, A the additive width.
+namespace fovea {
+
+struct ScoreDef;      // src/attention/def.h: one per file in src/attention/scores/
+struct MaskDef;       // one per file in src/attention/masks/
+struct WeightingDef;  // one per file in src/attention/weightings/
+
+using Parameters = std::map<std::string, Tensor>;
+
+// Added to the scores. Either a matrix broadcastable to [B,H,Lq,Lk], or, when `relative`,
+// one number per distance: table [.., Lq+Lk−1] broadcastable to [B,H,Lq+Lk−1], read at
+// j − i + Lq − 1. Differentiable. −inf forbids a key.
+struct Bias {
+  Tensor table;
+  bool relative = false;
+};
+
+// How a query is compared with a key.
+struct Score {
+  const ScoreDef* def = nullptr;  // scaled_dot when null
+  Parameters parameters;
+  std::optional<float> scale;     // multiplies the score; the mechanism's own when absent
+  std::optional<Bias> bias;
+};
+
+// One condition on which keys a query may see.
+struct MaskTerm {
+  const MaskDef* def = nullptr;
+  Parameters parameters;
+  int64_t width = 0;         // window, local_p
+  bool renormalise = false;  // local_p: false is the original
+};
+
+// Every term must allow a key; no terms: global attention.
+struct Mask {
+  std::vector<MaskTerm> terms;
+};
+FOVEA_API Mask operator&(Mask, const Mask&);
+
+// How scores become weights.
+struct Weighting {
+  const WeightingDef* def = nullptr;  // softmax when null
+  float temperature = 1.0f;           // scores are divided by it
+  float dropout = 0.0f;               // probability that a weight is dropped; kept ones grow
+  uint64_t seed = 0;                  // sampling, gumbel and dropout
+};
+
+struct Attention {
+  Score score;
+  Mask mask;
+  Weighting weighting;
+};
+
+// By name, as on the command line; an unknown name throws and suggests the nearest.
+FOVEA_API Score score(const std::string& name, Parameters = {});
+FOVEA_API Mask mask(const std::string& spec, Parameters = {});  // "causal+window:64"
+FOVEA_API Weighting weighting(const std::string& name);
+
+namespace scores {
+FOVEA_API Score dot();
+FOVEA_API Score scaled_dot();
+FOVEA_API Score multiplicative(Tensor w);                             // w [Dq,Dk]
+FOVEA_API Score additive(Tensor w_q, Tensor w_k, Tensor u, Tensor b = {});  // [A,Dq] [A,Dk] [A] [A]
+FOVEA_API Score additive_keras(Tensor u);                             // Σ u·tanh(q + k), u [D]
+FOVEA_API Score tanh_unit(Tensor w_y, Tensor w_c);                    // [Dk] [Dq]
+FOVEA_API Score mlp(Tensor w_1, Tensor b_1, Tensor w_2, Tensor b_2, Tensor u);
+FOVEA_API Score cosine(Tensor beta = {});                             // beta [] or [H]
+FOVEA_API Score location(Tensor w_loc);                               // [Lmax,D]
+FOVEA_API Score elu_dot();                                            // (elu(q)+1)·(elu(k)+1)
+}  // namespace scores
+
+namespace masks {
+FOVEA_API Mask everything();
+FOVEA_API Mask causal();
+FOVEA_API Mask window(int64_t w);
+FOVEA_API Mask local_p(int64_t w, Tensor w_p, Tensor u_p, bool renormalise = false);  // [A,D] [A]
+FOVEA_API Mask lengths(Tensor lengths);                     // i64 [B]
+FOVEA_API Mask segments(Tensor q_segments, Tensor k_segments);  // i64 [B,Lq] [B,Lk]
+FOVEA_API Mask matrix(Tensor allowed);  // bool, or f32 added to the score; broadcasts, rank 1–4
+}  // namespace masks
+
+namespace weightings {
+FOVEA_API Weighting softmax(float temperature = 1.0f);
+FOVEA_API Weighting sample(uint64_t seed);
+FOVEA_API Weighting argmax();
+FOVEA_API Weighting gumbel(uint64_t seed, float temperature = 1.0f);
+FOVEA_API Weighting sparsemax();
+FOVEA_API Weighting entmax15();
+FOVEA_API Weighting sigmoid();
+FOVEA_API Weighting none();
+}  // namespace weightings
+
+namespace biases {
+// −slopes[h]·|distance|, distance 0 where a causal query sees itself. slopes [H].
+FOVEA_API Bias alibi(const Tensor& slopes, int64_t Lq, int64_t Lk);
+// table [buckets,H] looked up by T5's logarithmic distance buckets.
+FOVEA_API Bias t5(const Tensor& table, int64_t Lq, int64_t Lk, bool bidirectional,
+                  int64_t max_distance = 128);
+}  // namespace biases
+
+enum class Plan : uint8_t { automatic, fused, linear, composed, reference };
+
+// Which heads and query rows a look inside is for; empty means all.
+struct Select {
+  std::vector<int64_t> heads;
+  std::vector<int64_t> rows;
+};
+
+struct TopK {
+  Tensor weights;  // f32 [B,H',Lq',k], largest first
+  Tensor keys;     // i64 [B,H',Lq',k]
+};
+
+struct AttendedState;  // src/attention/attend.cc: what the fused pass kept
+
+// The result of attend(). `context` is there now; the rest is computed from the row statistics
+// that the fused pass kept, when asked. Looking never changes the context.
+class FOVEA_API Attended {
+ public:
+  Tensor context;  // [B,H,Lq,Dv]
+
+  Tensor weights(const Select& = {}) const;  // [B,H',Lq',Lk]; differentiable
+  TopK top(int64_t k, const Select& = {}) const;
+  Tensor entropy() const;                    // [B,H,Lq], of the probabilities; differentiable
+  Tensor log_sum_exp() const;                // [B,H,Lq]; differentiable
+  // Hard attention: the key drawn (−1 where no key may be seen), and the differentiable logarithm of its probability, so that
+  // REINFORCE is loss = −(reward − baseline)·log_prob().
+  Tensor chosen() const;    // i64 [B,H,Lq]
+  Tensor log_prob() const;  // [B,H,Lq]
+  Plan plan() const;
+
+  std::shared_ptr<const AttendedState> state;
+};
+
+struct Want {
+  bool weights = false;  // weights() will be asked for: keep them while they pass by
+  Plan plan = Plan::automatic;
+};
+
+// q [B,H,Lq,D], k [B,Hk,Lk,D], v [B,Hk,Lk,Dv], any strides; ranks 2 ([L,D]) and 3 ([B,L,D]) too,
+// and everything in the result then has that rank.
+// A query that may see no key gives context 0, weights 0 and zero gradients. What is masked out is
+// never read into the result.
+FOVEA_API Attended attend(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const Attention& = {}, const Want& = {});
+
+struct Listed {
+  std::string name;
+  std::string formula;
+  std::vector<std::string> parameters;
+};
+FOVEA_API std::vector<Listed> list_scores();
+FOVEA_API std::vector<Listed> list_masks();
+FOVEA_API std::vector<Listed> list_weightings();
+FOVEA_API std::vector<std::string> list_plans();
+
+}  // namespace fovea

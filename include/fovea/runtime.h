@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fovea/api.h"
+
+namespace fovea {
+
+// Threads used by every operation. Results do not depend on the number.
+// Default: the cores this process may run on, or FOVEA_THREADS.
+FOVEA_API int threads();
+FOVEA_API void set_threads(int n);
+
+// Instruction sets compiled in and supported here, best first, and the one in use.
+// FOVEA_ISA or use_isa() forces one; use_isa("") returns to the best.
+FOVEA_API std::vector<std::string> isas();
+FOVEA_API std::string isa();
+FOVEA_API void use_isa(const std::string& name);
+
+// Bytes held by tensors and scratch, now and at most since the last reset.
+FOVEA_API int64_t memory_in_use();
+FOVEA_API int64_t memory_peak();
+FOVEA_API void reset_memory_peak();
+
+FOVEA_API const char* version();
+
+}  // namespace fovea

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "fovea/runtime.h"
+
+namespace fovea {
+
+// Calls body(i) for i in [0, n), on threads() threads, in any order. What one i computes must not
+// depend on which thread runs it; results are then the same at any thread count. Exceptions
+// thrown by body reach the caller (the first one). Nested calls run on the calling thread.
+void parallel_for(int64_t n, const std::function<void(int64_t)>& body);
+
+// The calling thread's index inside parallel_for, 0 outside: for choosing scratch, never for
+// choosing work.
+int thread_index();
+
+}  // namespace fovea
