@@ -7,39 +7,61 @@ if(FOVEA_WERROR)
   list(APPEND FOVEA_WARNINGS -Werror)
 endif()
 
+# A target needs a source: what a folder that is still empty compiles.
+set(FOVEA_NOTHING ${CMAKE_BINARY_DIR}/generated/nothing.cc)
+file(CONFIGURE OUTPUT ${FOVEA_NOTHING} CONTENT "")
+
+# LIBS are linked and, in a static build, handed on to the consumer; HEADERS only compile.
 function(fovea_layer name)
-  cmake_parse_arguments(ARG "" "" "USES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "USES;LIBS;HEADERS" ${ARGN})
   set(root ${CMAKE_BINARY_DIR}/layers/${name})
   file(MAKE_DIRECTORY ${root})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/${name} ${root}/${name} SYMBOLIC)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
-  add_library(fovea_${name} OBJECT ${sources})
+  add_library(fovea_${name} OBJECT ${sources} ${FOVEA_NOTHING})
   target_compile_options(fovea_${name} PRIVATE ${FOVEA_WARNINGS})
   target_compile_definitions(fovea_${name} PRIVATE FOVEA_VERSION="${PROJECT_VERSION}")
-  target_include_directories(fovea_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${root})
+  target_include_directories(fovea_${name} PRIVATE ${CMAKE_SOURCE_DIR}/include ${root})
   foreach(used ${ARG_USES})
-    target_include_directories(fovea_${name} PUBLIC ${CMAKE_BINARY_DIR}/layers/${used})
+    target_include_directories(fovea_${name} PRIVATE ${CMAKE_BINARY_DIR}/layers/${used})
   endforeach()
-  target_link_libraries(fovea_${name} PRIVATE ${ARG_LIBS})
+  target_link_libraries(fovea_${name} PRIVATE ${ARG_LIBS} ${ARG_HEADERS})
   set_property(GLOBAL PROPERTY fovea_${name}_libs ${ARG_LIBS})
 endfunction()
 
-# The library proper: the layers' objects together.
+# The library proper, Fovea::fovea: the layers' objects together.
+# fovea_internal is for the program, the tests and the benchmarks: the same objects, always as an
+# archive, with every layer's headers.
 function(fovea_library)
   set(objects)
+  set(roots)
   set(libs)
   foreach(layer ${ARGN})
     list(APPEND objects $<TARGET_OBJECTS:fovea_${layer}>)
+    list(APPEND roots ${CMAKE_BINARY_DIR}/layers/${layer})
     get_property(layer_libs GLOBAL PROPERTY fovea_${layer}_libs)
     list(APPEND libs ${layer_libs})
   endforeach()
   list(REMOVE_DUPLICATES libs)
+
   add_library(fovea_lib ${objects})
   add_library(Fovea::fovea ALIAS fovea_lib)
   set_target_properties(fovea_lib PROPERTIES OUTPUT_NAME fovea EXPORT_NAME fovea
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  target_include_directories(fovea_lib INTERFACE
-    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  target_compile_features(fovea_lib PUBLIC cxx_std_20)
+  target_include_directories(fovea_lib PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(fovea_lib PRIVATE ${libs})
+
+  set(archive fovea_lib)
+  if(BUILD_SHARED_LIBS)
+    set(archive fovea_archive)
+    add_library(fovea_archive STATIC ${objects})
+    target_include_directories(fovea_archive PUBLIC ${CMAKE_SOURCE_DIR}/include)
+    target_link_libraries(fovea_archive PRIVATE ${libs})
+  endif()
+  add_library(fovea_internal INTERFACE)
+  target_include_directories(fovea_internal INTERFACE ${roots})
+  target_link_libraries(fovea_internal INTERFACE ${archive} ${libs})
 endfunction()
