@@ -2,7 +2,8 @@
 # layers it names with USES: each layer's folder is linked into a directory of its own that serves
 # as include root, so that including any other layer fails to build.
 
-set(FOVEA_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-psabi)
+set(FOVEA_WARNINGS -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+  -Wno-missing-field-initializers -Wno-psabi)
 if(FOVEA_WERROR)
   list(APPEND FOVEA_WARNINGS -Werror)
 endif()
