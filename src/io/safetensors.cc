@@ -1,0 +1,272 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "fovea/io.h"
+#include "io/atomic_file.h"
+#include "io/convert.h"
+#include "io/safetensors_header.h"
+
+// A file is 8 bytes of header length n (little-endian), n bytes of JSON, and the tensors' bytes.
+namespace fovea {
+namespace {
+
+using namespace safetensors;
+
+constexpr uint64_t kPrefix = 8;
+
+struct Source {
+  uint64_t bytes;
+  std::function<void(uint64_t offset, void* to, size_t n)> read;
+};
+
+// ---- Reading -----------------------------------------------------------------------------------
+
+uint64_t header_length(const Source& source) {
+  if (source.bytes < kPrefix) {
+    throw Malformed(fmt::format("{} bytes are too short for a safetensors file", source.bytes));
+  }
+  uint64_t length = 0;
+  source.read(0, &length, kPrefix);
+  if (length > kMaxHeaderBytes) {
+    throw Malformed(fmt::format("the header length {} is over {}", length, kMaxHeaderBytes));
+  }
+  if (length > source.bytes - kPrefix) {
+    throw Malformed(fmt::format("the header length is {}, the file holds {} more bytes", length,
+                                source.bytes - kPrefix));
+  }
+  return length;
+}
+
+void* writable(Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return tensor.mutable_data<float>();
+    case DType::i64:
+      return tensor.mutable_data<int64_t>();
+    case DType::boolean:
+      return tensor.mutable_data<uint8_t>();
+  }
+  return nullptr;
+}
+
+Tensor read_tensor(const Source& source, uint64_t data, const Entry& entry) {
+  Tensor tensor = Tensor::empty(entry.shape, entry.type->loaded);
+  if (entry.numel == 0) return tensor;
+  auto* to = static_cast<std::byte*>(writable(tensor));
+  if (entry.type->stored == Stored::f32 || entry.type->stored == Stored::i64) {
+    source.read(data + entry.begin, to, static_cast<size_t>(entry.end - entry.begin));
+    return tensor;
+  }
+  constexpr int64_t kBlock = 8192;  // elements
+  std::byte block[kBlock * 8];
+  for (int64_t i = 0; i < entry.numel; i += kBlock) {
+    const int64_t n = std::min(kBlock, entry.numel - i);
+    source.read(data + entry.begin + i * entry.type->bytes, block, n * entry.type->bytes);
+    convert(entry.type->stored, block, to + i * size_of(entry.type->loaded), n);
+  }
+  return tensor;
+}
+
+TensorFile read_all(const Source& source) {
+  const uint64_t length = header_length(source);
+  std::string json(length, '\0');
+  source.read(kPrefix, json.data(), length);
+  const uint64_t data = kPrefix + length;
+  Header header = parse_header(json, source.bytes - data);
+  TensorFile file;
+  file.metadata = std::move(header.metadata);
+  for (const Entry& entry : header.entries) {
+    file.tensors.emplace(entry.name, read_tensor(source, data, entry));
+  }
+  return file;
+}
+
+// A file read by position rather than mapped: one that shrinks meanwhile is an error, no signal.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::filesystem::path& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    struct stat info {};
+    if (file_ < 0 || ::fstat(file_, &info) != 0) {
+      const int error = errno;
+      close();
+      throw Malformed(std::generic_category().message(error));
+    }
+    if (!S_ISREG(info.st_mode)) {
+      close();
+      throw Malformed("is no regular file");
+    }
+    bytes_ = static_cast<uint64_t>(info.st_size);
+  }
+  ~OpenFile() { close(); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  uint64_t bytes() const { return bytes_; }
+
+  void read(uint64_t offset, void* to, size_t n) const {
+    auto* out = static_cast<std::byte*>(to);
+    while (n > 0) {
+      const ssize_t got = ::pread(file_, out, n, static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw Malformed(std::generic_category().message(errno));
+      if (got == 0) throw Malformed("the file ended while it was read");
+      out += got;
+      offset += static_cast<uint64_t>(got);
+      n -= static_cast<size_t>(got);
+    }
+  }
+
+ private:
+  void close() {
+    if (file_ >= 0) ::close(file_);
+    file_ = -1;
+  }
+  int file_;
+  uint64_t bytes_ = 0;
+};
+
+// ---- Writing -----------------------------------------------------------------------------------
+
+const char* stored_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "F32";
+    case DType::i64:
+      return "I64";
+    case DType::boolean:
+      return "BOOL";
+  }
+  return "";
+}
+
+std::string json_string(const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw Error("save_safetensors", "a name or a metadata text is not UTF-8");
+  }
+}
+
+using Named = std::pair<std::string, Tensor>;
+
+// Widest elements first, then by name: every tensor is aligned, and the bytes depend on nothing
+// but the content.
+std::vector<Named> ordered(const Tensors& tensors) {
+  std::vector<Named> order;
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.defined() || name == "__metadata__") {
+      throw Error("save_safetensors",
+                  fmt::format("tensor {} {}", in_quotes(name),
+                              tensor.defined() ? "has the metadata's name" : "is undefined"));
+    }
+    order.emplace_back(name, tensor.detach().contiguous());
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Named& a, const Named& b) {
+    return size_of(a.second.dtype()) > size_of(b.second.dtype());
+  });
+  return order;
+}
+
+std::string header_of(const std::vector<Named>& order, const Metadata& metadata) {
+  std::string json = "{";
+  const auto comma = [&] { return json.back() == '{' ? "" : ","; };
+  if (!metadata.empty()) {
+    json += "\"__metadata__\":{";
+    for (const auto& [key, text] : metadata) {
+      json += fmt::format("{}{}:{}", comma(), json_string(key), json_string(text));
+    }
+    json += "}";
+  }
+  int64_t offset = 0;
+  for (const auto& [name, tensor] : order) {
+    const int64_t end = offset + tensor.numel() * size_of(tensor.dtype());
+    json += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        comma(), json_string(name), stored_name(tensor.dtype()),
+                        fmt::join(tensor.shape(), ","), offset, end);
+    offset = end;
+  }
+  json += "}";
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  if (json.size() > kMaxHeaderBytes) {
+    throw Error("save_safetensors", "names and metadata exceed the format's 100 MB");
+  }
+  return json;
+}
+
+const void* bytes_of(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return tensor.data<float>();
+    case DType::i64:
+      return tensor.data<int64_t>();
+    case DType::boolean:
+      return tensor.data<uint8_t>();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TensorFile parse_safetensors(std::span<const std::byte> bytes) {
+  const auto read = [&](uint64_t offset, void* to, size_t n) {
+    if (n > 0) std::memcpy(to, bytes.data() + offset, n);
+  };
+  try {
+    return read_all({bytes.size(), read});
+  } catch (const Malformed& error) {
+    throw Error("parse_safetensors", error.what());
+  }
+}
+
+TensorFile read_safetensors(const std::filesystem::path& path) {
+  try {
+    const OpenFile file(path);
+    return read_all(
+        {file.bytes(), [&](uint64_t offset, void* to, size_t n) { file.read(offset, to, n); }});
+  } catch (const Malformed& error) {
+    throw Error("read_safetensors", path.string() + ": " + error.what());
+  }
+}
+
+Tensors load_safetensors(const std::filesystem::path& path) {
+  return read_safetensors(path).tensors;
+}
+
+void save_safetensors(const std::filesystem::path& path, const Tensors& tensors,
+                      const Metadata& metadata) {
+  const std::vector<Named> order = ordered(tensors);
+  const std::string header = header_of(order, metadata);
+  const uint64_t length = header.size();
+  AtomicFile file(path);
+  file.write(&length, kPrefix);
+  file.write(header.data(), header.size());
+  for (const auto& [name, tensor] : order) {
+    const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
+    if (bytes > 0) file.write(bytes_of(tensor), static_cast<size_t>(bytes));
+  }
+  file.commit();
+}
+
+void expect_shape(const std::string& name, const Tensor& tensor, const Shape& shape) {
+  const auto agrees = [](int64_t found, int64_t expected) {
+    return expected == -1 || found == expected;
+  };
+  const std::string expected = " must be " + to_string(shape);
+  if (!tensor.defined()) throw Error("expect_shape", in_quotes(name) + expected + ", found none");
+  const Shape& found = tensor.shape();
+  if (!std::equal(found.begin(), found.end(), shape.begin(), shape.end(), agrees)) {
+    throw Error("expect_shape", in_quotes(name) + expected + ", found " + to_string(found));
+  }
+}
+
+}  // namespace fovea
