@@ -1,5 +1,25 @@
-# FOVEA_SANITIZE=address,undefined and the like, for every target.
+# FOVEA_SANITIZE=address,undefined and the like, for every target; FOVEA_FUZZ adds libFuzzer's
+# coverage. The build type Sanitize keeps assertions and enough optimisation to finish.
+set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1")
 if(FOVEA_SANITIZE)
-  add_compile_options(-fsanitize=${FOVEA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=${FOVEA_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${FOVEA_SANITIZE})
+endif()
+if(FOVEA_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# What the tests need in their environment. FOVEA_TEST_QUICK asks for reduced sizes. Threads that
+# wait must not burn the core another test runs on. Archer tells ThreadSanitizer how OpenMP's
+# threads wait for each other; libraries that were not compiled with it are left out.
+set(FOVEA_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive)
+if(FOVEA_SANITIZE)
+  list(APPEND FOVEA_TEST_ENVIRONMENT FOVEA_TEST_QUICK=1)
+endif()
+if(FOVEA_SANITIZE MATCHES thread)
+  file(GLOB archers /usr/lib/llvm-*/lib/libarcher.so)
+  list(GET archers 0 archer)
+  list(APPEND FOVEA_TEST_ENVIRONMENT OMP_TOOL_LIBRARIES=${archer}
+    TSAN_OPTIONS=ignore_noninstrumented_modules=1)
 endif()
