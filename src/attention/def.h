@@ -18,12 +18,14 @@ struct Sizes {
   int64_t B, H, Hk, Lq, Lk, Dq, Dk, Dv;
 };
 
-// A parameter's name and shape in letters: {"w_q", {"A", "Dq"}}. Letters: A, A2 (free), Dq, Dk, H,
-// B, Lq, Lk, Lmax (at least Lk). "?" at the end of the name marks it optional: {"b?", {"A"}}.
+// A parameter's name and shape in letters: {"w_q", {"A", "Dq"}}. Letters: A, A2 (free), Dq, Dk,
+// "Dq+Dk", H, B, Lq, Lk, Lmax (at least Lk). "?" at the end of the name marks it optional:
+// {"b?", {"A"}}; at the end of a letter, that the dimension may be 1 or, leading, absent.
 struct ParameterDef {
   std::string name;
   std::vector<std::string> shape;
   DType dtype = DType::f32;
+  bool or_f32 = false;  // f32 will do as well
 };
 
 // ---- Scores ----------------------------------------------------------------------------------
@@ -81,9 +83,13 @@ struct MaskDef {
   bool (*allows)(const MaskTerm&, const MaskContext&, int64_t b, int64_t h, int64_t i,
                  int64_t j) = nullptr;
   // A window around a real centre p(q), differentiable: keys |j − p| ≤ width, weights times
-  // exp(−(j−p)²/(2(width/2)²)).  q [B,H,Lq,Dq] → p [B,H,Lq].
+  // exp(−(j−p)²/(2(width/2)²)); renormalise: that exponent is added to the scores (after the
+  // division by the temperature) instead.  q [B,H,Lq,Dq] → p [B,H,Lq].
   Tensor (*center)(const Tensor& q, const MaskTerm&, const MaskContext&) = nullptr;
   ScalarCenter center_reference;
+  // With `allows`: the same condition as a bool tensor broadcastable to [B,H,Lq,Lk], where one
+  // exists or is cheap to make; undefined: none.
+  Tensor (*allowed)(const MaskTerm&, const MaskContext&) = nullptr;
   // A term may also be added to the scores instead (a float matrix); undefined: none.
   Tensor (*bias)(const MaskTerm&) = nullptr;
 };

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "attention/rows.h"
 #include "attention/var.h"
 
 // The reference's vocabulary: formulas written once, as generic lambdas, for double and for Var
@@ -18,13 +17,17 @@ template <class T>
 struct ScalarParameter {
   std::vector<int64_t> shape;
   std::vector<T> data;
+  int64_t size() const { return static_cast<int64_t>(data.size()); }
   T operator[](int64_t i) const { return data[i]; }
-  T at(int64_t r, int64_t c) const { return data[r * shape[1] + c]; }
+  std::span<const T> row(int64_t r) const {  // of a matrix
+    return std::span<const T>(data).subspan(r * shape[1], shape[1]);
+  }
+  T of_head(int64_t h) const { return data[data.size() == 1 ? 0 : h]; }
 };
 template <class T>
 using ScalarParameters = std::map<std::string, ScalarParameter<T>>;
 
-// One query and one key.
+// One query q [Dq] and one key k [Dk], of head h, at key position j.
 template <class T>
 struct Pair {
   std::span<const T> q, k;
@@ -36,11 +39,12 @@ struct Pair {
 template <class T>
 struct Row {
   std::span<const T> scores;
-  std::span<const double> gumbel;  // noise of each permitted key; filled for hard weightings
+  std::span<const double> gumbel;  // noise of each permitted key
   std::span<T> weights;            // to be written
 };
 
-// The same lambda for both number types.
+// The same captureless lambda on both number types:
+//   .reference = []<class T>(const Pair<T>& x) -> T { return dot(x.q, x.k); }
 struct ScalarScore {
   double (*on_double)(const Pair<double>&) = nullptr;
   Var (*on_var)(const Pair<Var>&) = nullptr;

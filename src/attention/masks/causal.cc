@@ -1,0 +1,16 @@
+#include <algorithm>
+
+#include "attention/def.h"
+
+namespace fovea {
+
+// Aligned at the end, so that a cache of earlier keys works.
+extern const MaskDef mask_causal = {
+    .name = "causal",
+    .formula = "j ≤ i + Lk − Lq",
+    .range = [](const MaskTerm&, const MaskContext& c, int64_t, int64_t, int64_t i) {
+      return KeyRange{0, std::clamp<int64_t>(i + c.n.Lk - c.n.Lq + 1, 0, c.n.Lk)};
+    },
+};
+
+}  // namespace fovea

@@ -1,0 +1,21 @@
+#include "attention/def.h"
+
+namespace fovea {
+
+extern const ScoreDef score_additive_keras = {
+    .name = "additive_keras",
+    .formula = "uᵀ tanh(q + k)",
+    .parameters = {{"u", {"Dq"}}},
+    .equal_widths = true,
+    .lower = [](const Tensor& q, const Tensor& k, const Parameters& p) -> Lowered {
+      return AdditiveForm{.a = q, .kappa = k, .u = p.at("u")};
+    },
+    .reference = []<class T>(const Pair<T>& x) -> T {
+      const ScalarParameter<T>& u = x.p.at("u");
+      T score = 0;
+      for (int64_t d = 0; d < u.size(); ++d) score += u[d] * tanh(x.q[d] + x.k[d]);
+      return score;
+    },
+};
+
+}  // namespace fovea

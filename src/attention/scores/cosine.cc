@@ -1,0 +1,35 @@
+#include "attention/def.h"
+#include "fovea/ops.h"
+
+namespace fovea {
+namespace {
+
+// Norms are √(x·x + ε): the cosine with a zero vector is 0, and its gradient finite.
+constexpr double kEpsilon = 1e-12;
+
+Tensor normalised(const Tensor& x) {
+  const Tensor norm = sqrt(add(sum(mul(x, x), -1, true), static_cast<float>(kEpsilon)));
+  return div(x, norm);
+}
+
+}  // namespace
+
+extern const ScoreDef score_cosine = {
+    .name = "cosine",
+    .formula = "β · q·k / (‖q‖ ‖k‖)",
+    .parameters = {{"beta?", {"H?"}}},
+    .equal_widths = true,
+    .lower = [](const Tensor& q, const Tensor& k, const Parameters& p) -> Lowered {
+      Tensor unit_q = normalised(q);
+      if (p.contains("beta")) unit_q = mul(unit_q, p.at("beta").reshape({-1, 1, 1}));  // [H,1,1]
+      return DotForm{.q = unit_q, .k = normalised(k)};
+    },
+    .reference = []<class T>(const Pair<T>& x) -> T {
+      const T cosine = dot(x.q, x.k) /
+                       (sqrt(dot(x.q, x.q) + kEpsilon) * sqrt(dot(x.k, x.k) + kEpsilon));
+      const auto beta = x.p.find("beta");
+      return beta == x.p.end() ? cosine : beta->second.of_head(x.h) * cosine;
+    },
+};
+
+}  // namespace fovea

@@ -1,0 +1,15 @@
+#include "attention/def.h"
+
+namespace fovea {
+
+extern const ScoreDef score_dot = {
+    .name = "dot",
+    .formula = "q·k",
+    .equal_widths = true,
+    .lower = [](const Tensor& q, const Tensor& k, const Parameters&) -> Lowered {
+      return DotForm{.q = q, .k = k};
+    },
+    .reference = []<class T>(const Pair<T>& x) -> T { return dot(x.q, x.k); },
+};
+
+}  // namespace fovea
