@@ -28,6 +28,8 @@ function(fovea_layer name)
     target_include_directories(fovea_${name} PRIVATE ${CMAKE_BINARY_DIR}/layers/${used})
   endforeach()
   target_link_libraries(fovea_${name} PRIVATE ${ARG_LIBS} ${ARG_HEADERS})
+  set_property(GLOBAL APPEND PROPERTY fovea_layers ${name})
+  set_property(GLOBAL PROPERTY fovea_${name}_uses ${ARG_USES})
   set_property(GLOBAL PROPERTY fovea_${name}_libs ${ARG_LIBS})
 endfunction()
 
