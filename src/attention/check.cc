@@ -1,0 +1,165 @@
+#include "attention/check.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fovea {
+namespace {
+
+template <class Def>
+const Def& named(std::span<const Def* const> table, const char* name) {
+  for (const Def* def : table)
+    if (def->name == name) return *def;
+  throw Error("attend", std::string("no mechanism is called ") + name);
+}
+
+bool has_mark(const std::string& s) { return !s.empty() && s.back() == '?'; }
+std::string without_mark(const std::string& s) { return has_mark(s) ? s.substr(0, s.size() - 1) : s; }
+
+std::string in_letters(const ParameterDef& p) {
+  std::string s = "[";
+  for (const std::string& letter : p.shape) s += (s.size() > 1 ? "," : "") + letter;
+  return s + "]";
+}
+
+// Letters and what they stand for: sizes from the start, A and A2 from their first use.
+class Letters {
+ public:
+  explicit Letters(const Sizes& n)
+      : size_{{"B", n.B},   {"H", n.H},   {"Lq", n.Lq}, {"Lk", n.Lk},
+              {"Dq", n.Dq}, {"Dk", n.Dk}, {"Dq+Dk", n.Dq + n.Dk}} {}
+
+  bool fit(const ParameterDef& p, const Shape& shape) {
+    const size_t absent = p.shape.size() - shape.size();
+    if (shape.size() > p.shape.size()) return false;
+    for (size_t d = 0; d < p.shape.size(); ++d) {
+      if (d < absent ? !has_mark(p.shape[d]) : !fit(p.shape[d], shape[d - absent])) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool fit(const std::string& letter, int64_t size) {
+    if (has_mark(letter) && size == 1) return true;
+    if (letter == "Lmax") return size >= size_.at("Lk");
+    return size_.try_emplace(without_mark(letter), size).first->second == size;
+  }
+  std::map<std::string, int64_t> size_;
+};
+
+struct Checker {
+  const char* call;
+  const Sizes& n;
+
+  [[noreturn]] void fail(const std::string& message) const { throw Error(call, message); }
+
+  void parameters(const std::string& owner, const std::vector<ParameterDef>& defs,
+                  const Parameters& given) const {
+    Letters letters(n);
+    size_t known = 0;
+    for (const ParameterDef& def : defs) {
+      const std::string what = owner + "'s " + bare_name(def);
+      const auto found = given.find(bare_name(def));
+      if (found == given.end()) {
+        if (!is_optional(def)) fail(what + " " + in_letters(def) + " is missing");
+        continue;
+      }
+      ++known;
+      const Tensor& t = found->second;
+      if (!t) fail(what + " is undefined");
+      if (t.dtype() != def.dtype && !(def.or_f32 && t.dtype() == DType::f32))
+        fail(what + " is " + name_of(t.dtype()) + ", expected " + name_of(def.dtype));
+      if (!letters.fit(def, t.shape()))
+        fail(what + " is " + to_string(t.shape()) + ", expected " + in_letters(def) + " with " +
+             sizes());
+    }
+    if (known != given.size()) unknown(owner, defs, given);
+  }
+
+  void bias(const Bias& bias) const {
+    if (!bias.table || bias.table.dtype() != DType::f32) fail("the bias is no f32 tensor");
+    const int64_t distances = std::max<int64_t>(n.Lq + n.Lk - 1, 0);
+    const ParameterDef def =
+        bias.relative ? ParameterDef{"bias", {"B?", "H?", "Lq+Lk-1"}}
+                      : ParameterDef{"bias", {"B?", "H?", "Lq?", "Lk?"}};
+    const Shape& shape = bias.table.shape();
+    const bool fits = bias.relative
+                          ? !shape.empty() && shape.back() == distances &&
+                                Letters(n).fit({"bias", {"B?", "H?"}}, {shape.begin(), shape.end() - 1})
+                          : Letters(n).fit(def, shape);
+    if (!fits)
+      fail("the bias is " + to_string(shape) + ", expected " + in_letters(def) + " with " + sizes());
+  }
+
+  std::string sizes() const {
+    const auto s = [](int64_t x) { return std::to_string(x); };
+    return "B=" + s(n.B) + " H=" + s(n.H) + " Lq=" + s(n.Lq) + " Lk=" + s(n.Lk) + " Dq=" + s(n.Dq) +
+           " Dk=" + s(n.Dk);
+  }
+
+ private:
+  [[noreturn]] void unknown(const std::string& owner, const std::vector<ParameterDef>& defs,
+                            const Parameters& given) const {
+    for (const auto& [name, tensor] : given) {
+      bool declared = false;
+      for (const ParameterDef& def : defs) declared |= bare_name(def) == name;
+      if (!declared) fail(owner + " takes no parameter " + name);
+    }
+    fail(owner + " was given a parameter twice");
+  }
+};
+
+}  // namespace
+
+std::string bare_name(const ParameterDef& p) { return without_mark(p.name); }
+bool is_optional(const ParameterDef& p) { return has_mark(p.name); }
+
+const ScoreDef& def_of(const Score& s) {
+  return s.def ? *s.def : named(score_table(), "scaled_dot");
+}
+const WeightingDef& def_of(const Weighting& w) {
+  return w.def ? *w.def : named(weighting_table(), "softmax");
+}
+
+float scale_of(const Score& s, const Sizes& n) {
+  if (s.scale) return *s.scale;
+  const ScoreDef& def = def_of(s);
+  return def.default_scale ? def.default_scale(n) : 1.0f;
+}
+
+MaskContext mask_context(const Mask& mask, const Sizes& n) {
+  MaskContext c{.n = n};
+  for (const MaskTerm& term : mask.terms) {
+    if (!term.def) continue;
+    if (term.def->name == "causal") c.causal = true;
+    if (term.def->name == "lengths" && !c.lengths) c.lengths = term.parameters.at("lengths");
+  }
+  return c;
+}
+
+void check_attention(const char* call, const Attention& attention, const Sizes& n) {
+  const Checker check{call, n};
+  const ScoreDef& score = def_of(attention.score);
+  if (score.equal_widths && n.Dq != n.Dk)
+    check.fail("k has D=" + std::to_string(n.Dk) + ", q has D=" + std::to_string(n.Dq) + " (" +
+               score.name + " wants them equal)");
+  check.parameters(score.name, score.parameters, attention.score.parameters);
+  if (attention.score.bias) check.bias(*attention.score.bias);
+
+  for (const MaskTerm& term : attention.mask.terms) {
+    if (!term.def) check.fail("a mask term has no definition");
+    check.parameters(term.def->name, term.def->parameters, term.parameters);
+    const int64_t least = term.def->center ? 1 : 0;
+    if (term.def->takes_width && term.width < least)
+      check.fail(term.def->name + " has width " + std::to_string(term.width) + ", expected at least " +
+                 std::to_string(least));
+  }
+
+  const Weighting& w = attention.weighting;
+  if (!(w.temperature > 0) || std::isinf(w.temperature))
+    check.fail("temperature is " + std::to_string(w.temperature) + ", expected above 0 and finite");
+  if (!(w.dropout >= 0 && w.dropout < 1))
+    check.fail("dropout is " + std::to_string(w.dropout) + ", expected from 0 to below 1");
+}
+
+}  // namespace fovea

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "attention/def.h"
+
+// What every plan relies on: defaults filled in, and parameters that fit.
+namespace fovea {
+
+const ScoreDef& def_of(const Score&);          // scaled_dot when none is set
+const WeightingDef& def_of(const Weighting&);  // softmax when none is set
+
+// The score's factor: the caller's, or the mechanism's own.
+float scale_of(const Score&, const Sizes&);
+
+// What terms need to know of one another, once they are checked.
+MaskContext mask_context(const Mask&, const Sizes&);
+
+// Throws Error(call, …) where a width, a parameter's shape or type, a bias, a window, the
+// temperature or the dropout rate does not fit.
+void check_attention(const char* call, const Attention&, const Sizes&);
+
+// A parameter's name without the mark of an optional one.
+std::string bare_name(const ParameterDef&);
+bool is_optional(const ParameterDef&);
+
+}  // namespace fovea
