@@ -39,7 +39,7 @@ struct Pair {
 template <class T>
 struct Row {
   std::span<const T> scores;
-  std::span<const double> gumbel;  // noise of each permitted key
+  std::span<const double> gumbel;  // noise of each permitted key; given to hard weightings
   std::span<T> weights;            // to be written
 };
 
