@@ -1,0 +1,196 @@
+#include "app/attend.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "app/verbs.h"
+#include "fovea/runtime.h"
+
+namespace fovea::app {
+namespace {
+
+constexpr const char* kHelp = R"(
+The input holds q [Lq,D], k [Lk,D] and v [Lk,Dv], or [B,L,D], or [B,H,L,D] (k and v may have fewer
+heads), as F32, F16, BF16 or F64, and what the choice needs:
+  multiplicative  w [Dq,Dk]               cosine    beta [] or [H], optional
+  additive        w_q [A,Dq] w_k [A,Dk] u [A], b [A] optional; without w_q and w_k: u [D], Keras's
+  tanh_unit       w_y [Dk] w_c [Dq]       location  w_loc [Lmax,D]
+  masks           lengths I64 [B]; mask for `matrix`, bool or added; w_p [A,D], u_p [A] for local-p
+  bias            added to the scores wherever it is there; like mask it broadcasts to [B,H,Lq,Lk]
+  --grad          d_context, the gradient of what you care about by the context
+`fovea info` lists every score, mask and weighting with its formula and parameters.
+The output holds context and, when asked, weights, lse, entropy, top_weights and top_keys; d_NAME
+for every float input; chosen and log_prob where the weighting picks one key.
+
+Examples:
+  fovea attend in.safetensors                                     a summary, nothing written
+  fovea attend in.safetensors --mask causal --weights -o out.safetensors
+  fovea attend in.safetensors --score additive --mask lengths+window:8 -o out.safetensors
+  fovea attend in.safetensors --weighting sample --seed 7 --top 3 -o out.safetensors
+  fovea attend in.safetensors --score cosine --weighting entmax15 --grad -o out.safetensors)";
+
+void check(const AttendOptions& options) {
+  const auto demand = [](bool holds, const char* option, const char* what, auto found) {
+    if (!holds) throw Error("attend", fmt::format("{} must be {}, found {}", option, what, found));
+  };
+  demand(std::isfinite(options.temperature) && options.temperature > 0, "--temperature",
+         "a number above 0", options.temperature);
+  demand(options.dropout >= 0 && options.dropout < 1, "--dropout", "from 0 to below 1",
+         options.dropout);
+  demand(std::isfinite(options.scale.value_or(1)), "--scale", "finite", options.scale.value_or(1));
+  demand(options.top >= 0, "--top", "0 or more", options.top);
+  demand(options.threads >= 0, "--threads", "1 or more, or 0 for the default", options.threads);
+}
+
+// d for every float input; zeros for those that the choice does not use.
+void add_gradients(Inputs& inputs, const Attended& attended, const Tensor& d_context,
+                   Tensors& outputs) {
+  std::vector<std::string> names;
+  std::vector<Tensor> leaves;
+  for (const auto& [name, tensor] : inputs.tensors) {
+    if (!tensor.requires_grad()) continue;
+    names.push_back(name);
+    leaves.push_back(tensor);
+  }
+  const std::vector<Tensor> grads = gradients(attended.context, d_context, leaves);
+  for (size_t i = 0; i < names.size(); ++i) outputs["d_" + names[i]] = grads[i];
+}
+
+void need_gradients(Inputs& inputs) {
+  for (auto& [name, tensor] : inputs.tensors) {
+    if (name != "d_context" && tensor.dtype() == DType::f32) tensor.set_requires_grad();
+  }
+}
+
+// Weightings that pick one key say which, and how probable it was.
+void add_choice(const Attended& attended, Tensors& outputs) {
+  Tensor chosen;
+  try {
+    chosen = attended.chosen();
+  } catch (const Error&) {
+    return;  // a soft weighting
+  }
+  outputs["chosen"] = chosen;
+  outputs["log_prob"] = attended.log_prob();
+}
+
+Tensors compute(const AttendOptions& options, Inputs& inputs, Plan& plan) {
+  const Tensor d_context = options.grad ? inputs.require("d_context") : Tensor();
+  if (options.grad) need_gradients(inputs);
+  const Tensor q = inputs.require("q"), k = inputs.require("k"), v = inputs.require("v");
+  const Attention choice = choose(options, inputs);
+  const Want want = {.weights = options.weights, .plan = choose_plan(options.plan)};
+  const Attended attended = attend(q, k, v, choice, want);
+  plan = attended.plan();
+
+  Tensors outputs = {{"context", attended.context}};
+  if (options.grad) {
+    expect_shape("d_context", d_context, attended.context.shape());
+    add_gradients(inputs, attended, d_context, outputs);
+  }
+  if (options.weights) outputs["weights"] = attended.weights();
+  if (options.lse) outputs["lse"] = attended.log_sum_exp();
+  if (options.entropy) outputs["entropy"] = attended.entropy();
+  if (options.top > 0) {
+    const TopK top = attended.top(options.top);
+    outputs["top_weights"] = top.weights;
+    outputs["top_keys"] = top.keys;
+  }
+  add_choice(attended, outputs);
+  return outputs;
+}
+
+std::string unused(const Inputs& inputs) {
+  std::string names;
+  for (const auto& [name, tensor] : inputs.tensors) {
+    if (!inputs.used.contains(name)) names += (names.empty() ? "" : ", ") + name;
+  }
+  return names;
+}
+
+void print_summary(const std::string& name, const Tensor& tensor) {
+  constexpr size_t kShown = 4;
+  fmt::print("  {:<12} {:<18}", name, to_string(tensor.shape()));
+  if (tensor.dtype() == DType::f32) {
+    const std::vector<float> values = tensor.to_vector();
+    double squares = 0;
+    for (const float x : values) squares += static_cast<double>(x) * x;
+    fmt::print(" norm {:<10.6g} ", std::sqrt(squares));
+    for (size_t i = 0; i < std::min(values.size(), kShown); ++i) fmt::print(" {:.5f}", values[i]);
+    if (values.size() > kShown) fmt::print(" …");
+  } else if (tensor.dtype() == DType::i64) {
+    const std::vector<int64_t> ids = tensor.to_ids();
+    for (size_t i = 0; i < std::min(ids.size(), 2 * kShown); ++i) fmt::print(" {}", ids[i]);
+    if (ids.size() > 2 * kShown) fmt::print(" …");
+  }
+  fmt::print("\n");
+}
+
+void run(const AttendOptions& options) {
+  check(options);
+  if (options.threads > 0) set_threads(options.threads);
+  Inputs inputs;
+  inputs.tensors = load_safetensors(options.in);
+  Plan plan = Plan::automatic;
+  const Tensors outputs = compute(options, inputs, plan);
+
+  const std::string how =
+      fmt::format("{} + {} + {}: plan {}, {}, {} threads", options.score, options.mask,
+                  options.weighting, list_plans().at(static_cast<size_t>(plan)), isa(), threads());
+  if (verbose()) fmt::print(stderr, "fovea attend: {}\n", how);
+  if (!options.out.empty()) {
+    save_safetensors(options.out, outputs);
+    fmt::print("wrote {}:", options.out.string());
+    for (const auto& [name, tensor] : outputs)
+      fmt::print(" {} {}", name, to_string(tensor.shape()));
+    fmt::print("\n");
+  } else {
+    fmt::print("{}\n", how);
+    for (const auto& [name, tensor] : outputs) print_summary(name, tensor);
+  }
+  if (const std::string names = unused(inputs); !names.empty()) {
+    fmt::print("not used by this choice: {}\n", names);
+  }
+}
+
+}  // namespace
+
+void add_attend(CLI::App& program) {
+  CLI::App* verb =
+      program.add_subcommand("attend", "Attention: q, k, v in; context, weights, gradients out");
+  verb->footer(kHelp);
+  auto options = std::make_shared<AttendOptions>();
+  verb->add_option("IN", options->in, "Input, a safetensors file")->required();
+  verb->add_option("-o,--out", options->out, "Output; without it a summary is printed");
+  verb->add_option("--score", options->score, "How a query is compared with a key")
+      ->capture_default_str();
+  verb->add_option("--scale", options->scale, "Multiplies the score; else the mechanism's own");
+  verb->add_option(
+          "--mask", options->mask,
+          "everything, causal, window:W, local-p:W, lengths, segments, matrix; joined by +")
+      ->capture_default_str();
+  verb->add_option("--weighting", options->weighting,
+                   "softmax, sample, argmax, gumbel, sparsemax, entmax15, sigmoid, none")
+      ->capture_default_str();
+  verb->add_option("--temperature", options->temperature, "Scores are divided by it")
+      ->capture_default_str();
+  verb->add_option("--dropout", options->dropout, "Probability that a weight is dropped")
+      ->capture_default_str();
+  verb->add_option("--seed", options->seed, "Of sampling, gumbel and dropout")
+      ->capture_default_str();
+  verb->add_flag("--renormalise", options->renormalise,
+                 "local-p: weights sum to 1 after the Gaussian (the original's do not)");
+  verb->add_flag("--weights", options->weights, "Write the weights");
+  verb->add_flag("--lse", options->lse, "Write each row's log-sum-exp");
+  verb->add_flag("--entropy", options->entropy, "Write each row's entropy");
+  verb->add_option("--top", options->top, "Write the K largest weights of each row and their keys");
+  verb->add_flag("--grad", options->grad, "Write d_NAME for every float input; needs d_context");
+  verb->add_option("--plan", options->plan, "automatic, fused, linear, composed, reference")
+      ->capture_default_str();
+  verb->add_option("--threads", options->threads, "Threads; results do not depend on them");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace fovea::app

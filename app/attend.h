@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "fovea/attention.h"
+#include "fovea/io.h"
+
+namespace fovea::app {
+
+struct AttendOptions {
+  std::filesystem::path in, out;
+  std::string score = "scaled_dot", mask = "everything", weighting = "softmax", plan = "automatic";
+  std::optional<float> scale;
+  float temperature = 1.0f, dropout = 0.0f;
+  uint64_t seed = 0;
+  int64_t top = 0;
+  int threads = 0;
+  bool weights = false, lse = false, entropy = false, grad = false, renormalise = false;
+};
+
+// The tensors of the input file, and which of them the choice made use of.
+struct Inputs {
+  Tensors tensors;
+  std::set<std::string> used;
+
+  Tensor find(const std::string& name);     // undefined when absent
+  Tensor require(const std::string& name);  // throws when absent
+};
+
+// From names to a mechanism, its parameters taken from the file.
+Attention choose(const AttendOptions&, Inputs&);
+Plan choose_plan(const std::string& name);
+
+}  // namespace fovea::app

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/verbs.h"
+#include "fovea/attention.h"
+#include "fovea/runtime.h"
+
+namespace fovea::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json as_json(const std::vector<Listed>& list) {
+  Json array = Json::array();
+  for (const Listed& item : list) {
+    array.push_back(
+        {{"name", item.name}, {"formula", item.formula}, {"parameters", item.parameters}});
+  }
+  return array;
+}
+
+Json everything() {
+  return {{"version", version()},           {"isa", {{"found", isas()}, {"used", isa()}}},
+          {"threads", threads()},           {"scores", as_json(list_scores())},
+          {"masks", as_json(list_masks())}, {"weightings", as_json(list_weightings())},
+          {"plans", list_plans()}};
+}
+
+void print_list(const char* title, const std::vector<Listed>& list) {
+  fmt::print("\n{}\n", title);
+  for (const Listed& item : list) {
+    fmt::print("  {:<15} {}", item.name, item.formula);
+    if (!item.parameters.empty()) fmt::print("   ({})", fmt::join(item.parameters, ", "));
+    fmt::print("\n");
+  }
+}
+
+void print_all() {
+  fmt::print("fovea {}\n", version());
+  fmt::print("instruction sets: {}, using {}\n", fmt::join(isas(), ", "), isa());
+  fmt::print("threads: {}\n", threads());
+  print_list("Scores", list_scores());
+  print_list("Masks", list_masks());
+  print_list("Weightings", list_weightings());
+  fmt::print("\nPlans\n  {}\n", fmt::join(list_plans(), ", "));
+}
+
+}  // namespace
+
+void add_info(CLI::App& program) {
+  CLI::App* verb = program.add_subcommand("info", "What this build has and what it runs on");
+  auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "For programs to read");
+  verb->callback([json] {
+    if (*json) {
+      fmt::print("{}\n", everything().dump(2));
+    } else {
+      print_all();
+    }
+  });
+}
+
+}  // namespace fovea::app

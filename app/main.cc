@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "app/verbs.h"
+#include "fovea/error.h"
+#include "fovea/runtime.h"
+
+namespace fovea::app {
+
+bool verbose() {
+  const char* value = std::getenv("FOVEA_VERBOSE");
+  return value != nullptr && *value != '\0' && std::string(value) != "0";
+}
+
+namespace {
+
+enum Exit { kOk = 0, kUnexpected = 1, kBadInput = 2 };
+
+constexpr const char* kHelp =
+    "Exit codes: 0 done; 1 unexpected (a fault of ours, or output that cannot be printed);\n"
+    "2 bad input or usage, explained in one line on stderr, no output file left behind.\n"
+    "FOVEA_VERBOSE=1 says which plan ran; FOVEA_PLAN, FOVEA_ISA and FOVEA_THREADS force a choice.";
+
+// Whatever is inside a message, it takes one line.
+int complain(const CLI::App& program, Exit code, std::string message) {
+  for (char& c : message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = ' ';
+  }
+  std::string name = program.get_name();
+  for (const CLI::App* verb : program.get_subcommands()) name += ' ' + verb->get_name();
+  fmt::print(stderr, "{}: {}\n", name, message);
+  return code;
+}
+
+// "[call] message" without the call, which means nothing to a user of the program.
+std::string plain_message(const Error& error) {
+  const std::string line = error.what(), tag = '[' + error.call() + "] ";
+  return line.starts_with(tag) ? line.substr(tag.size()) : line;
+}
+
+int run(CLI::App& program, int argc, char** argv) {
+  try {
+    program.parse(argc, argv);
+    if (program.get_subcommands().empty()) fmt::print("{}", program.help());
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      return complain(program, kBadInput, std::string(error.what()) + " (--help explains)");
+    }
+    program.exit(error);
+  } catch (const Error& error) {
+    return complain(program, kBadInput, plain_message(error));
+  } catch (const std::bad_alloc&) {
+    return complain(program, kUnexpected, "out of memory");
+  } catch (const std::exception& error) {
+    return complain(program, kUnexpected, std::string("unexpected: ") + error.what());
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return complain(program, kUnexpected, "cannot write to standard output");
+  }
+  return kOk;
+}
+
+}  // namespace
+}  // namespace fovea::app
+
+int main(int argc, char** argv) {
+  CLI::App program("Attention, all of it: fused, differentiable, from the command line.", "fovea");
+  program.footer(fovea::app::kHelp);
+  program.set_version_flag("--version", fovea::version());
+  program.require_subcommand(0, 1);
+  fovea::app::add_attend(program);
+  fovea::app::add_info(program);
+  fovea::app::add_demo(program);
+  return fovea::app::run(program, argc, argv);
+}
