@@ -29,6 +29,7 @@ struct Case {
   std::string bytes;
   std::string says;  // part of the message
 };
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 std::string repeat(const std::string& text, int n) {
   std::string all;
@@ -73,7 +74,7 @@ std::vector<Case> cases() {
       {"ZeroByteAfterTheHeader", file_of(std::string("{}\0{", 4)), "zero byte"},
       {"TextAfterTheHeader", file_of("{} {}"), "not valid JSON"},
       {"Nested100000Lists", file_of("{\"x\":" + std::string(100'000, '[')), "must be an object"},
-      {"Nested100000Objects", file_of(repeat("{\"x\":", 100'000)), "dtype"},
+      {"Nested100000Objects", file_of(repeat("{\"x\":", 100'000)), "unknown field"},
       {"Nested100000InMetadata", file_of("{\"__metadata__\":" + repeat("{\"x\":", 100'000)),
        "must be a string"},
       {"Nested100000InShape", file_of("{\"x\":{\"shape\":" + std::string(100'000, '[')),
@@ -157,8 +158,8 @@ std::vector<Case> cases() {
       {"MetadataNull", file_of("{\"__metadata__\":{\"a\":null}}"), "must be a string"},
       {"MetadataIsAList", file_of("{\"__metadata__\":[]}"), "must be an object"},
       {"U64OverAnInt64", file_of(one("\"U64\"", "[1]", "[0,8]"), std::string(8, '\xff')), "U64"},
-      {"APickle", "\x80\x02}q\x00X\x01\x00\x00\x00xq\x01K\x01s.", "is over"},
-      {"AZip", std::string("PK\x03\x04\x14\x00\x00\x00\x08\x00", 10), "more bytes"},
+      {"APickle", std::string("\x80\x02}q\0X\x01\0\0\0xq\x01K\x01s.", 17), "is over"},
+      {"AZip", std::string("PK\x03\x04\x14\0\0\0\x08\0", 10), "is over"},
   };
 }
 
