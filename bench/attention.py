@@ -1,0 +1,287 @@
+"""Fovea's attention beside its peers: same inputs, same threads, one run, taking turns.
+
+    ./dev bench attention [--peers torch,onnxruntime,jax] [--threads 2] [--only PATTERN] [--quick]
+
+docs/benchmarks.md says how to read what it prints."""
+
+import argparse
+import fnmatch
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import floors, sides, table
+from harness.workers import Worker, WorkerError
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench attention", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build", help="the build folder")
+    parser.add_argument("--peers", default=",".join(sides.PEERS),
+                        help="which to compare with, or none (default: those installed)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--only", default="", metavar="PATTERN",
+                        help="cases whose name has this in it, or matches this shell pattern")
+    parser.add_argument("--pass", dest="which", choices=("forward", "both"),
+                        help="one pass only (both: forward and backward)")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--rounds", type=int, help="turns each side takes (default 5, quick 2)")
+    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/attention.json")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown too")
+    parser.add_argument("--from", dest="source", metavar="FILE",
+                        help="run nothing: print the Markdown table of an earlier run's JSON")
+    options = parser.parse_args()
+    options.rounds = options.rounds or (2 if options.quick else 5)
+    options.seconds = 0.08 if options.quick else 0.25
+    options.json = options.json or os.path.join(options.build, "bench", "attention.json")
+    options.peers = [p for p in options.peers.split(",") if p and p != "none"]
+    unknown = set(options.peers) - set(sides.PEERS)
+    if unknown:
+        parser.error(f"no peer '{unknown.pop()}'; there are {', '.join(sides.PEERS)}")
+    if options.threads < 1:
+        parser.error("--threads must be at least 1")
+    return options
+
+
+def note(message):
+    """Progress: one line that is overwritten on a terminal, nothing elsewhere."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\033[K{message[:100]}")
+        sys.stderr.flush()
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        for line in info:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def wanted(name, pattern):
+    return not pattern or pattern in name or fnmatch.fnmatch(name, pattern)
+
+
+class Side:
+    """One implementation of one case: a worker and what to ask it."""
+
+    def __init__(self, label, worker, request):
+        self.label, self.worker, self.request = label, worker, request
+        self.rounds, self.first, self.failed = [], None, None
+
+    def begin(self, outputs, timeout):
+        """The first call: loads, compiles, warms up, writes its outputs."""
+        try:
+            self.first = self.worker.ask(self.request | {"outputs": outputs, "reps": 1}, timeout)
+        except WorkerError as error:
+            self.failed = str(error)
+        self.worker.settle()
+
+    def take_turn(self, seconds):
+        if self.failed:
+            return
+        slow = self.first["ns"][0] > 1e9 * seconds * 4
+        try:
+            answer = self.worker.ask(self.request | {"seconds": seconds, "reps": 1 if slow else 3})
+            self.rounds.append(answer["median_ns"] / 1e9)
+        except WorkerError as error:
+            self.failed = str(error)
+        self.worker.settle()
+
+    @property
+    def seconds(self):
+        """The best round's median: rounds that something else disturbed do not count, and no
+        single lucky call does."""
+        return min(self.rounds) if self.rounds and not self.failed else None
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.fovea = Worker([os.path.join(options.build, "bench", "attention")], options.threads)
+        self.versions, self.workers = {}, {}
+        self.faults, self.skipped = [], []
+        self.machine = {}
+
+    def find_peers(self):
+        for peer in self.options.peers:
+            version, missing = sides.version_of(peer)
+            if version is None:
+                print(f"without {peer}: {missing}")
+                continue
+            self.versions[peer] = version
+            self.workers[peer] = Worker(sides.script(peer), self.options.threads)
+
+    def measure_machine(self, cases):
+        sizes = {floors.cache_bytes(c) for c in cases if c["group"] == "decode"}
+        bandwidth = {}
+        for size in sorted(sizes) + [512 << 20]:
+            answer = self.fovea.ask({"machine": {"bytes": size}})
+            bandwidth[size] = answer["bytes_per_second"]
+        self.machine = {"cpu": cpu_name(), "cores": os.cpu_count(), "threads": answer["threads"],
+                        "isa": answer["isa"], "version": answer["version"],
+                        "flops": answer["flops"], "bandwidth": bandwidth}
+
+    def sides_of(self, case, which, inputs):
+        request = {"case": case["name"], "pass": which} | ({"inputs": inputs} if inputs else {})
+        all_sides = [Side("fovea", self.fovea, request)]
+        for peer, worker in self.workers.items():
+            for path in sides.paths(peer, case, which):
+                label = f"{peer} {path}"
+                why = sides.too_large(path, case, which)
+                if why:
+                    self.skipped.append(f"{case['name']} {table.PASS[which]}, {label}: {why}")
+                    continue
+                all_sides.append(Side(label, worker, {"case": case, "pass": which, "path": path,
+                                                      "inputs": inputs}))
+        return all_sides
+
+    def run(self, case, which):
+        self.fovea.stop()  # each case in a process of its own: resident memory starts from nothing
+        with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
+            inputs = ""
+            if self.workers and case["group"] != "score":
+                from harness import tensors  # numpy is there when a peer is
+                inputs = os.path.join(folder, "inputs.safetensors")
+                tensors.save(inputs, tensors.make_inputs(case))
+            all_sides = self.sides_of(case, which, inputs)
+            self.first_calls(case, which, all_sides, folder)
+        self.take_turns(case, which, all_sides)
+        return self.row(case, which, all_sides)
+
+    def first_calls(self, case, which, all_sides, folder):
+        ours = ""
+        for side in all_sides:
+            note(f"{case['name']} {table.PASS[which]}: {side.label}, first call")
+            outputs = os.path.join(folder, "outputs.safetensors") if len(all_sides) > 1 else ""
+            side.begin(outputs, 300)
+            if side.failed or not outputs:
+                continue
+            if side.label == "fovea":
+                ours = os.path.join(folder, "fovea.safetensors")
+                os.rename(outputs, ours)
+            if ours:
+                self.compare(case, which, side, ours, outputs, folder)
+
+    def compare(self, case, which, side, ours, theirs, folder):
+        from harness import tensors
+        if case["weighting"] == "sample":
+            inputs = tensors.load(os.path.join(folder, "inputs.safetensors"))
+            result = tensors.load(ours if side.label == "fovea" else theirs)
+            lines = tensors.sampling_faults(inputs, result)
+        elif side.label == "fovea":
+            return
+        else:
+            lines = tensors.disagreements(tensors.load(ours), tensors.load(theirs))
+        self.faults += [f"{case['name']} {table.PASS[which]}, {side.label}: {x}" for x in lines]
+
+    def take_turns(self, case, which, all_sides):
+        for turn in range(self.options.rounds):
+            order = all_sides if turn % 2 == 0 else all_sides[::-1]
+            for side in order:
+                note(f"{case['name']} {table.PASS[which]}: {side.label}, round {turn + 1}")
+                side.take_turn(self.options.seconds)
+
+    def row(self, case, which, all_sides):
+        us, peers = all_sides[0], all_sides[1:]
+        for side in all_sides:
+            if side.failed:
+                line = f"{case['name']} {table.PASS[which]}, {side.label}: {side.failed}"
+                (self.faults if side is us else self.skipped).append(line)
+        if us.failed:
+            return None
+        row = {"case": case["name"], "group": case["group"], "pass": which,
+               "plan": us.first["plan"], "seconds": us.seconds, "rounds": us.rounds,
+               "rate": floors.rate(case, which, us.seconds),
+               "peak_bytes": us.first["peak_bytes"], "resident_bytes": us.first["resident_bytes"],
+               "peers": {s.label: {"seconds": s.seconds, "rounds": s.rounds,
+                                   "resident_bytes": s.first["resident_bytes"]}
+                         for s in peers if not s.failed}}
+        floor = floors.floor_seconds(case, which, self.machine)
+        if floor:
+            row["floor_share"] = floor / us.seconds
+        if row["peers"]:
+            best = min(row["peers"], key=lambda label: row["peers"][label]["seconds"])
+            row["best_peer"], row["ratio"] = best, row["peers"][best]["seconds"] / us.seconds
+        return row
+
+    def stop(self):
+        for worker in [self.fovea, *self.workers.values()]:
+            worker.stop()
+
+
+def selected(options, cases):
+    for case in cases:
+        for which in ("forward", "both"):
+            if which == "both" and case["backward"] == "none":
+                continue
+            if wanted(case["name"], options.only) and options.which in (None, which):
+                yield case, which
+
+
+def run_all(options):
+    program = os.path.join(options.build, "bench", "attention")
+    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
+    chosen = list(selected(options, json.loads(listed.stdout)))
+    if not chosen:
+        sys.exit(f"bench: no case has '{options.only}' in its name")
+    bench = Bench(options)
+    rows = []
+    try:
+        bench.find_peers()
+        bench.measure_machine([case for case, _ in chosen])
+        print_machine(bench)
+        print(table.text_line(table.COLUMNS))
+        for case, which in chosen:
+            row = bench.run(case, which)
+            note("")
+            if row:
+                rows.append(row)
+                print(table.text_line(table.cells(row)), flush=True)
+    finally:
+        bench.stop()
+    report = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": bench.machine,
+              "peers": bench.versions, "rows": rows, "groups": table.groups(rows),
+              "skipped": bench.skipped, "faults": bench.faults}
+    return report
+
+
+def print_machine(bench):
+    machine = bench.machine
+    print(f"{machine['cpu']}, {machine['threads']} threads, {machine['isa']}: "
+          f"{machine['flops'] / 1e9:.0f} GFLOP/s at most, "
+          f"{machine['bandwidth'][512 << 20] / 1e9:.0f} GB/s from memory")
+    peers = ", ".join(f"{name} {version}" for name, version in bench.versions.items())
+    print(f"Fovea {machine['version']} beside {peers or 'no peer'}\n")
+
+
+def finish(options, report):
+    print(table.summary_text(report["rows"]))
+    for line in report["skipped"]:
+        print(f"skipped: {line}")
+    if options.markdown:
+        print("\n" + table.markdown(report))
+    with open(options.json, "w", encoding="utf-8") as file:
+        json.dump(report, file, indent=1)
+    print(f"\nwritten to {options.json}")
+    for line in report["faults"]:
+        print(f"WRONG: {line}", file=sys.stderr)
+    return 1 if report["faults"] else 0
+
+
+def main():
+    options = arguments()
+    if options.source:
+        with open(options.source, encoding="utf-8") as file:
+            print(table.markdown(json.load(file)))
+        return 0
+    return finish(options, run_all(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
