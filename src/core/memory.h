@@ -10,6 +10,13 @@ namespace fovea {
 // cost more than most operations. Counted by memory_in_use(). Throws fovea::Error on refusal.
 std::shared_ptr<void> allocate(size_t bytes);
 
+// When on, every block comes filled with bytes 0xff (NaN as float, −1 as integer), so that a test
+// sees what was never written. FOVEA_POISON=1 turns it on.
+void poison_memory(bool on);
+
+// Gives the kept blocks back to the system.
+void release_memory();
+
 // Scratch of the same allocator, by element.
 template <class T>
 class Buffer {

@@ -16,4 +16,16 @@ void parallel_for(int64_t n, const std::function<void(int64_t)>& body);
 // choosing work.
 int thread_index();
 
+// While one lives, libraries with OpenMP inside use the calling thread alone.
+class OneThread {
+ public:
+  OneThread();
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
 }  // namespace fovea

@@ -35,7 +35,7 @@ bool needs_grad(std::span<const Tensor> inputs);
 
 // Makes `output` depend on `inputs` on the tape, when needs_grad(inputs); returns it. The backward
 // function gets d output and returns one gradient per input. Backward runs iteratively, in reverse
-// order of recording, each node once, its gradients summed.
+// order of recording, each node once, its gradients summed; then its graph is freed.
 using Backward = std::function<Grads(const Tensor& d_output)>;
 Tensor record(const char* op, std::vector<Tensor> inputs, Tensor output, Backward backward);
 

@@ -1,0 +1,144 @@
+#include "core/memory.h"
+
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/isa.h"
+#include "fovea/error.h"
+#include "fovea/runtime.h"
+
+namespace fovea {
+namespace {
+
+constexpr size_t kAlign = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kHugeFrom = size_t{4} << 20;   // blocks that ask for huge pages
+constexpr size_t kCacheCap = size_t{1} << 30;   // bytes kept for reuse at most
+constexpr size_t kLargest = size_t{1} << 62;
+constexpr int kSteps = 8;                       // size classes per power of two: ≤ 12.5 % unused
+constexpr int kClasses = 64 * kSteps;
+
+struct SizeClass {
+  int index;
+  size_t bytes;
+};
+
+// Sizes (8+s)·2^e ≥ 64 for s in 0 … 7; below 512 bytes, multiples of 64.
+SizeClass size_class(size_t bytes) {
+  if (bytes <= 8 * kAlign) {
+    const size_t units = bytes == 0 ? 1 : (bytes + kAlign - 1) / kAlign;
+    return {static_cast<int>(units) - 1, units * kAlign};
+  }
+  const int e = std::bit_width(bytes - 1) - 4;  // (bytes−1) >> e is in 8 … 15
+  const size_t s = ((bytes - 1) >> e) + 1;      // 9 … 16
+  return {(e - 5) * kSteps + static_cast<int>(s) - 1, s << e};
+}
+
+class Allocator {
+ public:
+  void* take(SizeClass size) {
+    void* block = reuse(size);
+    if (block == nullptr) block = fresh(size.bytes);
+    if (block == nullptr) {
+      release();
+      block = fresh(size.bytes);
+    }
+    if (block == nullptr) {
+      throw Error("allocate", "the system refused " + std::to_string(size.bytes) + " bytes");
+    }
+    const int64_t now = in_use_.fetch_add(static_cast<int64_t>(size.bytes)) +
+                        static_cast<int64_t>(size.bytes);
+    int64_t peak = peak_.load(std::memory_order_relaxed);
+    while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
+    }
+    if (poison_.load(std::memory_order_relaxed)) std::memset(block, 0xff, size.bytes);
+    return block;
+  }
+
+  void give_back(void* block, SizeClass size) noexcept {
+    in_use_.fetch_sub(static_cast<int64_t>(size.bytes));
+    {
+      const std::lock_guard lock(mutex_);
+      if (cached_ + size.bytes <= kCacheCap) {
+        *static_cast<void**>(block) = free_[size.index];  // the list lives in the blocks
+        free_[size.index] = block;
+        cached_ += size.bytes;
+        return;
+      }
+    }
+    std::free(block);
+  }
+
+  void release() noexcept {
+    const std::lock_guard lock(mutex_);
+    for (void*& head : free_) {
+      while (head != nullptr) {
+        void* next = *static_cast<void**>(head);
+        std::free(head);
+        head = next;
+      }
+    }
+    cached_ = 0;
+  }
+
+  std::atomic<int64_t> in_use_{0}, peak_{0};
+  std::atomic<bool> poison_{false};
+
+ private:
+  void* reuse(SizeClass size) {
+    const std::lock_guard lock(mutex_);
+    void* block = free_[size.index];
+    if (block == nullptr) return nullptr;
+    free_[size.index] = *static_cast<void**>(block);
+    cached_ -= size.bytes;
+    return block;
+  }
+
+  static void* fresh(size_t bytes) {
+    if (bytes < kHugeFrom) return std::aligned_alloc(kAlign, bytes);
+    const size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    void* block = std::aligned_alloc(kHugePage, rounded);
+    if (block != nullptr) madvise(block, rounded, MADV_HUGEPAGE);  // advice: refusal is fine
+    return block;
+  }
+
+  std::mutex mutex_;
+  std::array<void*, kClasses> free_{};
+  size_t cached_ = 0;
+};
+
+Allocator& allocator() {
+  static Allocator* const one = [] {  // never destroyed: tensors in statics may outlive it
+    use_isa_from_environment();
+    auto* a = new Allocator;
+    const char* poison = std::getenv("FOVEA_POISON");
+    a->poison_ = poison != nullptr && std::string(poison) == "1";
+    return a;
+  }();
+  return *one;
+}
+
+}  // namespace
+
+std::shared_ptr<void> allocate(size_t bytes) {
+  if (bytes > kLargest) throw Error("allocate", std::to_string(bytes) + " bytes are too many");
+  const SizeClass size = size_class(bytes);
+  return {allocator().take(size), [size](void* p) { allocator().give_back(p, size); }};
+}
+
+void poison_memory(bool on) { allocator().poison_ = on; }
+void release_memory() { allocator().release(); }
+
+int64_t memory_in_use() { return allocator().in_use_; }
+int64_t memory_peak() { return allocator().peak_; }
+void reset_memory_peak() { allocator().peak_ = allocator().in_use_.load(); }
+
+}  // namespace fovea

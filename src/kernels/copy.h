@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/strided.h"
+
+namespace fovea {
+
+struct Bytes {
+  void* data;
+  const int64_t* strides;  // in elements
+};
+
+// to[i] = from[i] over the shape; elements of 1, 4 or 8 bytes.
+void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to);
+
+}  // namespace fovea

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+namespace fovea {
+
+// C = alpha·A·B + beta·C, a batch of them. A is m×k and B k×n, by row and column strides (any;
+// free of copies where one of the two is 1); C's columns are next to each other.
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  int64_t a_row = 0, a_col = 1;
+  const float* b = nullptr;
+  int64_t b_row = 0, b_col = 1;
+  float* c = nullptr;
+  int64_t c_row = 0;
+  float alpha = 1.0f, beta = 0.0f;
+  int64_t batch = 1;
+  const int64_t* a_at = nullptr;  // offsets by batch; null: all 0
+  const int64_t* b_at = nullptr;
+  int64_t c_step = 0;
+};
+
+// Bit-equal at any thread count: the work is cut by shape alone.
+void gemm(const Gemm&);
+
+}  // namespace fovea

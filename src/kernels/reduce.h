@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace fovea {
+
+enum class Reduce : uint8_t { sum, max };
+
+struct Axes {
+  std::span<const int64_t> sizes;
+  const int64_t* strides;
+};
+
+// out[k] = Σ_r or max_r x[k, r], any strides; out is dense over the kept axes. Sums are taken in
+// pieces of fixed size, those in double, so that the result depends on the shape alone. An empty
+// sum is 0, an empty maximum −inf.
+void reduce(Reduce, Axes kept, Axes reduced, const float* x, float* out);
+
+}  // namespace fovea

@@ -1,0 +1,260 @@
+#include "kernels/elementwise.h"
+
+#include "fovea/ops.h"
+#include "tensor/broadcast.h"
+#include "tensor/impl.h"
+#include "tensor/tape.h"
+
+namespace fovea {
+namespace {
+
+Source source(const Tensor& t) {
+  return {t.impl()->data, t.strides().data(),
+          t.dtype() == DType::boolean ? Element::byte : Element::f32};
+}
+Target target(const Tensor& t) {
+  return {t.impl()->data, t.strides().data(),
+          t.dtype() == DType::boolean ? Element::byte : Element::f32};
+}
+
+Tensor apply(Op op, const Tensor& x, Numbers numbers = {}) {
+  Tensor y = Tensor::empty(x.shape());
+  elementwise(op, x.shape(), {source(x)}, target(y), numbers);
+  return y;
+}
+
+// a and b of one shape.
+Tensor apply(Op op, const Tensor& a, const Tensor& b, Numbers numbers = {},
+             DType out = DType::f32) {
+  Tensor y = Tensor::empty(a.shape(), out);
+  elementwise(op, a.shape(), {source(a), source(b)}, target(y), numbers);
+  return y;
+}
+
+Tensor apply(Op op, const Tensor& a, const Tensor& b, const Tensor& c) {
+  Tensor y = Tensor::empty(a.shape());
+  elementwise(op, a.shape(), {source(a), source(b), source(c)}, target(y));
+  return y;
+}
+
+// Both as views of the shape they broadcast to, off the tape.
+struct Pair {
+  Tensor a, b;
+};
+Pair broadcast(const char* call, const Tensor& a, const Tensor& b) {
+  expect_dtype(call, "a", a, DType::f32);
+  expect_dtype(call, "b", b, DType::f32);
+  const NoGrad off;
+  if (a.shape() == b.shape()) return {a, b};
+  const Shape shape = broadcast_shape(call, a.shape(), b.shape());
+  return {a.expand(shape), b.expand(shape)};
+}
+
+// y = op(x), whose gradient is d_op(dy, x or y).
+enum class Keeps : uint8_t { x, y };
+Tensor unary(const char* name, Op op, Op d_op, Keeps keeps, const Tensor& x, Numbers numbers = {}) {
+  expect_dtype(name, "x", x, DType::f32);
+  Tensor y = apply(op, x, numbers);
+  if (!needs_grad({&x, 1})) return y;
+  return record(name, {x}, y,
+                [name, d_op, numbers, kept = Saved(keeps == Keeps::x ? x : y)](const Tensor& dy) {
+                  return Grads{apply(d_op, dy, kept.get(name), numbers)};
+                });
+}
+
+// y = p·x + q
+Tensor affine(const char* name, const Tensor& x, float p, float q) {
+  expect_dtype(name, "x", x, DType::f32);
+  return record(name, {x}, apply(Op::affine, x, {p, q}),
+                [p](const Tensor& dy) { return Grads{p == 1.0f ? dy : dy * p}; });
+}
+
+}  // namespace
+
+Tensor add(const Tensor& a, const Tensor& b) {
+  const Pair x = broadcast("add", a, b);
+  return record("add", {a, b}, apply(Op::add, x.a, x.b),
+                [sa = a.shape(), sb = b.shape()](const Tensor& dy) {
+                  return Grads{sum_to(dy, sa), sum_to(dy, sb)};
+                });
+}
+
+Tensor sub(const Tensor& a, const Tensor& b) {
+  const Pair x = broadcast("sub", a, b);
+  const bool want_db = b.requires_grad();
+  return record("sub", {a, b}, apply(Op::sub, x.a, x.b),
+                [sa = a.shape(), sb = b.shape(), want_db](const Tensor& dy) {
+                  return Grads{sum_to(dy, sa), want_db ? neg(sum_to(dy, sb)) : Tensor()};
+                });
+}
+
+// da = dy·b, db = dy·a
+Tensor mul(const Tensor& a, const Tensor& b) {
+  const Pair x = broadcast("mul", a, b);
+  const bool want_da = a.requires_grad(), want_db = b.requires_grad();
+  Tensor y = apply(Op::mul, x.a, x.b);
+  if (!grad_enabled() || !(want_da || want_db)) return y;
+  return record("mul", {a, b}, y,
+                [sa = a.shape(), sb = b.shape(), ka = want_db ? Saved(a) : Saved(),
+                 kb = want_da ? Saved(b) : Saved(), want_da, want_db](const Tensor& dy) {
+                  return Grads{want_da ? sum_to(dy * kb.get("mul"), sa) : Tensor(),
+                               want_db ? sum_to(dy * ka.get("mul"), sb) : Tensor()};
+                });
+}
+
+// da = dy/b, db = −dy·y/b
+Tensor div(const Tensor& a, const Tensor& b) {
+  const Pair x = broadcast("div", a, b);
+  const bool want_db = b.requires_grad();
+  Tensor y = apply(Op::div, x.a, x.b);
+  if (!grad_enabled() || !(want_db || a.requires_grad())) return y;
+  return record("div", {a, b}, y,
+                [sa = a.shape(), sb = b.shape(), kb = Saved(b), want_db,
+                 ky = want_db ? Saved(y) : Saved()](const Tensor& dy) {
+                  const Tensor da = dy / kb.get("div");
+                  if (!want_db) return Grads{sum_to(da, sa), {}};
+                  return Grads{sum_to(da, sa), neg(sum_to(da * ky.get("div"), sb))};
+                });
+}
+
+namespace {
+
+// The larger (or smaller) of two; where they are equal the gradient is shared.
+Tensor choose(const char* name, Op op, const Tensor& a, const Tensor& b) {
+  const Pair x = broadcast(name, a, b);
+  Tensor y = apply(op, x.a, x.b);
+  const std::vector<Tensor> inputs{a, b};
+  if (!needs_grad(inputs)) return y;
+  return record(name, inputs, y,
+                [name, op, sa = a.shape(), sb = b.shape(), ka = Saved(x.a), kb = Saved(x.b)](
+                    const Tensor& dy) {
+                  const Tensor& hi = (op == Op::maximum ? ka : kb).get(name);
+                  const Tensor& lo = (op == Op::maximum ? kb : ka).get(name);
+                  return Grads{sum_to(apply(Op::d_maximum, dy, hi, lo), sa),
+                               sum_to(apply(Op::d_maximum, dy, lo, hi), sb)};
+                });
+}
+
+}  // namespace
+
+Tensor maximum(const Tensor& a, const Tensor& b) { return choose("maximum", Op::maximum, a, b); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return choose("minimum", Op::minimum, a, b); }
+
+// d base = dy·e·b^(e−1), d exponent = dy·y·ln b (0 where b = 0)
+Tensor pow(const Tensor& base, const Tensor& exponent) {
+  const Pair x = broadcast("pow", base, exponent);
+  Tensor y = apply(Op::pow, x.a, x.b);
+  const std::vector<Tensor> inputs{base, exponent};
+  if (!needs_grad(inputs)) return y;
+  return record("pow", inputs, y,
+                [sb = base.shape(), se = exponent.shape(), kb = Saved(x.a), ke = Saved(x.b),
+                 ky = Saved(y), want_de = exponent.requires_grad()](const Tensor& dy) {
+                  const Tensor &b = kb.get("pow"), &e = ke.get("pow");
+                  Grads grads{sum_to(dy * e * apply(Op::pow, b, e - 1.0f), sb), {}};
+                  if (want_de) {
+                    const Tensor zero = Tensor::scalar(0.0f);
+                    const Tensor slope = ky.get("pow") * log(b);
+                    grads[1] = sum_to(dy * where(equal(b, zero), zero, slope), se);
+                  }
+                  return grads;
+                });
+}
+
+Tensor pow(const Tensor& base, float exponent) {
+  return unary("pow", Op::power, Op::d_power, Keeps::x, base, {exponent});
+}
+
+Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
+Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
+Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
+Tensor operator-(const Tensor& a) { return neg(a); }
+Tensor operator+(const Tensor& a, float b) { return affine("add", a, 1.0f, b); }
+Tensor operator-(const Tensor& a, float b) { return affine("sub", a, 1.0f, -b); }
+Tensor operator*(const Tensor& a, float b) { return affine("mul", a, b, 0.0f); }
+Tensor operator/(const Tensor& a, float b) { return div(a, Tensor::scalar(b)); }
+Tensor operator+(float a, const Tensor& b) { return b + a; }
+Tensor operator-(float a, const Tensor& b) { return affine("sub", b, -1.0f, a); }
+Tensor operator*(float a, const Tensor& b) { return b * a; }
+Tensor operator/(float a, const Tensor& b) { return div(Tensor::scalar(a), b); }
+
+Tensor neg(const Tensor& x) { return affine("neg", x, -1.0f, 0.0f); }
+Tensor exp(const Tensor& x) { return unary("exp", Op::exp, Op::mul, Keeps::y, x); }
+Tensor log(const Tensor& x) { return unary("log", Op::log, Op::div, Keeps::x, x); }
+Tensor tanh(const Tensor& x) { return unary("tanh", Op::tanh, Op::d_tanh, Keeps::y, x); }
+Tensor sigmoid(const Tensor& x) {
+  return unary("sigmoid", Op::sigmoid, Op::d_sigmoid, Keeps::y, x);
+}
+Tensor relu(const Tensor& x) { return unary("relu", Op::relu, Op::d_relu, Keeps::y, x); }
+Tensor gelu(const Tensor& x) { return unary("gelu", Op::gelu, Op::d_gelu, Keeps::x, x); }
+Tensor elu(const Tensor& x, float alpha) {
+  return unary("elu", Op::elu, Op::d_elu, Keeps::y, x, {alpha});
+}
+Tensor sqrt(const Tensor& x) { return unary("sqrt", Op::sqrt, Op::d_sqrt, Keeps::y, x); }
+Tensor square(const Tensor& x) { return unary("square", Op::square, Op::d_square, Keeps::x, x); }
+Tensor abs(const Tensor& x) { return unary("abs", Op::abs, Op::d_abs, Keeps::x, x); }
+Tensor clamp(const Tensor& x, float low, float high) {
+  if (!(low <= high)) {
+    throw Error("clamp", "low is " + std::to_string(low) + ", high is " + std::to_string(high));
+  }
+  return unary("clamp", Op::clamp, Op::d_clamp, Keeps::x, x, {low, high});
+}
+
+// da = cond ? dy : 0, db = cond ? 0 : dy
+Tensor where(const Tensor& cond, const Tensor& a, const Tensor& b) {
+  expect_dtype("where", "cond", cond, DType::boolean);
+  expect_dtype("where", "a", a, DType::f32);
+  expect_dtype("where", "b", b, DType::f32);
+  Shape shape = broadcast_shape("where", a.shape(), b.shape());
+  shape = broadcast_shape("where", cond.shape(), shape);
+  const Tensor c = cond.expand(shape);
+  Tensor y = apply(Op::where, c, a.detach().expand(shape), b.detach().expand(shape));
+  const std::vector<Tensor> inputs{a, b};
+  if (!needs_grad(inputs)) return y;
+  return record("where", inputs, y,
+                [c = Saved(c), sa = a.shape(), sb = b.shape()](const Tensor& dy) {
+                  const Tensor zero = Tensor::scalar(0.0f).expand(dy.shape());
+                  return Grads{sum_to(apply(Op::where, c.get("where"), dy, zero), sa),
+                               sum_to(apply(Op::where, c.get("where"), zero, dy), sb)};
+                });
+}
+
+namespace {
+
+template <class F>
+Tensor compare_ids(const Tensor& a, const Tensor& b, const Shape& shape, const F& f) {
+  const Tensor x = a.expand(shape).contiguous(), y = b.expand(shape).contiguous();
+  Tensor out = Tensor::empty(shape, DType::boolean);
+  for (int64_t i = 0; i < out.numel(); ++i) raw_bools(out)[i] = f(raw_ids(x)[i], raw_ids(y)[i]);
+  return out;
+}
+
+Tensor compare(const char* name, Op op, const Tensor& a, const Tensor& b) {
+  expect_defined(name, "a", a);
+  expect_dtype(name, "b", b, a.dtype());
+  const NoGrad off;
+  const Shape shape = broadcast_shape(name, a.shape(), b.shape());
+  if (a.dtype() != DType::i64) {
+    return apply(op, a.expand(shape), b.expand(shape), {}, DType::boolean);
+  }
+  return compare_ids(a, b, shape, [op](int64_t x, int64_t y) {
+    return op == Op::less ? x < y : op == Op::less_equal ? x <= y : op == Op::equal ? x == y : x != y;
+  });
+}
+
+}  // namespace
+
+Tensor less(const Tensor& a, const Tensor& b) { return compare("less", Op::less, a, b); }
+Tensor less_equal(const Tensor& a, const Tensor& b) {
+  return compare("less_equal", Op::less_equal, a, b);
+}
+Tensor greater(const Tensor& a, const Tensor& b) { return compare("greater", Op::less, b, a); }
+Tensor greater_equal(const Tensor& a, const Tensor& b) {
+  return compare("greater_equal", Op::less_equal, b, a);
+}
+Tensor equal(const Tensor& a, const Tensor& b) { return compare("equal", Op::equal, a, b); }
+Tensor not_equal(const Tensor& a, const Tensor& b) {
+  return compare("not_equal", Op::not_equal, a, b);
+}
+
+}  // namespace fovea

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "fovea/tensor.h"
+
+namespace fovea {
+
+struct Node;  // tensor/node.h
+
+// Memory and how often it was changed in place.
+struct Storage {
+  std::shared_ptr<void> memory;
+  int64_t bytes = 0;
+  Device device = Device::cpu;
+  std::atomic<uint64_t> version{0};
+};
+
+struct TensorImpl : std::enable_shared_from_this<TensorImpl> {
+  Shape shape;
+  Shape strides;
+  int64_t numel = 0;
+  std::byte* data = nullptr;  // the first element of this view
+  DType dtype = DType::f32;
+  bool contiguous = true;
+  bool leaf_requires_grad = false;
+  std::shared_ptr<Storage> storage;
+  std::shared_ptr<Node> node;  // what made it; null on leaves
+  Tensor grad;
+};
+
+// The product of the sizes; throws where one is negative or there are too many elements.
+int64_t numel_of(const char* call, const Shape&);
+Shape contiguous_strides(const Shape&);
+bool strides_are_contiguous(const Shape& shape, const Shape& strides);
+
+// Whether no two elements share a place. May say no where they do not.
+bool places_are_distinct(const Shape& shape, const Shape& strides);
+
+// A dimension counted from the end when negative, checked.
+int wrap_dim(const char* call, int dim, int rank);
+
+// Shares x's storage; off the tape.
+Tensor view_of(const Tensor& x, Shape shape, Shape strides, int64_t offset);
+
+// Throws unless t is defined and of this type: "[call] name is i64, expected f32".
+void expect_defined(const char* call, const char* name, const Tensor& t);
+void expect_dtype(const char* call, const char* name, const Tensor& t, DType);
+
+// Memory that the caller fills, without counting as an in-place change.
+inline float* raw(const Tensor& t) { return reinterpret_cast<float*>(t.impl()->data); }
+inline int64_t* raw_ids(const Tensor& t) { return reinterpret_cast<int64_t*>(t.impl()->data); }
+inline uint8_t* raw_bools(const Tensor& t) { return reinterpret_cast<uint8_t*>(t.impl()->data); }
+
+}  // namespace fovea

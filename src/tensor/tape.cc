@@ -1,0 +1,316 @@
+#include "tensor/tape.h"
+
+#include <algorithm>
+#include <atomic>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tensor/impl.h"
+#include "tensor/node.h"
+
+namespace fovea {
+namespace {
+
+thread_local bool recording = true;
+std::atomic<uint64_t> recorded{0};
+
+// Gradients that meet are summed into a tensor of our own; the first one is only referred to.
+struct Sum {
+  Tensor value;
+  bool own = false;
+
+  void add(const Tensor& g) {
+    if (!value) {
+      value = g;
+    } else if (own) {
+      value.add_(g);
+    } else {
+      value = value.clone().add_(g);
+      own = true;
+    }
+  }
+};
+
+struct Later {
+  bool operator()(const Node* a, const Node* b) const { return a->sequence < b->sequence; }
+};
+
+// One backward pass from `output`.
+class Pass {
+ public:
+  explicit Pass(bool free_graph) : free_graph_(free_graph) {}
+
+  // Only nodes from which one of these is reached will run.
+  void aim_at(const Tensor& output, std::span<const Tensor> inputs);
+  void run(const Tensor& output, const Tensor& d_output);
+
+  std::unordered_map<const void*, Sum> found;  // by leaf TensorImpl, or by Node when aimed at
+  std::vector<std::shared_ptr<TensorImpl>> leaves;  // in the order they were met
+
+ private:
+  void send(const Edge& edge, const Tensor& g, const char* op);
+  bool leads_on(const Node&) const;
+  void step(std::shared_ptr<Node> node, const Tensor& dy);
+
+  bool free_graph_;
+  bool aimed_ = false;
+  std::unordered_set<const void*> wanted_;
+  std::unordered_map<const Node*, Sum> waiting_;
+  std::unordered_map<const Node*, std::shared_ptr<Node>> alive_;
+  std::priority_queue<const Node*, std::vector<const Node*>, Later> queue_;
+};
+
+const void* key_of(const Tensor& t) {
+  return t.impl()->node ? static_cast<const void*>(t.impl()->node.get()) : t.impl();
+}
+
+// Null where no gradient is wanted; null is never among the wanted.
+const void* key_of(const Edge& e) {
+  return e.node ? static_cast<const void*>(e.node.get()) : e.leaf.get();
+}
+
+void Pass::aim_at(const Tensor& output, std::span<const Tensor> inputs) {
+  aimed_ = true;
+  std::unordered_set<const void*> targets;
+  for (const Tensor& t : inputs) targets.insert(key_of(t));
+  std::vector<const Node*> nodes;
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> stack;
+  if (output.impl()->node) stack.push_back(output.impl()->node.get());
+  while (!stack.empty()) {
+    const Node* node = stack.back();
+    stack.pop_back();
+    if (!seen.insert(node).second) continue;
+    nodes.push_back(node);
+    for (const Edge& e : node->inputs) {
+      if (e.node) stack.push_back(e.node.get());
+    }
+  }
+  std::sort(nodes.begin(), nodes.end(), Later{});
+  wanted_ = targets;
+  for (const Node* node : nodes) {
+    if (leads_on(*node)) wanted_.insert(node);
+  }
+  for (const void* t : targets) found[t];
+}
+
+void Pass::send(const Edge& edge, const Tensor& g, const char* op) {
+  const void* key = key_of(edge);
+  if (key == nullptr || !g || (aimed_ && wanted_.count(key) == 0)) return;
+  const Shape& expected = edge.node ? edge.node->shape : edge.leaf->shape;
+  if (g.shape() != expected) {
+    throw Error("backward", std::string(op) + " gave a gradient of shape " + to_string(g.shape()) +
+                                " for an input of shape " + to_string(expected));
+  }
+  if (edge.leaf) {
+    if (!aimed_ && found.find(key) == found.end()) leaves.push_back(edge.leaf);
+    found[key].add(g);
+    return;
+  }
+  const Node* node = edge.node.get();
+  if (alive_.emplace(node, edge.node).second) queue_.push(node);
+  waiting_[node].add(g);
+}
+
+bool Pass::leads_on(const Node& node) const {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](const Edge& e) { return wanted_.count(key_of(e)) != 0; });
+}
+
+void Pass::step(std::shared_ptr<Node> node, const Tensor& dy) {
+  if (node->freed) {
+    throw Error("backward", std::string("the graph through ") + node->op +
+                                " was freed by an earlier backward(); compute it again");
+  }
+  if (aimed_ && !leads_on(*node)) return;
+  const Grads grads = node->backward(dy);
+  if (grads.size() != node->inputs.size()) {
+    throw Error("backward", std::string(node->op) + " gave " + std::to_string(grads.size()) +
+                                " gradients for " + std::to_string(node->inputs.size()) +
+                                " inputs");
+  }
+  for (size_t i = 0; i < grads.size(); ++i) send(node->inputs[i], grads[i], node->op);
+  if (free_graph_) {
+    node->freed = true;
+    node->backward = nullptr;
+    node->inputs.clear();
+  }
+}
+
+void Pass::run(const Tensor& output, const Tensor& d_output) {
+  const NoGrad off;
+  const auto& impl = *output.impl();
+  if (impl.node) {
+    send({impl.node, nullptr}, d_output, "backward");
+  } else if (impl.leaf_requires_grad) {
+    send({nullptr, output.impl()->shared_from_this()}, d_output, "backward");
+  }
+  while (!queue_.empty()) {
+    const Node* node = queue_.top();
+    queue_.pop();
+    Tensor dy = std::move(waiting_[node].value);
+    waiting_.erase(node);
+    if (const auto hit = found.find(node); hit != found.end()) hit->second.add(dy);
+    auto owner = std::move(alive_.at(node));
+    alive_.erase(node);
+    step(std::move(owner), dy);
+  }
+}
+
+// grad += g; g itself becomes the gradient when nobody else holds it.
+void accumulate(TensorImpl& leaf, Tensor g) {
+  if (leaf.grad) {
+    leaf.grad.add_(g);
+    return;
+  }
+  const bool alone = g.impl()->weak_from_this().use_count() == 1 &&
+                     g.impl()->storage.use_count() == 1 && g.is_contiguous();
+  leaf.grad = alone ? g : g.detach().clone();
+}
+
+void check_start(const char* call, const Tensor& output, const Tensor& d_output) {
+  if (!output) throw Error(call, "the tensor is undefined");
+  if (output.dtype() != DType::f32) throw Error(call, "the tensor must be f32");
+  if (!d_output || d_output.shape() != output.shape()) {
+    throw Error(call, "the gradient to start from must have shape " + to_string(output.shape()) +
+                          (d_output ? ", found " + to_string(d_output.shape()) : ""));
+  }
+}
+
+}  // namespace
+
+// Chains are taken down one by one, however long: what a dying node held is put aside, and the
+// outermost of the nested calls lets go of it.
+Node::~Node() {
+  struct Held {
+    std::vector<Edge> inputs;
+    Backward backward;
+  };
+  thread_local std::vector<Held>* aside = nullptr;
+  if (aside != nullptr) {
+    aside->push_back({std::move(inputs), std::move(backward)});
+    return;
+  }
+  std::vector<Held> all;
+  aside = &all;
+  all.push_back({std::move(inputs), std::move(backward)});
+  while (!all.empty()) {
+    const Held last = std::move(all.back());
+    all.pop_back();
+  }
+  aside = nullptr;
+}
+
+Saved::Saved(const Tensor& t) {
+  if (!t) return;
+  tensor_ = t.requires_grad() ? t.detach() : t;
+  version_ = t.version();
+}
+
+const Tensor& Saved::get(const char* op) const {
+  if (tensor_ && tensor_.version() != version_) {
+    throw Error("backward", std::string("a tensor of shape ") + to_string(tensor_.shape()) +
+                                " that " + op + " kept was changed in place since");
+  }
+  return tensor_;
+}
+
+bool grad_enabled() { return recording; }
+NoGrad::NoGrad() : before_(recording) { recording = false; }
+NoGrad::~NoGrad() { recording = before_; }
+
+bool needs_grad(std::span<const Tensor> inputs) {
+  return recording && std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) {
+           return t.defined() && t.requires_grad();
+         });
+}
+
+Tensor record(const char* op, std::vector<Tensor> inputs, Tensor output, Backward backward) {
+  if (!needs_grad(inputs)) return output;
+  if (output.requires_grad()) output = output.detach();
+  auto node = std::make_shared<Node>();
+  node->op = op;
+  node->sequence = recorded.fetch_add(1, std::memory_order_relaxed);
+  node->shape = output.shape();
+  node->backward = std::move(backward);
+  node->inputs.reserve(inputs.size());
+  for (const Tensor& t : inputs) {
+    Edge edge;
+    if (t && t.impl()->node) {
+      edge.node = t.impl()->node;
+    } else if (t && t.impl()->leaf_requires_grad) {
+      edge.leaf = t.impl()->shared_from_this();
+    }
+    node->inputs.push_back(std::move(edge));
+  }
+  output.impl()->node = std::move(node);
+  return output;
+}
+
+bool Tensor::requires_grad() const {
+  return impl_ && (impl_->leaf_requires_grad || impl_->node != nullptr);
+}
+
+Tensor& Tensor::set_requires_grad(bool on) {
+  expect_dtype("set_requires_grad", "the tensor", *this, DType::f32);
+  if (impl_->node) throw Error("set_requires_grad", "only a leaf can be set; this is a result");
+  impl_->leaf_requires_grad = on;
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  expect_defined("grad", "the tensor", *this);
+  return impl_->grad;
+}
+
+void Tensor::set_grad(const Tensor& g) {
+  expect_defined("set_grad", "the tensor", *this);
+  if (g && g.shape() != shape()) {
+    throw Error("set_grad", "the gradient has shape " + to_string(g.shape()) +
+                                ", the tensor has " + to_string(shape()));
+  }
+  impl_->grad = g;
+}
+
+void Tensor::zero_grad() {
+  expect_defined("zero_grad", "the tensor", *this);
+  impl_->grad = {};
+}
+
+void Tensor::backward() const {
+  expect_defined("backward", "the tensor", *this);
+  if (numel() != 1) {
+    throw Error("backward", "a tensor of shape " + to_string(shape()) +
+                                " needs a gradient to start from; only one element starts from 1");
+  }
+  backward(Tensor::full(shape(), 1.0f));
+}
+
+void Tensor::backward(const Tensor& d_this) const {
+  check_start("backward", *this, d_this);
+  if (!requires_grad()) throw Error("backward", "nothing this tensor was made of needs a gradient");
+  Pass pass(true);
+  pass.run(*this, d_this);
+  const NoGrad off;
+  for (const auto& leaf : pass.leaves) {
+    accumulate(*leaf, std::move(pass.found[leaf.get()].value));
+  }
+}
+
+std::vector<Tensor> gradients(const Tensor& output, const Tensor& d_output,
+                              std::span<const Tensor> inputs) {
+  check_start("gradients", output, d_output);
+  for (const Tensor& t : inputs) expect_dtype("gradients", "an input", t, DType::f32);
+  Pass pass(false);
+  pass.aim_at(output, inputs);
+  pass.run(output, d_output);
+  std::vector<Tensor> result;
+  for (const Tensor& t : inputs) {
+    const Tensor& g = pass.found[key_of(t)].value;
+    result.push_back(g ? g : Tensor::zeros(t.shape()));
+  }
+  return result;
+}
+
+}  // namespace fovea

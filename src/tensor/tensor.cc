@@ -1,0 +1,298 @@
+#include "fovea/tensor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/memory.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "kernels/copy.h"
+#include "kernels/elementwise.h"
+#include "tensor/impl.h"
+#include "tensor/tape.h"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t kChunk = 1 << 15;
+
+Tensor make(const char* call, const Shape& shape, DType dtype) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->numel = numel_of(call, shape);
+  impl->shape = shape;
+  impl->strides = contiguous_strides(shape);
+  impl->dtype = dtype;
+  impl->storage = std::make_shared<Storage>();
+  impl->storage->bytes = impl->numel * size_of(dtype);
+  impl->storage->memory = allocate(static_cast<size_t>(impl->storage->bytes));
+  impl->data = static_cast<std::byte*>(impl->storage->memory.get());
+  return Tensor(std::move(impl));
+}
+
+template <class T>
+Tensor copy_in(const char* call, std::span<const T> values, const Shape& shape, DType dtype) {
+  Tensor t = make(call, shape, dtype);
+  if (static_cast<int64_t>(values.size()) != t.numel()) {
+    throw Error(call, std::to_string(values.size()) + " values for shape " + to_string(shape));
+  }
+  if (!values.empty()) std::memcpy(t.impl()->data, values.data(), values.size_bytes());
+  return t;
+}
+
+template <class F>
+void fill_by_index(const Tensor& t, const F& value) {
+  const int64_t n = t.numel();
+  parallel_for((n + kChunk - 1) / kChunk, [&](int64_t chunk) {
+    const int64_t end = std::min(n, (chunk + 1) * kChunk);
+    for (int64_t i = chunk * kChunk; i < end; ++i) raw(t)[i] = value(i);
+  });
+}
+
+template <class T>
+constexpr DType kTypeOf = DType::f32;
+template <>
+constexpr DType kTypeOf<int64_t> = DType::i64;
+template <>
+constexpr DType kTypeOf<uint8_t> = DType::boolean;
+
+// In place is for tensors off the tape, and each element must have a place of its own.
+void begin_change(const char* call, const Tensor& t) {
+  expect_defined(call, "the tensor", t);
+  if (grad_enabled() && t.requires_grad()) {
+    throw Error(call, "the tensor is on the tape; change it under NoGrad only");
+  }
+  if (!t.is_contiguous() && !places_are_distinct(t.shape(), t.strides())) {
+    throw Error(call, "elements of the tensor share memory: strides " + to_string(t.strides()));
+  }
+  t.impl()->storage->version.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+int64_t size_of(DType t) { return t == DType::f32 ? 4 : t == DType::i64 ? 8 : 1; }
+
+const char* name_of(DType t) {
+  return t == DType::f32 ? "f32" : t == DType::i64 ? "i64" : "bool";
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+int64_t numel_of(const char* call, const Shape& shape) {
+  if (shape.size() > kMaxRank) {
+    throw Error(call, "rank " + std::to_string(shape.size()) + " is more than 16");
+  }
+  int64_t n = 1;
+  bool empty = false;
+  for (const int64_t s : shape) {
+    if (s < 0) throw Error(call, "a size is negative in shape " + to_string(shape));
+    empty |= s == 0;
+    if (s > 0 && __builtin_mul_overflow(n, s, &n)) n = INT64_MAX;
+  }
+  if (empty) return 0;
+  if (n > (int64_t{1} << 58)) throw Error(call, "shape " + to_string(shape) + " has too many elements");
+  return n;
+}
+
+Shape contiguous_strides(const Shape& shape) {
+  Shape strides(shape.size());
+  int64_t n = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = n;
+    n *= std::max<int64_t>(shape[i], 1);
+  }
+  return strides;
+}
+
+bool strides_are_contiguous(const Shape& shape, const Shape& strides) {
+  int64_t n = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && strides[i] != n) return false;
+    n *= shape[i];
+  }
+  return true;
+}
+
+int wrap_dim(const char* call, int dim, int rank) {
+  const int d = dim < 0 ? dim + rank : dim;
+  if (d < 0 || d >= rank) {
+    throw Error(call, "dimension " + std::to_string(dim) + " of a tensor of rank " +
+                          std::to_string(rank));
+  }
+  return d;
+}
+
+void expect_defined(const char* call, const char* name, const Tensor& t) {
+  if (!t) throw Error(call, std::string(name) + " is undefined");
+}
+
+void expect_dtype(const char* call, const char* name, const Tensor& t, DType dtype) {
+  expect_defined(call, name, t);
+  if (t.dtype() != dtype) {
+    throw Error(call, std::string(name) + " is " + name_of(t.dtype()) + ", expected " +
+                          name_of(dtype));
+  }
+}
+
+Tensor Tensor::empty(const Shape& shape, DType dtype) { return make("empty", shape, dtype); }
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype) {
+  Tensor t = make("zeros", shape, dtype);
+  std::memset(t.impl()->data, 0, static_cast<size_t>(t.numel() * size_of(dtype)));
+  return t;
+}
+
+Tensor Tensor::full(const Shape& shape, float value) {
+  Tensor t = make("full", shape, DType::f32);
+  std::fill_n(raw(t), t.numel(), value);
+  return t;
+}
+
+Tensor Tensor::scalar(float value) { return full({}, value); }
+
+Tensor Tensor::from(std::span<const float> values, const Shape& shape) {
+  return copy_in("from", values, shape, DType::f32);
+}
+Tensor Tensor::from(std::initializer_list<float> values, const Shape& shape) {
+  return from(std::span<const float>(values.begin(), values.size()), shape);
+}
+Tensor Tensor::from_ids(std::span<const int64_t> values, const Shape& shape) {
+  return copy_in("from_ids", values, shape, DType::i64);
+}
+Tensor Tensor::from_bools(std::span<const uint8_t> values, const Shape& shape) {
+  Tensor t = copy_in("from_bools", values, shape, DType::boolean);
+  for (int64_t i = 0; i < t.numel(); ++i) raw_bools(t)[i] = raw_bools(t)[i] != 0;
+  return t;
+}
+
+Tensor Tensor::arange(int64_t n) {
+  Tensor t = make("arange", {n}, DType::i64);
+  for (int64_t i = 0; i < n; ++i) raw_ids(t)[i] = i;
+  return t;
+}
+
+// Box–Muller, one pair of uniforms per element: √(−2 ln u)·cos(2π v).
+Tensor Tensor::randn(const Shape& shape, uint64_t seed) {
+  Tensor t = make("randn", shape, DType::f32);
+  const RandomKey u = random_key(seed, Purpose::tensor, 1);
+  const RandomKey v = random_key(seed, Purpose::tensor, 2);
+  fill_by_index(t, [&](int64_t i) {
+    const double radius = std::sqrt(-2.0 * std::log(unit_open(bits32(u, i))));
+    return static_cast<float>(radius * std::cos(2.0 * M_PI * unit_open(bits32(v, i))));
+  });
+  return t;
+}
+
+Tensor Tensor::rand(const Shape& shape, uint64_t seed) {
+  Tensor t = make("rand", shape, DType::f32);
+  const RandomKey key = random_key(seed, Purpose::tensor);
+  fill_by_index(t, [&](int64_t i) { return static_cast<float>(bits32(key, i) >> 8) * 0x1p-24f; });
+  return t;
+}
+
+const Shape& Tensor::shape() const {
+  expect_defined("shape", "the tensor", *this);
+  return impl_->shape;
+}
+const Shape& Tensor::strides() const {
+  expect_defined("strides", "the tensor", *this);
+  return impl_->strides;
+}
+int64_t Tensor::size(int dim) const { return shape()[wrap_dim("size", dim, rank())]; }
+int Tensor::rank() const { return static_cast<int>(shape().size()); }
+int64_t Tensor::numel() const {
+  expect_defined("numel", "the tensor", *this);
+  return impl_->numel;
+}
+DType Tensor::dtype() const {
+  expect_defined("dtype", "the tensor", *this);
+  return impl_->dtype;
+}
+Device Tensor::device() const {
+  expect_defined("device", "the tensor", *this);
+  return impl_->storage->device;
+}
+bool Tensor::is_contiguous() const {
+  expect_defined("is_contiguous", "the tensor", *this);
+  return impl_->contiguous;
+}
+uint64_t Tensor::version() const {
+  expect_defined("version", "the tensor", *this);
+  return impl_->storage->version.load(std::memory_order_relaxed);
+}
+
+template <class T>
+const T* Tensor::data() const {
+  expect_dtype("data", "the tensor", *this, kTypeOf<T>);
+  return reinterpret_cast<const T*>(impl_->data);
+}
+template <class T>
+T* Tensor::mutable_data() {
+  expect_dtype("mutable_data", "the tensor", *this, kTypeOf<T>);
+  impl_->storage->version.fetch_add(1, std::memory_order_relaxed);
+  return reinterpret_cast<T*>(impl_->data);
+}
+template const float* Tensor::data<float>() const;
+template const int64_t* Tensor::data<int64_t>() const;
+template const uint8_t* Tensor::data<uint8_t>() const;
+template float* Tensor::mutable_data<float>();
+template int64_t* Tensor::mutable_data<int64_t>();
+template uint8_t* Tensor::mutable_data<uint8_t>();
+
+float Tensor::item() const {
+  expect_dtype("item", "the tensor", *this, DType::f32);
+  if (numel() != 1) throw Error("item", "shape " + to_string(shape()) + " is not one element");
+  return *raw(*this);
+}
+
+std::vector<float> Tensor::to_vector() const {
+  expect_dtype("to_vector", "the tensor", *this, DType::f32);
+  const Tensor c = detach().contiguous();
+  return {raw(c), raw(c) + c.numel()};
+}
+
+std::vector<int64_t> Tensor::to_ids() const {
+  expect_dtype("to_ids", "the tensor", *this, DType::i64);
+  const Tensor c = contiguous();
+  return {raw_ids(c), raw_ids(c) + c.numel()};
+}
+
+Tensor& Tensor::copy_(const Tensor& source) {
+  begin_change("copy_", *this);
+  expect_dtype("copy_", "source", source, dtype());
+  const Tensor from = source.detach().expand(shape());
+  strided_copy(shape(), size_of(dtype()), {from.impl()->data, from.strides().data()},
+               {impl_->data, strides().data()});
+  return *this;
+}
+
+Tensor& Tensor::fill_(float value) {
+  expect_dtype("fill_", "the tensor", *this, DType::f32);
+  return copy_(scalar(value));
+}
+
+Tensor& Tensor::add_(const Tensor& other, float scale) {
+  begin_change("add_", *this);
+  expect_dtype("add_", "the tensor", *this, DType::f32);
+  expect_dtype("add_", "other", other, DType::f32);
+  const Tensor from = other.detach().expand(shape());
+  elementwise(Op::add_scaled, shape(),
+              {{raw(*this), strides().data()}, {raw(from), from.strides().data()}},
+              {raw(*this), strides().data()}, {scale});
+  return *this;
+}
+
+Tensor& Tensor::mul_(float factor) {
+  begin_change("mul_", *this);
+  expect_dtype("mul_", "the tensor", *this, DType::f32);
+  elementwise(Op::affine, shape(), {{raw(*this), strides().data()}},
+              {raw(*this), strides().data()}, {factor, 0.0f});
+  return *this;
+}
+
+}  // namespace fovea
