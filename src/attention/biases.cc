@@ -47,7 +47,7 @@ Bias alibi(const Tensor& slopes, int64_t Lq, int64_t Lk) {
   for (int64_t r = 0; r < distances(Lq, Lk); ++r)
     minus_distance[r] = -static_cast<float>(std::abs(r + 1 - Lk));
   const Tensor row = Tensor::from(minus_distance, {distances(Lq, Lk)});
-  return {.table = mul(slopes.unsqueeze(1), row), .relative = true};  // [H,Lq+Lk−1]
+  return {.table = slopes.unsqueeze(1) * row, .relative = true};  // [H,Lq+Lk−1]
 }
 
 Bias t5(const Tensor& table, int64_t Lq, int64_t Lk, bool bidirectional, int64_t max_distance) {

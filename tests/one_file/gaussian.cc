@@ -6,7 +6,7 @@
 namespace fovea {
 namespace {
 
-Tensor half_square(const Tensor& x) { return mul(sum(mul(x, x), -1, true), -0.5f); }  // [..,1]
+Tensor half_square(const Tensor& x) { return -0.5f * sum(square(x), {-1}, Keep::yes); }  // [..,1]
 
 Tensor ones(const Tensor& x) { return Tensor::full({x.size(0), x.size(1), x.size(2), 1}, 1.0f); }
 

@@ -14,7 +14,7 @@ extern const MaskDef mask_local_p = {
       const Tensor logit = matmul(hidden, t.parameters.at("u_p").unsqueeze(1)).squeeze(3);
       const Tensor length = c.lengths ? c.lengths.to(DType::f32).reshape({c.n.B, 1, 1})
                                       : Tensor::scalar(static_cast<float>(c.n.Lk));
-      return mul(sigmoid(logit), length);  // [B,H,Lq]
+      return sigmoid(logit) * length;  // [B,H,Lq]
     },
     .center_reference = []<class T>(const CenterArgs<T>& x) -> T {
       const ScalarParameter<T>&w_p = x.p.at("w_p"), &u_p = x.p.at("u_p");

@@ -9,7 +9,7 @@ extern const ScoreDef score_additive = {
     .parameters = {{"w_q", {"A", "Dq"}}, {"w_k", {"A", "Dk"}}, {"u", {"A"}}, {"b?", {"A"}}},
     .lower = [](const Tensor& q, const Tensor& k, const Parameters& p) -> Lowered {
       Tensor a = matmul(q, p.at("w_q").transpose(0, 1));  // [B,H,Lq,A]
-      if (p.contains("b")) a = add(a, p.at("b"));
+      if (p.contains("b")) a = a + p.at("b");
       const Tensor kappa = matmul(k, p.at("w_k").transpose(0, 1));  // [B,Hk,Lk,A]
       return AdditiveForm{.a = a, .kappa = kappa, .u = p.at("u")};
     },

@@ -8,8 +8,7 @@ namespace {
 constexpr double kEpsilon = 1e-12;
 
 Tensor normalised(const Tensor& x) {
-  const Tensor norm = sqrt(add(sum(mul(x, x), -1, true), static_cast<float>(kEpsilon)));
-  return div(x, norm);
+  return x / sqrt(sum(square(x), {-1}, Keep::yes) + static_cast<float>(kEpsilon));
 }
 
 }  // namespace
@@ -21,7 +20,7 @@ extern const ScoreDef score_cosine = {
     .equal_widths = true,
     .lower = [](const Tensor& q, const Tensor& k, const Parameters& p) -> Lowered {
       Tensor unit_q = normalised(q);
-      if (p.contains("beta")) unit_q = mul(unit_q, p.at("beta").reshape({-1, 1, 1}));  // [H,1,1]
+      if (p.contains("beta")) unit_q = unit_q * p.at("beta").reshape({-1, 1, 1});  // [H,1,1]
       return DotForm{.q = unit_q, .k = normalised(k)};
     },
     .reference = []<class T>(const Pair<T>& x) -> T {

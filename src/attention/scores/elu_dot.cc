@@ -9,7 +9,7 @@ extern const ScoreDef score_elu_dot = {
     .formula = "(elu(q) + 1)·(elu(k) + 1)",
     .equal_widths = true,
     .lower = [](const Tensor& q, const Tensor& k, const Parameters&) -> Lowered {
-      return DotForm{.q = add(elu(q), 1.0f), .k = add(elu(k), 1.0f)};
+      return DotForm{.q = elu(q) + 1.0f, .k = elu(k) + 1.0f};
     },
     .reference = []<class T>(const Pair<T>& x) -> T {
       const auto feature = [](const T& y) { return y > 0 ? y + 1 : exp(y); };

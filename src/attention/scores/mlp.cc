@@ -11,8 +11,8 @@ extern const ScoreDef score_mlp = {
     .lower = [](const Tensor&, const Tensor&, const Parameters& p) -> Lowered {
       return PairsForm{[p](const Tensor& q_rows, const Tensor& k_rows) {
         const Tensor joined = concatenate({q_rows, k_rows}, 1);  // [P,Dq+Dk]
-        const Tensor one = tanh(add(matmul(joined, p.at("w_1").transpose(0, 1)), p.at("b_1")));
-        const Tensor two = tanh(add(matmul(one, p.at("w_2").transpose(0, 1)), p.at("b_2")));
+        const Tensor one = tanh(matmul(joined, p.at("w_1").transpose(0, 1)) + p.at("b_1"));
+        const Tensor two = tanh(matmul(one, p.at("w_2").transpose(0, 1)) + p.at("b_2"));
         return matmul(two, p.at("u").unsqueeze(1)).squeeze(1);  // [P]
       }};
     },
