@@ -1,6 +1,6 @@
 // Times attend() on the cases of tests/attention/cases.h and on every score there is.
 //   attention --list      the cases, as JSON
-//   attention             a worker: one JSON request a line on stdin, one JSON answer a line on stdout
+//   attention             a worker: a JSON request a line on stdin, a JSON answer a line on stdout
 //     {"case": "dot/H8_L128_D64", "pass": "forward", "seconds": 0.2, "reps": 3,
 //      "inputs": "in.safetensors", "outputs": "out.safetensors"}
 //         at least `reps` calls and `seconds` of them, without the file of inputs on random ones
@@ -18,10 +18,10 @@
 
 #include "../tests/attention/cases.h"
 #include "../tests/attention/generate.h"
-#include "machine.h"
 #include "fovea/attention.h"
 #include "fovea/io.h"
 #include "fovea/runtime.h"
+#include "machine.h"
 
 namespace {
 
@@ -39,8 +39,17 @@ std::deque<AttentionCase> score_cases() {
   for (const fovea::Listed& listed : fovea::list_scores()) {
     scores.push_back(listed.name);
     names.push_back("score/" + listed.name);
-    cases.push_back({.name = names.back(), .group = "score", .B = 2, .H = 4, .Hk = 4, .Lq = 128,
-                     .Lk = 128, .D = 64, .Dv = 64, .A = 64, .score = scores.back()});
+    cases.push_back({.name = names.back(),
+                     .group = "score",
+                     .B = 2,
+                     .H = 4,
+                     .Hk = 4,
+                     .Lq = 128,
+                     .Lk = 128,
+                     .D = 64,
+                     .Dv = 64,
+                     .A = 64,
+                     .score = scores.back()});
   }
   return cases;
 }
@@ -55,27 +64,46 @@ std::vector<AttentionCase> all_cases() {
 
 const char* name_of(Backward backward) {
   switch (backward) {
-    case Backward::context: return "context";
-    case Backward::log_prob: return "log_prob";
-    case Backward::none: return "none";
+    case Backward::context:
+      return "context";
+    case Backward::log_prob:
+      return "log_prob";
+    case Backward::none:
+      return "none";
   }
   return "none";
 }
 
 Json to_json(const AttentionCase& c) {
-  return {{"name", c.name}, {"group", c.group}, {"B", c.B}, {"H", c.H}, {"Hk", c.Hk},
-          {"Lq", c.Lq}, {"Lk", c.Lk}, {"D", c.D}, {"Dv", c.Dv}, {"A", c.A}, {"score", c.score},
-          {"mask", c.mask}, {"weighting", c.weighting}, {"weights", c.weights},
+  return {{"name", c.name},
+          {"group", c.group},
+          {"B", c.B},
+          {"H", c.H},
+          {"Hk", c.Hk},
+          {"Lq", c.Lq},
+          {"Lk", c.Lk},
+          {"D", c.D},
+          {"Dv", c.Dv},
+          {"A", c.A},
+          {"score", c.score},
+          {"mask", c.mask},
+          {"weighting", c.weighting},
+          {"weights", c.weights},
           {"backward", name_of(c.backward)}};
 }
 
 const char* name_of(fovea::Plan plan) {
   switch (plan) {
-    case fovea::Plan::automatic: return "automatic";
-    case fovea::Plan::fused: return "fused";
-    case fovea::Plan::linear: return "linear";
-    case fovea::Plan::composed: return "composed";
-    case fovea::Plan::reference: return "reference";
+    case fovea::Plan::automatic:
+      return "automatic";
+    case fovea::Plan::fused:
+      return "fused";
+    case fovea::Plan::linear:
+      return "linear";
+    case fovea::Plan::composed:
+      return "composed";
+    case fovea::Plan::reference:
+      return "reference";
   }
   return "?";
 }
@@ -84,7 +112,10 @@ const char* name_of(fovea::Plan plan) {
 class Prepared {
  public:
   Prepared(const AttentionCase& c, bool backward, Tensors inputs)
-      : case_(c), backward_(backward), q_(take(inputs, "q")), k_(take(inputs, "k")),
+      : case_(c),
+        backward_(backward),
+        q_(take(inputs, "q")),
+        k_(take(inputs, "k")),
         v_(take(inputs, "v")) {
     if (backward_) d_context_ = take(inputs, "d_context");
     if (backward_ && c.backward == Backward::log_prob) d_log_prob_ = take(inputs, "d_log_prob");
@@ -154,9 +185,11 @@ class Prepared {
 };
 
 Tensors random_inputs(const AttentionCase& c) {
-  const fovea::Sizes n{.B = c.B, .H = c.H, .Hk = c.Hk, .Lq = c.Lq, .Lk = c.Lk, .Dq = c.D,
-                       .Dk = c.D, .Dv = c.Dv};
-  Tensors inputs = fovea::generate::score_parameters(std::string(c.score), n, c.A, 7);
+  const fovea::Sizes n{
+      .B = c.B, .H = c.H, .Hk = c.Hk, .Lq = c.Lq, .Lk = c.Lk, .Dq = c.D, .Dk = c.D, .Dv = c.Dv};
+  const fovea::generate::Free free{.A = c.A, .A2 = c.A};
+  const fovea::ScoreDef& def = *fovea::score(std::string(c.score)).def;
+  Tensors inputs = fovea::generate::score(def, n, 7, free).parameters;
   inputs["q"] = Tensor::randn({c.B, c.H, c.Lq, c.D}, 1);
   inputs["k"] = Tensor::randn({c.B, c.Hk, c.Lk, c.D}, 2);
   inputs["v"] = Tensor::randn({c.B, c.Hk, c.Lk, c.Dv}, 3);
@@ -205,8 +238,8 @@ class Worker {
     if (request.contains("machine")) return machine(request["machine"]);
     prepare(request);
     Json answer = looked_at_;
-    std::vector<int64_t> ns = time_calls(*prepared_, request.value("reps", size_t{3}),
-                                         request.value("seconds", 0.0));
+    std::vector<int64_t> ns =
+        time_calls(*prepared_, request.value("reps", size_t{3}), request.value("seconds", 0.0));
     answer["ns"] = ns;
     std::sort(ns.begin(), ns.end());
     answer["median_ns"] = ns.empty() ? 0 : ns[ns.size() / 2];
@@ -218,7 +251,9 @@ class Worker {
   static Json machine(const Json& request) {
     const int threads = fovea::threads();
     const int64_t bytes = request.value("bytes", int64_t{512} << 20);
-    return {{"threads", threads}, {"isa", fovea::isa()}, {"version", fovea::version()},
+    return {{"threads", threads},
+            {"isa", fovea::isa()},
+            {"version", fovea::version()},
             {"flops", fovea::bench::fma_peak(threads)},
             {"bytes_per_second", fovea::bench::read_bandwidth(threads, bytes)}};
   }

@@ -18,7 +18,8 @@ enum class Backward : uint8_t {
 
 struct AttentionCase {
   std::string_view name;
-  std::string_view group;  // dot, causal, short, decode, additive, projected, weights, sample, score
+  std::string_view
+      group;  // dot, causal, short, decode, additive, projected, weights, sample, score
   int64_t B, H, Hk, Lq, Lk, D, Dv;
   int64_t A = 0;  // the additive width; 0 where the score has none
   std::string_view score = "scaled_dot";
@@ -48,15 +49,32 @@ constexpr AttentionCase brief(std::string_view name, int64_t L) {
 
 // One new query against a cache. A generated token trains nothing: no backward.
 constexpr AttentionCase decode(std::string_view name, int64_t Lk) {
-  return {.name = name, .group = "decode", .B = 1, .H = 32, .Hk = 8, .Lq = 1, .Lk = Lk, .D = 128,
-          .Dv = 128, .backward = Backward::none};
+  return {.name = name,
+          .group = "decode",
+          .B = 1,
+          .H = 32,
+          .Hk = 8,
+          .Lq = 1,
+          .Lk = Lk,
+          .D = 128,
+          .Dv = 128,
+          .backward = Backward::none};
 }
 
 // Queries and keys of width A, as they come out of their projections.
 constexpr AttentionCase additive(std::string_view name, int64_t B, int64_t Lq, int64_t Lk,
                                  int64_t A) {
-  return {.name = name, .group = "additive", .B = B, .H = 1, .Hk = 1, .Lq = Lq, .Lk = Lk, .D = A,
-          .Dv = A, .A = A, .score = "additive_keras"};
+  return {.name = name,
+          .group = "additive",
+          .B = B,
+          .H = 1,
+          .Hk = 1,
+          .Lq = Lq,
+          .Lk = Lk,
+          .D = A,
+          .Dv = A,
+          .A = A,
+          .score = "additive_keras"};
 }
 
 // The same with W_q, W_k [A,A] and b inside the call: two matrix products more for everyone.
@@ -77,8 +95,17 @@ constexpr AttentionCase weights(std::string_view name, int64_t L) {
 }
 
 constexpr AttentionCase sample(std::string_view name) {
-  return {.name = name, .group = "sample", .B = 32, .H = 1, .Hk = 1, .Lq = 256, .Lk = 1024, .D = 64,
-          .Dv = 64, .weighting = "sample", .backward = Backward::log_prob};
+  return {.name = name,
+          .group = "sample",
+          .B = 32,
+          .H = 1,
+          .Hk = 1,
+          .Lq = 256,
+          .Lk = 1024,
+          .D = 64,
+          .Dv = 64,
+          .weighting = "sample",
+          .backward = Backward::log_prob};
 }
 
 inline constexpr std::array kAttentionCases{
