@@ -1,0 +1,38 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention/attention.cc"
+#include <hwy/foreach_target.h>  // must precede highway.h
+
+#include <hwy/highway.h>
+
+#include "kernels/attention/backward-inl.h"
+#include "kernels/attention/forward-inl.h"
+#include "kernels/attention/inspect-inl.h"
+#include "kernels/attention/problem.h"
+
+#if HWY_ONCE
+namespace fovea::kernels {
+
+HWY_EXPORT(Forward);
+HWY_EXPORT(Backward);
+HWY_EXPORT(Weights);
+HWY_EXPORT(Entropy);
+
+void attention_forward(const AttentionProblem& p, const AttentionResult& out) {
+  HWY_DYNAMIC_DISPATCH(Forward)(p, out);
+}
+
+void attention_backward(const AttentionProblem& p, const AttentionGradients& g) {
+  HWY_DYNAMIC_DISPATCH(Backward)(p, g);
+}
+
+void attention_weights(const AttentionProblem& p, const AttentionResult& done,
+                       const WeightsSelection& pick, const View<float>& weights) {
+  HWY_DYNAMIC_DISPATCH(Weights)(p, done, pick, weights);
+}
+
+void attention_entropy(const AttentionProblem& p, const float* stat, float* entropy) {
+  HWY_DYNAMIC_DISPATCH(Entropy)(p, stat, entropy);
+}
+
+}  // namespace fovea::kernels
+#endif

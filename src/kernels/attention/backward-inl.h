@@ -1,0 +1,507 @@
+// The fused backward pass. Scores are computed again from what the forward pass kept of each row.
+// A unit of work is (b, key head, chunk of queries): it owns its dq, and adds to a dk and dv of its
+// own, which are summed in the order of the chunks; chunks depend on the shapes alone.
+#if defined(FOVEA_ATTENTION_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_ATTENTION_BACKWARD_INL_H_
+#undef FOVEA_ATTENTION_BACKWARD_INL_H_
+#else
+#define FOVEA_ATTENTION_BACKWARD_INL_H_
+#endif
+
+#include "kernels/attention/backward-rows-inl.h"
+#include "kernels/attention/blocks-inl.h"
+#include "kernels/attention/forward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+struct BackwardCall {
+  const AttentionProblem& p;
+  const AttentionGradients& g;
+  const AdditiveWeights& w;
+  Blocking by;
+  bool scores;      // any gradient that flows through the scores
+  bool values;      // weights multiply values smoothly: dv by a product
+  bool find_mean;   // Σ p·dw must be summed over the row
+  bool chosen_centers;  // one weight is left, and its bell alone moves with the centre
+  int64_t chunk;    // queries in a chunk
+  int64_t chunks;
+  int64_t ld, ldv;  // padded widths
+};
+
+// A unit's memory: the packed key side, its sums, one block's tiles.
+struct BackwardScratch {
+  float *k_panels, *v_panels, *k_rows;
+  float *dq, *dk, *dv;
+  float *queries, *q_rows, *d_out, *s, *dw, *spare;
+  int64_t lds;
+
+  static int64_t KeyRows(const BackwardCall& c) {
+    const AttentionProblem& p = c.p;
+    if (!c.scores || p.family == Family::given) return 0;
+    const bool in_place = p.family == Family::dot && ReadableInPlace(RowsOf(p.k, 0, 0), p.D);
+    return in_place ? 0 : p.Lk * c.ld;
+  }
+  // Lays the parts out from `base`; returns the number of floats.
+  int64_t Lay(const BackwardCall& c, float* base, bool own_sums) {
+    const AttentionProblem& p = c.p;
+    float* at = base;
+    const auto take = [&at](int64_t n) {
+      float* here = at;
+      at += RoundUp(n, 16);
+      return here;
+    };
+    lds = c.by.keys + kLanes;
+    k_panels = take(KeyFloats(p));
+    v_panels = take(c.scores ? PanelFloats(p.Lk, p.Dv) : 0);
+    k_rows = take(KeyRows(c));
+    const bool keys = c.scores && p.family != Family::given;
+    dq = take(c.g.dq || keys ? c.chunk * p.group() * c.ld : 0);
+    dk = take(own_sums && keys ? p.Lk * c.ld : 0);
+    dv = take(own_sums && c.g.dv ? p.Lk * c.ldv : 0);
+    queries = take(c.by.rows * QueryFloats(p));
+    q_rows = take(c.by.rows * c.ld);
+    d_out = take(c.by.rows * c.ldv);
+    s = take(c.by.rows * lds);
+    dw = take(c.by.rows * lds);
+    spare = take(4 * (c.by.keys + 2 * kLanes) + RoundUp(p.D + 1, kLanes));
+    return at - base;
+  }
+};
+
+// What a unit adds up besides dq.
+struct UnitSums {
+  float *dk, *dv, *gr;  // [Lk][ld], [Lk][ldv], [ld]
+  double* total;        // Σ ds
+  float* dbias;         // base to which bias strides apply, or null
+};
+
+inline int64_t ChunksFor(const AttentionProblem& p) {
+  const int64_t wanted = p.Lq >= 1024 ? 16 : 8;
+  const int64_t per_head = (wanted + p.B * p.Hk - 1) / std::max<int64_t>(1, p.B * p.Hk);
+  return std::clamp<int64_t>(per_head, 1, std::max<int64_t>(1, p.Lq / kMaxBlockRows));
+}
+
+HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t i) {
+  const AttentionProblem& p = c.p;
+  const AttentionGradients& g = c.g;
+  const int64_t at = (b * p.H + h) * p.Lq + i;
+  RowTerms t;
+  if (g.stat) t.stat = g.stat[at];
+  if (p.weigh == Weigh::softmax && g.d_context && !c.find_mean) {
+    const float* out = g.context.row(b, h, i);
+    const float* d_out = g.d_context.row(b, h, i);
+    for (int64_t d = 0; d < p.Dv; ++d) t.beta -= out[d * g.context.c] * d_out[d * g.d_context.c];
+  }
+  if (g.d_stat) t.beta += g.d_stat[at];
+  if (g.d_log_prob && g.chosen[at] >= 0) {
+    t.beta -= g.d_log_prob[at];
+    t.pick = g.d_log_prob[at];
+    t.chosen = g.chosen[at];
+  }
+  if (g.d_entropy) {
+    t.beta -= g.d_entropy[at] * g.entropy[at];
+    t.gamma = -g.d_entropy[at];
+  }
+  return t;
+}
+
+// dw[n][keys] ← d_context·vᵀ (+ d_weights), for keys [j0, j1).
+HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& mem,
+                                const BlockRanges& r, const ScoreBlock& at, int64_t n, int64_t j0,
+                                int64_t j1) {
+  const AttentionProblem& p = c.p;
+  const int64_t step = RoundUp(p.Dv, 2);
+  for (int64_t j = j0; j < j1; j += kPanel) {
+    for (int64_t g = 0; g * kGroup < n; ++g) {
+      if (r.group_end[g] <= j || r.group_begin[g] >= j + kPanel) continue;
+      const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
+      float* to = mem.dw + i * mem.lds + (j - j0);
+      if (c.g.d_context && p.weigh != Weigh::sample) {
+        MatMul({mem.d_out + i * c.ldv, c.ldv, 1}, mem.v_panels + j * step, kPanel, to, mem.lds, m,
+               kPanel, p.Dv, false);
+      } else {
+        for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, 0, kPanel, 0.0f);
+      }
+      if (!c.g.d_weights) continue;
+      for (int64_t k = 0; k < m; ++k) {
+        const float* more = c.g.d_weights.row(at.b, at.h, at.i + i + k) + j * c.g.d_weights.c;
+        for (int64_t x = 0; x < std::min(kPanel, p.Lk - j); ++x) {
+          to[k * mem.lds + x] += more[x * c.g.d_weights.c];
+        }
+      }
+    }
+  }
+}
+
+// The groups whose keys reach into [j, j1): rows first … last. What lies outside a group's own
+// stretch is set to 0, so that one product covers them all.
+struct RowSpan {
+  int64_t first, count;
+};
+HWY_INLINE RowSpan RowsSeeing(const BlockRanges& r, int64_t n, int64_t j0, int64_t j, int64_t j1,
+                              float* s, float* dw, int64_t lds) {
+  const int64_t groups = (n + kGroup - 1) / kGroup;
+  const auto sees = [&](int64_t g) { return r.group_end[g] > j && r.group_begin[g] < j1; };
+  int64_t a = 0, z = groups;
+  while (a < z && !sees(a)) ++a;
+  while (z > a && !sees(z - 1)) --z;
+  for (int64_t g = a; g < z; ++g) {
+    const bool seen = sees(g);
+    const int64_t from = seen ? std::clamp(RoundDown(r.group_begin[g], kLanes), j, j1) : j1;
+    const int64_t to = seen ? std::clamp(RoundUp(r.group_end[g], kLanes), from, j1) : j1;
+    if (from == j && to == j1) continue;
+    for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
+      for (float* row : {s + i * lds - j0, dw + i * lds - j0}) {
+        FillRow(row, j, from, 0.0f);
+        FillRow(row, to, j1, 0.0f);
+      }
+    }
+  }
+  return {a * kGroup, std::min(n, z * kGroup) - a * kGroup};
+}
+
+// dv += wᵀ·d_context, and for dot scores dk += dsᵀ·q: keys by keys.
+HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& mem,
+                                const BlockRanges& r, const UnitSums& sums, bool careful, int64_t n,
+                                int64_t j0, int64_t j1) {
+  const AttentionProblem& p = c.p;
+  auto* product = careful ? &MatMulSkippingZeros : &MatMul;
+  const bool dot = p.family == Family::dot && c.scores;
+  for (int64_t j = j0; j < j1; j += kPanel) {
+    const int64_t keys = std::min(kPanel, p.Lk - j);
+    const RowSpan rows = RowsSeeing(r, n, j0, j, j + kPanel, mem.s, mem.dw, mem.lds);
+    if (rows.count <= 0) continue;
+    const int64_t at = rows.first * mem.lds + (j - j0);
+    if (sums.dv && c.values) {
+      product({mem.s + at, 1, mem.lds}, mem.d_out + rows.first * c.ldv, c.ldv, sums.dv + j * c.ldv,
+              c.ldv, keys, p.Dv, rows.count, true);
+    }
+    if (dot) {
+      product({mem.dw + at, 1, mem.lds}, mem.queries + rows.first * QueryFloats(p), QueryFloats(p),
+              sums.dk + j * c.ld, c.ld, keys, p.D, rows.count, true);
+    }
+  }
+}
+
+// Dot: dq += ds·k. Additive: da, dκ and Σ g·r together.
+HWY_INLINE void AddQueryGradients(const BackwardCall& c, const BackwardScratch& mem,
+                                  const BlockRanges& r, const UnitSums& sums, Rows k_rows,
+                                  Range range, bool careful, int64_t n, int64_t j0, int64_t j1,
+                                  float* dq) {
+  const AttentionProblem& p = c.p;
+  for (int64_t g = 0; g * kGroup < n; ++g) {
+    const int64_t a = std::clamp<int64_t>(r.group_begin[g], j0, j1);
+    const int64_t z = std::clamp<int64_t>(r.group_end[g], j0, j1);
+    if (a >= z) continue;
+    const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
+    const float* ds = mem.dw + i * mem.lds + (a - j0);
+    if (p.family == Family::dot) {
+      if (!c.g.dq) continue;
+      auto* product = careful ? &MatMulSkippingZeros : &MatMul;
+      product({ds, mem.lds, 1}, k_rows.data + a * k_rows.row, k_rows.row, dq + i * c.ld, c.ld, m, p.D,
+              z - a, true);
+    } else {
+      auto* add = range == Range::small    ? &AdditiveGradRows<Range::small>
+                  : range == Range::medium ? &AdditiveGradRows<Range::medium>
+                                           : &AdditiveGradRows<Range::large>;
+      add(mem.q_rows + i * c.ld, k_rows.data + a * c.ld, c.ld, ds, mem.lds, m, z - a, !careful,
+          dq + i * c.ld, sums.dk + a * c.ld, sums.gr);
+    }
+  }
+}
+
+// ds of a row into the gradients that are matrices themselves.
+HWY_INLINE void AddMatrixGradients(const BackwardCall& c, const UnitSums& sums, const Stretch& x,
+                                   const float* ds) {
+  const AttentionProblem& p = c.p;
+  const float* at = ds - x.origin;
+  if (sums.dbias) {
+    const View<float>& v = c.g.dbias;
+    float* to = sums.dbias + x.b * v.b + x.h * v.h + x.i * v.r;
+    const float factor = 1.0f / p.temperature;
+    for (int64_t j = x.begin; j < x.end; ++j) to[j * v.c] += factor * at[j];
+  }
+  if (c.g.dgiven) {
+    float* to = c.g.dgiven.row(x.b, x.h, x.i);
+    const float factor = p.scale / p.temperature;
+    for (int64_t j = x.begin; j < x.end; ++j) to[j * c.g.dgiven.c] = factor * at[j];
+  }
+}
+
+struct UnitKeys {
+  PackedKeys packed;
+  Rows rows;  // k, or e^{2κ}, padded
+};
+
+HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScratch& mem, int64_t b,
+                                      int64_t hk) {
+  const AttentionProblem& p = c.p;
+  UnitKeys keys{PackKeys(p, b, hk, mem.k_panels), RowsOf(p.k, b, hk)};
+  if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, mem.v_panels);
+  if (BackwardScratch::KeyRows(c) > 0) {
+    PackRows(keys.rows, p.Lk, p.D, 1.0f, mem.k_rows, c.ld);
+    if (p.family == Family::additive && keys.packed.range != Range::large) {
+      ExpTwice(mem.k_rows, p.Lk * c.ld);
+    }
+    keys.rows = {mem.k_rows, c.ld, 1};
+  }
+  return keys;
+}
+
+// One block of queries against keys [j0, j0 + by.keys).
+HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& mem,
+                                const UnitKeys& keys, const UnitSums& sums, int64_t b, int64_t h,
+                                int64_t i0, int64_t n, int64_t j0, float* dq) {
+  const AttentionProblem& p = c.p;
+  BlockRanges r;
+  FindRanges(p, b, h, nullptr, i0, n, r);
+  const int64_t j1 = std::min(j0 + c.by.keys, r.last);
+  if (std::max(r.first, j0) >= j1) return;
+  const ScoreBlock at{b, h, i0};
+  const Range range = keys.packed.range;
+  const PackedQueries queries =
+      PackQueries(p, range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries, mem.spare);
+  bool finite = keys.packed.finite;
+  if (c.g.d_context) {
+    PackRows(RowsOf(c.g.d_context, b, h, i0), n, p.Dv, 1.0f, mem.d_out, c.ldv);
+    finite = finite && (!p.masked() || AllFinite({mem.d_out, c.ldv, 1}, n, p.Dv));
+  }
+  if (p.family == Family::additive) {
+    PackRows(RowsOf(p.q, b, h, i0), n, p.D, 1.0f, mem.q_rows, c.ld);
+    if (range != Range::large) ExpTwice(mem.q_rows, n * c.ld);
+  }
+  finite = finite && (!p.masked() || p.family == Family::given ||
+                      AllFinite(RowsOf(p.q, b, h, i0), n, p.D));
+  const bool careful = p.masked() && !finite;
+
+  ScoreTile(p, keys.packed, queries, c.w, at, r, n, j0, j1, mem.s, mem.lds);
+  if (c.scores) WeightGradients(c, mem, r, at, n, j0, j1);
+  for (int64_t i = 0; i < n; ++i) {
+    const Stretch x = StretchOf(r, at, i, i0 + i, j0, j1);
+    if (x.from >= x.to) continue;
+    float* s = mem.s + i * mem.lds;
+    float* dw = mem.dw + i * mem.lds;
+    if (p.masked() || p.center || x.end < x.to) MaskRow(p, x, s);
+    const RowTerms terms = TermsOf(c, b, h, i0 + i);
+    if (!c.scores) {  // only dv: the weights are enough
+      if (p.weigh == Weigh::formula) {
+        FormulaRow(p, x, s, mem.spare);
+      } else {
+        WeighRow(p.weigh, s + (x.from - x.origin), x.size(), terms.stat);
+      }
+      if (HasFactor(p)) FactorRow(p, x, s);
+      continue;
+    }
+    const float d_center = GradRow(p, x, c.find_mean, terms, s, dw, mem.spare);
+    if (c.g.dcenter && !c.chosen_centers) c.g.dcenter[(b * p.H + h) * p.Lq + i0 + i] += d_center;
+    AddMatrixGradients(c, sums, x, dw);
+    if (p.family == Family::additive) {
+      double total = 0.0;
+      for (int64_t j = x.from; j < x.to; ++j) total += dw[j - x.origin];
+      *sums.total += total;
+    }
+  }
+  if (c.scores && p.family != Family::given) {
+    AddQueryGradients(c, mem, r, sums, keys.rows, range, careful, n, j0, j1, dq);
+  }
+  AddKeyGradients(c, mem, r, sums, careful, n, j0, j1);
+}
+
+// Hard weightings: the chosen value gets the whole gradient.
+HWY_NOINLINE void AddChosenValues(const BackwardCall& c, const UnitSums& sums, int64_t b, int64_t h,
+                                  int64_t i0, int64_t i1) {
+  const AttentionProblem& p = c.p;
+  for (int64_t i = i0; i < i1; ++i) {
+    const int32_t j = c.g.chosen[(b * p.H + h) * p.Lq + i];
+    if (j < 0) continue;
+    const float weight = ChosenWeight(p, b, h, i, j);
+    const float* d_out = c.g.d_context.row(b, h, i);
+    for (int64_t d = 0; d < p.Dv; ++d) sums.dv[j * c.ldv + d] += weight * d_out[d * c.g.d_context.c];
+  }
+}
+
+// The chosen weight's bell moves with its centre: d center = dw·bell·(j − c)/σ².
+HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, int64_t b, int64_t h, int64_t i0, int64_t i1) {
+  const AttentionProblem& p = c.p;
+  for (int64_t i = i0; i < i1; ++i) {
+    const int64_t at = (b * p.H + h) * p.Lq + i;
+    const int32_t j = c.g.chosen[at];
+    if (j < 0) continue;
+    const float* v = p.v.row(b, h / p.group(), j);
+    const float* d_out = c.g.d_context.row(b, h, i);
+    float dw = 0.0f;
+    for (int64_t d = 0; d < p.Dv; ++d) dw += d_out[d * c.g.d_context.c] * v[d * p.v.c];
+    const float away = static_cast<float>(j) - *p.center.row(b, h, i);
+    c.g.dcenter[at] += dw * ChosenWeight(p, b, h, i, j) * away / (p.sigma * p.sigma);
+  }
+}
+
+HWY_NOINLINE void WriteQueryGradients(const BackwardCall& c, const float* dq, int64_t b, int64_t h,
+                                      int64_t i0, int64_t i1) {
+  const AttentionProblem& p = c.p;
+  const float scale = p.scale / p.temperature;
+  for (int64_t i = i0; i < i1; ++i) {
+    float* to = c.g.dq.row(b, h, i);
+    const float* from = dq + (i - i0) * c.ld;
+    if (p.family == Family::dot) {
+      for (int64_t d = 0; d < p.D; ++d) to[d * c.g.dq.c] = from[d] * scale;
+    } else {
+      for (int64_t d = 0; d < p.D; ++d) to[d * c.g.dq.c] = from[d] * (4.0f * c.w.u[d]);
+    }
+  }
+}
+
+HWY_NOINLINE void BackwardUnit(const BackwardCall& c, const BackwardScratch& mem,
+                               const UnitSums& sums, int64_t b, int64_t hk, int64_t chunk) {
+  const AttentionProblem& p = c.p;
+  const int64_t first = chunk * c.chunk, last = std::min(first + c.chunk, p.Lq);
+  const int64_t h0 = hk * p.group(), h1 = h0 + p.group();
+  const auto dq_of = [&](int64_t h, int64_t i) {
+    return mem.dq + ((h - h0) * c.chunk + (i - first)) * c.ld;
+  };
+  if (c.g.dq || sums.dk) FillRow(mem.dq, 0, c.chunk * p.group() * c.ld, 0.0f);
+  if (sums.dk) FillRow(sums.dk, 0, p.Lk * c.ld, 0.0f);
+  if (sums.dv) FillRow(sums.dv, 0, p.Lk * c.ldv, 0.0f);
+  if (c.scores || c.values) {
+    const UnitKeys keys = PrepareUnitKeys(c, mem, b, hk);
+    for (int64_t j0 = 0; j0 < p.Lk; j0 += c.by.keys) {
+      for (int64_t h = h0; h < h1; ++h) {
+        for (int64_t i = first; i < last; i += c.by.rows) {
+          BackwardBlock(c, mem, keys, sums, b, h, i, std::min(c.by.rows, last - i), j0, dq_of(h, i));
+        }
+      }
+    }
+  }
+  for (int64_t h = h0; h < h1; ++h) {
+    if (Hard(p.weigh) && c.g.dv && c.g.d_context) AddChosenValues(c, sums, b, h, first, last);
+    if (c.g.dq) WriteQueryGradients(c, dq_of(h, first), b, h, first, last);
+  }
+}
+
+// out[j][d] = Σ_chunks parts, times factor[d] where given.
+HWY_NOINLINE void WriteKeyGradients(const float* parts, int64_t n, int64_t step, int64_t ld,
+                                    const float* u, int64_t rows, int64_t width, float* to, int64_t row,
+                                    int64_t col) {
+  for (int64_t j = 0; j < rows; ++j) {
+    for (int64_t d = 0; d < width; ++d) {
+      float sum = parts[j * ld + d];
+      for (int64_t c = 1; c < n; ++c) sum += parts[c * step + j * ld + d];
+      to[j * row + d * col] = u ? sum * (4.0f * u[d]) : sum;
+    }
+  }
+}
+
+// ---- the call --------------------------------------------------------------------------------------
+
+// Bias gradients of different units may meet in one element. Units are dealt to a fixed number of
+// lanes, each with a copy of its own, summed in order at the end.
+inline int64_t BiasLanes(const AttentionGradients& g, int64_t units) {
+  if (!g.dbias) return 1;
+  const int64_t fits = (int64_t{64} << 20) / std::max<int64_t>(1, g.dbias_span);
+  return std::clamp<int64_t>(std::min<int64_t>(fits, 8), 1, std::max<int64_t>(1, units));
+}
+
+void Backward(const AttentionProblem& p, const AttentionGradients& g) {
+  const AdditiveStore additive = PrepareAdditive(p);
+  const bool smooth = p.weigh != Weigh::argmax &&
+                      (p.weigh != Weigh::sample || g.d_log_prob || g.d_stat || g.d_entropy);
+  const bool find_mean = p.weigh == Weigh::gumbel || (p.weigh == Weigh::softmax && g.d_weights);
+  const bool bell = p.center && !p.renormalise;
+  const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter;
+  const bool whole = WholeRows(p.weigh) || find_mean;
+  const int64_t chunks = ChunksFor(p);
+  const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
+  const int64_t chunk = (blocks + chunks - 1) / chunks * kMaxBlockRows;
+  const BackwardCall c{p, g, additive.weights, BlockingFor(p, whole, false), wanted && smooth,
+                       g.dv && !Hard(p.weigh), find_mean, bell && Hard(p.weigh), std::min(chunk, p.Lq), chunks,
+                       RoundUp(p.D, kLanes), RoundUp(p.Dv, kLanes)};
+
+  const int64_t pairs = p.B * p.Hk, units = pairs * chunks;
+  const bool one = chunks == 1;
+  BackwardScratch layout;
+  const int64_t scratch_floats = layout.Lay(c, nullptr, one);
+  const Buffer<float> scratch(threads() * scratch_floats);
+  const bool keys = c.scores && p.family != Family::given;
+  const Buffer<float> dk(one || !keys ? 0 : units * p.Lk * c.ld);
+  const Buffer<float> dv(one || !g.dv ? 0 : units * p.Lk * c.ldv);
+  const Buffer<float> gr(p.family == Family::additive ? units * c.ld : 0);
+  const Buffer<double> totals(units);
+  std::fill(gr.data(), gr.data() + gr.size(), 0.0f);
+  std::fill(totals.data(), totals.data() + units, 0.0);
+
+  const int64_t lanes = BiasLanes(g, units);
+  const Buffer<float> dbias(g.dbias && lanes > 1 ? lanes * g.dbias_span : 0);
+  std::fill(dbias.data(), dbias.data() + dbias.size(), 0.0f);
+  const float* u = p.family == Family::additive ? additive.weights.u : nullptr;
+
+  const auto run = [&](int64_t unit, int64_t lane) {
+    const int64_t bh = unit / chunks;
+    BackwardScratch mem;
+    mem.Lay(c, scratch.data() + thread_index() * scratch_floats, one);
+    UnitSums sums{one ? mem.dk : dk.data() + unit * p.Lk * c.ld,
+                  one ? mem.dv : dv.data() + unit * p.Lk * c.ldv,
+                  gr.data() + unit * c.ld, totals.data() + unit, nullptr};
+    if (!keys) sums.dk = nullptr;
+    if (!g.dv) sums.dv = nullptr;
+    if (g.dbias) {
+      sums.dbias = lanes > 1 ? dbias.data() + lane * g.dbias_span - g.dbias_low : g.dbias.data;
+    }
+    const int64_t b = bh / p.Hk, hk = bh % p.Hk;
+    BackwardUnit(c, mem, sums, b, hk, unit % chunks);
+    if (c.chosen_centers && g.dcenter && g.d_context) {
+      for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
+        const int64_t first = (unit % chunks) * c.chunk;
+        AddChosenCenters(c, b, h, first, std::min(first + c.chunk, p.Lq));
+      }
+    }
+    if (!one) return;
+    if (g.dk && keys) {
+      WriteKeyGradients(sums.dk, 1, 0, c.ld, u, p.Lk, p.D, g.dk.row(b, hk, 0), g.dk.r, g.dk.c);
+    }
+    if (g.dv) {
+      WriteKeyGradients(sums.dv, 1, 0, c.ldv, nullptr, p.Lk, p.Dv, g.dv.row(b, hk, 0), g.dv.r, g.dv.c);
+    }
+  };
+  if (g.dbias) {
+    parallel_for(lanes, [&](int64_t lane) {
+      for (int64_t unit = lane; unit < units; unit += lanes) run(unit, lane);
+    });
+    for (int64_t lane = 0; lane < lanes && lanes > 1; ++lane) {
+      for (int64_t i = 0; i < g.dbias_span; ++i) {
+        g.dbias.data[g.dbias_low + i] += dbias[lane * g.dbias_span + i];
+      }
+    }
+  } else {  // the last chunks first: under a causal mask they have the most to do
+    parallel_for(units, [&](int64_t i) {
+      run((i % pairs) * chunks + (chunks - 1 - i / pairs), 0);
+    });
+  }
+  if (!one) {
+    const int64_t step_rows = kMaxBlockRows, parts = (p.Lk + step_rows - 1) / step_rows;
+    parallel_for(pairs * parts, [&](int64_t i) {
+      const int64_t bh = i / parts, j = i % parts * step_rows, n = std::min(step_rows, p.Lk - j);
+      const int64_t b = bh / p.Hk, hk = bh % p.Hk;
+      if (g.dk && keys) {
+        WriteKeyGradients(dk.data() + (bh * chunks * p.Lk + j) * c.ld, chunks, p.Lk * c.ld, c.ld, u, n,
+                          p.D, g.dk.row(b, hk, j), g.dk.r, g.dk.c);
+      }
+      if (g.dv) {
+        WriteKeyGradients(dv.data() + (bh * chunks * p.Lk + j) * c.ldv, chunks, p.Lk * c.ldv, c.ldv,
+                          nullptr, n, p.Dv, g.dv.row(b, hk, j), g.dv.r, g.dv.c);
+      }
+    });
+  }
+  if (g.du) {
+    for (int64_t d = 0; d < p.D; ++d) {
+      double sum = 0.0;
+      for (int64_t unit = 0; unit < units; ++unit) sum += totals[unit] - 2.0 * gr[unit * c.ld + d];
+      g.du[d] = static_cast<float>(sum * (p.scale / p.temperature));
+    }
+  }
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_ATTENTION_BACKWARD_INL_H_

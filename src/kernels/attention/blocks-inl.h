@@ -1,0 +1,157 @@
+// How a problem is cut into blocks, what each block may see, and the packed key side.
+#if defined(FOVEA_ATTENTION_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_ATTENTION_BLOCKS_INL_H_
+#undef FOVEA_ATTENTION_BLOCKS_INL_H_
+#else
+#define FOVEA_ATTENTION_BLOCKS_INL_H_
+#endif
+
+#include <array>
+
+#include "core/memory.h"
+#include "core/threads.h"
+#include "kernels/attention/pack-inl.h"
+#include "kernels/attention/problem.h"
+#include "kernels/attention/rows-inl.h"
+#include "kernels/attention/scores-inl.h"
+#include "kernels/attention/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+constexpr int64_t kMaxBlockRows = 64;
+constexpr int64_t kBlockKeys = 256;  // fixed, so that a row's arithmetic depends on nothing else
+
+// Weightings that need a whole row of scores at once.
+inline bool WholeRows(Weigh w) {
+  return w == Weigh::sparsemax || w == Weigh::entmax15 || w == Weigh::formula;
+}
+inline bool Hard(Weigh w) {
+  return w == Weigh::sample || w == Weigh::argmax || w == Weigh::gumbel;
+}
+inline bool HasLogSumExp(Weigh w) {
+  return w == Weigh::softmax || w == Weigh::sample || w == Weigh::gumbel;
+}
+
+struct Blocking {
+  int64_t rows;  // queries in a block
+  int64_t keys;  // keys scored at a time
+};
+
+inline Blocking BlockingFor(const AttentionProblem& p, bool whole_rows, bool keep_weights) {
+  if (whole_rows) {  // at most about 1 MiB of scores
+    const int64_t keys = std::max(RoundUp(p.Lk, kPanel), kPanel);
+    return {std::clamp(RoundDown((1 << 18) / keys, kGroup), kGroup, kMaxBlockRows), keys};
+  }
+  return {keep_weights ? 16 : kMaxBlockRows, kBlockKeys};
+}
+
+// The ranges of a block's rows, and of each group of 8 rows together.
+struct BlockRanges {
+  std::array<int32_t, kMaxBlockRows> begin, end;
+  std::array<int32_t, kMaxBlockRows / kGroup> group_begin, group_end;
+  int64_t first = 0, last = 0;  // of the whole block
+};
+
+HWY_INLINE void FindRanges(const AttentionProblem& p, int64_t b, int64_t h, const int64_t* rows,
+                           int64_t i0, int64_t n, BlockRanges& r) {
+  r.first = p.Lk;
+  r.last = 0;
+  for (int64_t g = 0; g * kGroup < n; ++g) {
+    int32_t lo = static_cast<int32_t>(p.Lk), hi = 0;
+    for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
+      const int64_t row = rows ? rows[i0 + i] : i0 + i;
+      r.begin[i] = p.begin ? std::max(*p.begin.row(b, h, row), 0) : 0;
+      r.end[i] = p.end ? std::min<int32_t>(*p.end.row(b, h, row), static_cast<int32_t>(p.Lk))
+                       : static_cast<int32_t>(p.Lk);
+      if (r.begin[i] >= r.end[i]) r.begin[i] = r.end[i] = 0;
+      if (r.begin[i] == r.end[i]) continue;
+      lo = std::min(lo, r.begin[i]);
+      hi = std::max(hi, r.end[i]);
+    }
+    r.group_begin[g] = std::min(lo, hi);
+    r.group_end[g] = hi;
+    if (hi == 0) continue;
+    r.first = std::min<int64_t>(r.first, lo);
+    r.last = std::max<int64_t>(r.last, hi);
+  }
+  r.first = std::min(r.first, r.last);
+}
+
+// u·scale/T padded to an even number, u₁+u₂ of each pair, and the total.
+struct AdditiveStore {
+  Buffer<float> data;
+  AdditiveWeights weights;
+};
+
+inline AdditiveStore PrepareAdditive(const AttentionProblem& p) {
+  AdditiveStore store;
+  if (p.family != Family::additive) return store;
+  const int64_t even = RoundUp(p.D, 2);
+  store.data = Buffer<float>(even + even / 2 + 1);
+  float* u = store.data.data();
+  double total = 0.0;
+  for (int64_t d = 0; d < even; ++d) {
+    u[d] = d < p.D ? p.u[d] * (p.scale / p.temperature) : 0.0f;
+    total += u[d];
+  }
+  for (int64_t d = 0; d < even; d += 2) u[even + d / 2] = u[d] + u[d + 1];
+  store.weights = {u, u + even, static_cast<float>(total)};
+  return store;
+}
+
+// The key side of (b, hk) into `to` (KeyFloats of it).
+inline int64_t KeyFloats(const AttentionProblem& p) {
+  return p.family == Family::given ? 0 : PanelFloats(p.Lk, p.D);
+}
+
+inline Range FindRange(const AttentionProblem& p, int64_t b, int64_t hk) {
+  if (p.family != Family::additive) return Range::small;
+  float a = 0.0f;
+  for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
+    a = std::max(a, LargestMagnitude(RowsOf(p.q, b, h), p.Lq, p.D));
+  }
+  return RangeOf(a, LargestMagnitude(RowsOf(p.k, b, hk), p.Lk, p.D));
+}
+
+HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t hk, float* to) {
+  PackedKeys keys{to, FindRange(p, b, hk), true};
+  if (p.family != Family::given) {
+    PackPanels(RowsOf(p.k, b, hk), p.Lk, p.D, to);
+    if (p.family == Family::additive && keys.range != Range::large) ExpTwice(to, KeyFloats(p));
+  }
+  if (p.masked()) {
+    keys.finite = AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
+                  (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D));
+  }
+  return keys;
+}
+
+// Scores of the block's rows and keys j0 ≤ j < j1 into s [n][lds], where a group sees any.
+HWY_INLINE void ScoreTile(const AttentionProblem& p, const PackedKeys& keys,
+                          const PackedQueries& queries, const AdditiveWeights& w,
+                          const ScoreBlock& at, const BlockRanges& r, int64_t n, int64_t j0,
+                          int64_t j1, float* s, int64_t lds) {
+  for (int64_t j = j0; j < j1; j += kPanel) {
+    for (int64_t g = 0; g * kGroup < n; ++g) {
+      if (r.group_end[g] <= j || r.group_begin[g] >= j + kPanel) continue;
+      ScorePanel(p, keys, queries, w, at, g * kGroup, std::min(kGroup, n - g * kGroup), j / kPanel,
+                 s + g * kGroup * lds + (j - j0), lds);
+    }
+  }
+}
+
+// The part of row i of the block that lies in keys [j0, j1).
+HWY_INLINE Stretch StretchOf(const BlockRanges& r, const ScoreBlock& at, int64_t i, int64_t row,
+                             int64_t j0, int64_t j1) {
+  const int64_t g = i / kGroup;
+  const int64_t from = std::clamp<int64_t>(RoundDown(r.group_begin[g], kLanes), j0, j1);
+  const int64_t to = std::clamp<int64_t>(RoundUp(r.group_end[g], kLanes), from, RoundUp(j1, kLanes));
+  return {at.b, at.h, row, j0, std::clamp<int64_t>(r.begin[i], from, to),
+          std::clamp<int64_t>(r.end[i], from, to), from, to};
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_ATTENTION_BLOCKS_INL_H_

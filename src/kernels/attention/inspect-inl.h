@@ -1,0 +1,158 @@
+// Weights and entropy on demand, from the statistic that the forward pass kept of each row.
+#if defined(FOVEA_ATTENTION_INSPECT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_ATTENTION_INSPECT_INL_H_
+#undef FOVEA_ATTENTION_INSPECT_INL_H_
+#else
+#define FOVEA_ATTENTION_INSPECT_INL_H_
+#endif
+
+#include "kernels/attention/blocks-inl.h"
+#include "kernels/attention/forward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+// Calls row(x, s) for every stretch of masked scores of rows[i0 … i0+n), keys in order. `rows` null:
+// the rows themselves.
+template <class RowFunction>
+HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, int64_t b, int64_t h,
+                               const int64_t* rows, int64_t i0, int64_t n, float* scratch,
+                               const RowFunction& row) {
+  const AttentionProblem& p = c.p;
+  const ForwardScratch mem(p, c.by, scratch);
+  BlockRanges r;
+  FindRanges(p, b, h, rows, i0, n, r);
+  PackedQueries queries{mem.queries, QueryFloats(p)};
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t q = rows ? rows[i0 + i] : i0 + i;
+    PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, q), 1, mem.queries + i * queries.ld, mem.spare);
+  }
+  for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
+    const int64_t j1 = std::min(j0 + c.by.keys, r.last);
+    if (p.family == Family::given) {
+      for (int64_t i = 0; i < n; ++i) {
+        const ScoreBlock at{b, h, rows ? rows[i0 + i] : i0 + i};
+        for (int64_t j = j0; j < j1; j += kPanel) {
+          ScorePanel(p, keys, queries, c.w, at, 0, 1, j / kPanel, mem.s + i * mem.lds + (j - j0), mem.lds);
+        }
+      }
+    } else {
+      ScoreTile(p, keys, queries, c.w, {b, h, i0}, r, n, j0, j1, mem.s, mem.lds);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const Stretch x = StretchOf(r, {b, h, 0}, i, rows ? rows[i0 + i] : i0 + i, j0, j1);
+      if (x.from >= x.to) continue;
+      float* s = mem.s + i * mem.lds;
+      if (p.masked() || p.center || x.end < x.to) MaskRow(p, x, s);
+      row(x, s, i, mem.spare);
+    }
+  }
+}
+
+struct WeightRows {
+  const ForwardCall& c;
+  const AttentionResult& done;
+  const View<float>& to;
+  int64_t head, first;  // of the selection
+  HWY_ATTR void operator()(const Stretch& x, float* s, int64_t i, float* spare) const {
+    const AttentionProblem& p = c.p;
+    if (p.weigh == Weigh::formula) {
+      FormulaRow(p, x, s, spare);
+    } else {
+      const float stat = done.stat ? done.stat[(x.b * p.H + x.h) * p.Lq + x.i] : 0.0f;
+      WeighRow(p.weigh, s + (x.from - x.origin), x.size(), stat);
+    }
+    if (HasFactor(p)) FactorRow(p, x, s);
+    float* out = to.row(x.b, head, first + i);
+    for (int64_t j = x.begin; j < x.end; ++j) out[j * to.c] = s[j - x.origin];
+  }
+};
+
+HWY_NOINLINE void WeightsBlock(const ForwardCall& c, const AttentionResult& done,
+                               const WeightsSelection& pick, const View<float>& to,
+                               const PackedKeys& keys, int64_t b, int64_t head, int64_t i0,
+                               float* scratch) {
+  const AttentionProblem& p = c.p;
+  const int64_t h = pick.heads ? pick.heads[head] : head;
+  const int64_t n = std::min(c.by.rows, pick.n_rows - i0);
+  for (int64_t i = i0; i < i0 + n; ++i) {
+    float* out = to.row(b, head, i);
+    for (int64_t j = 0; j < p.Lk; ++j) out[j * to.c] = 0.0f;
+    if (!Hard(p.weigh)) continue;
+    const int64_t row = pick.rows ? pick.rows[i] : i;
+    const int32_t j = done.chosen[(b * p.H + h) * p.Lq + row];
+    if (j >= 0) out[j * to.c] = ChosenWeight(p, b, h, row, j);
+  }
+  if (Hard(p.weigh)) return;
+  ForEachStretch(c, keys, b, h, pick.rows, i0, n, scratch, WeightRows{c, done, to, head, i0});
+}
+
+struct EntropyRows {
+  const AttentionProblem& p;
+  const float* stat;
+  float* entropy;
+  HWY_ATTR void operator()(const Stretch& x, float* s, int64_t, float*) const {
+    const F d;
+    const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i;
+    const Vec base = hn::Set(d, stat[at] == -kInf ? 0.0f : stat[at]);
+    Vec sum = hn::Zero(d);
+    for (int64_t j = x.from; j < x.to; j += kLanes) {
+      const Vec log_p = hn::Sub(hn::LoadU(d, s + (j - x.origin)), base);
+      const Vec w = Exp(log_p);
+      sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), hn::Mul(w, log_p)));
+    }
+    entropy[at] -= SumOf(sum);
+  }
+};
+
+HWY_NOINLINE void EntropyBlock(const ForwardCall& c, const PackedKeys& keys, const float* stat,
+                               float* entropy, int64_t b, int64_t h, int64_t i0, float* scratch) {
+  const int64_t n = std::min(c.by.rows, c.p.Lq - i0);
+  for (int64_t i = i0; i < i0 + n; ++i) entropy[(b * c.p.H + h) * c.p.Lq + i] = 0.0f;
+  ForEachStretch(c, keys, b, h, nullptr, i0, n, scratch, EntropyRows{c.p, stat, entropy});
+}
+
+// Packs the keys, then calls block(keys, b, head, i0, scratch) for every block of every head.
+template <class Block>
+void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of, int64_t rows,
+                  const Block& block) {
+  const AttentionProblem& p = call.p;
+  const int64_t pairs = p.B * p.Hk, floats = ForwardScratch::Floats(p, call.by);
+  const Buffer<float> packed(pairs * KeyFloats(p)), scratch(threads() * floats);
+  std::vector<PackedKeys> keys(static_cast<size_t>(pairs));
+  parallel_for(pairs, [&](int64_t i) {
+    keys[i] = PackKeys(p, i / p.Hk, i % p.Hk, packed.data() + i * KeyFloats(p));
+  });
+  const int64_t blocks = (rows + call.by.rows - 1) / call.by.rows;
+  parallel_for(p.B * heads * blocks, [&](int64_t i) {
+    const int64_t b = i / (heads * blocks), head = i / blocks % heads;
+    const int64_t h = head_of ? head_of[head] : head;
+    block(keys[b * p.Hk + h / p.group()], b, head, i % blocks * call.by.rows,
+          scratch.data() + thread_index() * floats);
+  });
+}
+
+void Weights(const AttentionProblem& p, const AttentionResult& done, const WeightsSelection& pick,
+             const View<float>& to) {
+  const AdditiveStore additive = PrepareAdditive(p);
+  const ForwardCall call{p, done, BlockingFor(p, p.weigh == Weigh::formula, false), additive.weights};
+  ForEachBlock(call, pick.n_heads, pick.heads, pick.n_rows,
+               [&](const PackedKeys& keys, int64_t b, int64_t head, int64_t i0, float* scratch) {
+                 WeightsBlock(call, done, pick, to, keys, b, head, i0, scratch);
+               });
+}
+
+void Entropy(const AttentionProblem& p, const float* stat, float* entropy) {
+  const AdditiveStore additive = PrepareAdditive(p);
+  const AttentionResult none;
+  const ForwardCall call{p, none, BlockingFor(p, false, false), additive.weights};
+  ForEachBlock(call, p.H, nullptr, p.Lq,
+               [&](const PackedKeys& keys, int64_t b, int64_t h, int64_t i0, float* scratch) {
+                 EntropyBlock(call, keys, stat, entropy, b, h, i0, scratch);
+               });
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_ATTENTION_INSPECT_INL_H_

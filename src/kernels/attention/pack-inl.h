@@ -1,0 +1,125 @@
+// Copies that turn strided inputs into what the tiles read: rows padded to whole vectors, and
+// panels of 32 keys side by side, [panel][width][32], so that lanes are keys.
+#if defined(FOVEA_ATTENTION_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_ATTENTION_PACK_INL_H_
+#undef FOVEA_ATTENTION_PACK_INL_H_
+#else
+#define FOVEA_ATTENTION_PACK_INL_H_
+#endif
+
+#include "kernels/attention/problem.h"
+#include "kernels/attention/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+// n rows of `width` elements.
+struct Rows {
+  const float* data;
+  int64_t row, c;
+};
+
+inline Rows RowsOf(const View<const float>& v, int64_t b, int64_t h, int64_t first = 0) {
+  return {v.row(b, h, first), v.r, v.c};
+}
+
+inline int64_t PanelFloats(int64_t n, int64_t width) {
+  return RoundUp(n, kPanel) * RoundUp(width, 2);
+}
+
+HWY_INLINE void Transpose4x4(const float* from, int64_t row, float* to, int64_t to_row) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4];
+#else
+  const hn::FixedTag<float, 4> d;
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + row);
+  const auto r2 = hn::LoadU(d, from + 2 * row), r3 = hn::LoadU(d, from + 3 * row);
+  const auto t0 = hn::InterleaveLower(d, r0, r1), t1 = hn::InterleaveUpper(d, r0, r1);
+  const auto t2 = hn::InterleaveLower(d, r2, r3), t3 = hn::InterleaveUpper(d, r2, r3);
+  hn::StoreU(hn::ConcatLowerLower(d, t2, t0), d, to);
+  hn::StoreU(hn::ConcatUpperUpper(d, t2, t0), d, to + to_row);
+  hn::StoreU(hn::ConcatLowerLower(d, t3, t1), d, to + 2 * to_row);
+  hn::StoreU(hn::ConcatUpperUpper(d, t3, t1), d, to + 3 * to_row);
+#endif
+}
+
+// One panel: up to 32 keys transposed, the rest 0; an odd width gets one more row of 0.
+HWY_INLINE void PackPanel(Rows from, int64_t n, int64_t width, float* to) {
+  if (n < kPanel || (width & 1)) FillRow(to, 0, RoundUp(width, 2) * kPanel, 0.0f);
+  int64_t j = 0;
+  const int64_t whole = from.c == 1 ? RoundDown(width, 4) : 0;
+  for (; j + 4 <= n; j += 4) {
+    const float* row = from.data + j * from.row;
+    for (int64_t d = 0; d < whole; d += 4) Transpose4x4(row + d, from.row, to + d * kPanel + j, kPanel);
+    for (int64_t d = whole; d < width; ++d) {
+      for (int64_t i = 0; i < 4; ++i) to[d * kPanel + j + i] = row[i * from.row + d * from.c];
+    }
+  }
+  for (; j < n; ++j) {
+    for (int64_t d = 0; d < width; ++d) to[d * kPanel + j] = from.data[j * from.row + d * from.c];
+  }
+}
+
+HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, float* to) {
+  const int64_t step = RoundUp(width, 2) * kPanel;
+  for (int64_t j = 0; j < n; j += kPanel, to += step) {
+    PackPanel({from.data + j * from.row, from.row, from.c}, std::min(kPanel, n - j), width, to);
+  }
+}
+
+// to[i][d] = factor·from[i][d], rows padded with 0 to `ld`.
+HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, float* to, int64_t ld) {
+  const F d;
+  for (int64_t i = 0; i < n; ++i, to += ld) {
+    const float* row = from.data + i * from.row;
+    int64_t k = 0;
+    if (from.c == 1) {
+      for (; k + kLanes <= width; k += kLanes) {
+        hn::StoreU(hn::Mul(hn::LoadU(d, row + k), hn::Set(d, factor)), d, to + k);
+      }
+    }
+    for (; k < width; ++k) to[k] = row[k * from.c] * factor;
+    FillRow(to, width, ld, 0.0f);
+  }
+}
+
+// Rows that tiles can read as they are need no copy.
+inline bool ReadableInPlace(Rows from, int64_t width) {
+  return from.c == 1 && width % kLanes == 0;
+}
+
+HWY_NOINLINE bool AllFinite(Rows from, int64_t n, int64_t width) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float* row = from.data + i * from.row;
+    float sum = 0.0f;  // 0·x is 0 for every finite x, NaN otherwise
+    for (int64_t d = 0; d < width; ++d) sum += 0.0f * row[d * from.c];
+    if (!(sum == 0.0f)) return false;
+  }
+  return true;
+}
+
+// The largest |x|; NaN counts as infinite.
+HWY_NOINLINE float LargestMagnitude(Rows from, int64_t n, int64_t width) {
+  float largest = 0.0f;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t d = 0; d < width; ++d) {
+      const float x = std::fabs(from.data[i * from.row + d * from.c]);
+      if (!(x <= largest)) largest = x == x ? x : kInf;
+    }
+  }
+  return largest;
+}
+
+// x ← e^{2x}, padding included.
+HWY_NOINLINE void ExpTwice(float* x, int64_t n) {
+  const F d;
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const Vec v = hn::LoadU(d, x + i);
+    hn::StoreU(Exp(hn::Add(v, v)), d, x + i);
+  }
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_ATTENTION_PACK_INL_H_

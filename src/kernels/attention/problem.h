@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+
+// One attention call as the kernels see it: pointers, sizes and strides.
+namespace fovea::kernels {
+
+// [B,H,R,C] by strides (in elements, any sign, 0 to broadcast).
+template <class T>
+struct View {
+  T* data = nullptr;
+  int64_t b = 0, h = 0, r = 0, c = 0;
+  T* row(int64_t ib, int64_t ih, int64_t ir) const { return data + ib * b + ih * h + ir * r; }
+  explicit operator bool() const { return data != nullptr; }
+};
+
+// How raw scores come about. q and k are already projected.
+enum class Family : uint8_t {
+  dot,       // q·k
+  additive,  // Σ_d u_d·tanh(q_d + k_d)
+  given      // read from a matrix
+};
+
+enum class Weigh : uint8_t {
+  softmax, sample, argmax, gumbel, sparsemax, entmax15, sigmoid, none, formula
+};
+
+// A weighting without a kernel of its own, row by row: n permitted scores → n weights, and back.
+struct RowFormula {
+  void (*forward)(const void* self, int64_t n, const float* s, float* w) = nullptr;
+  void (*backward)(const void* self, int64_t n, const float* s, const float* dw, float* ds) = nullptr;
+  const void* self = nullptr;
+};
+
+struct AttentionProblem {
+  int64_t B = 0, H = 0, Hk = 0, Lq = 0, Lk = 0;
+  int64_t D = 0;   // width of q and k here: A for the additive family
+  int64_t Dv = 0;
+
+  Family family = Family::dot;
+  View<const float> q, k, v;
+  const float* u = nullptr;  // additive: [A], contiguous
+  View<const float> given;   // [B,H,Lq,Lk]
+  float scale = 1.0f;        // s = (scale·raw + bias) / temperature
+
+  // Keys begin ≤ j < end of each row, by (b, h, i); null: all keys.
+  View<const int32_t> begin, end;  // c unused
+  View<const uint8_t> allowed;     // [B,H,Lq,Lk]
+  View<const float> bias;          // [B,H,Lq,Lk]; −inf forbids
+
+  // Predicted window: weights times exp(−(j−p)²/(2σ²)), or that exponent added to s.
+  View<const float> center;  // by (b, h, i)
+  float sigma = 0.0f;
+  bool renormalise = false;
+
+  Weigh weigh = Weigh::softmax;
+  float temperature = 1.0f;
+  float dropout = 0.0f;
+  uint64_t seed = 0;
+  RowFormula formula;
+
+  bool masked() const { return begin.data || allowed || bias; }
+  int64_t group() const { return H / Hk; }
+  int64_t rows() const { return B * H * Lq; }
+};
+
+// What the forward pass leaves. Row statistics are contiguous [B,H,Lq].
+struct AttentionResult {
+  View<float> context;
+  // softmax, sample: log Σ exp s; gumbel: the same of the noisy scores; sparsemax, entmax15: the
+  // threshold τ. −inf where no key is seen.
+  float* stat = nullptr;
+  int32_t* chosen = nullptr;  // hard weightings: the key, −1 for none
+  View<float> weights;        // optional
+};
+
+// Gradients asked for, and upstream gradients given. Everything may be absent.
+struct AttentionGradients {
+  // Upstream.
+  View<const float> context, d_context;  // context as computed, for Σ_j p_j·dp_j
+  View<const float> d_weights;           // [B,H,Lq,Lk]
+  const float* d_stat = nullptr;         // softmax, sample: d log-sum-exp        [B,H,Lq]
+  const float* d_log_prob = nullptr;     // sample: d log p(chosen)                [B,H,Lq]
+  const float* d_entropy = nullptr;      // softmax, sample                        [B,H,Lq]
+  const float* entropy = nullptr;        // needed with d_entropy
+  const float* stat = nullptr;
+  const int32_t* chosen = nullptr;
+
+  // Wanted; written, not accumulated. dq, dk, dv, dgiven have the shape of their inputs.
+  View<float> dq, dk, dv, dgiven;
+  float* du = nullptr;        // [A]
+  float* dcenter = nullptr;   // [B,H,Lq]
+  // Accumulated through these strides (0 and overlapping strides add up); zero it first. `span` is
+  // the number of elements from the lowest to the highest address, `low` the offset of the lowest.
+  View<float> dbias;
+  int64_t dbias_low = 0, dbias_span = 0;
+};
+
+// Which heads and rows weights are written for: weights [B,heads,rows,Lk].
+struct WeightsSelection {
+  const int64_t* heads = nullptr;
+  int64_t n_heads = 0;
+  const int64_t* rows = nullptr;
+  int64_t n_rows = 0;
+};
+
+void attention_forward(const AttentionProblem&, const AttentionResult&);
+void attention_backward(const AttentionProblem&, const AttentionGradients&);
+// From the statistics of a forward pass; result.weights is written.
+void attention_weights(const AttentionProblem&, const AttentionResult& done,
+                       const WeightsSelection&, const View<float>& weights);
+// Entropy of softmax probabilities, contiguous [B,H,Lq], from the log-sum-exp.
+void attention_entropy(const AttentionProblem&, const float* stat, float* entropy);
+
+// Weighting none with a dot score: Σ_j (q·k_j) v_j by associativity, O(L). Masks: begin = 0 and
+// end = min(length, causal bound); nothing else.
+void linear_forward(const AttentionProblem&, const AttentionResult&);
+void linear_backward(const AttentionProblem&, const AttentionGradients&);
+
+}  // namespace fovea::kernels

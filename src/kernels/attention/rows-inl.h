@@ -1,0 +1,231 @@
+// What happens to a row of scores: masks and biases, the weighting, and its gradient.
+#if defined(FOVEA_ATTENTION_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_ATTENTION_ROWS_INL_H_
+#undef FOVEA_ATTENTION_ROWS_INL_H_
+#else
+#define FOVEA_ATTENTION_ROWS_INL_H_
+#endif
+
+#include "kernels/attention/problem.h"
+#include "kernels/attention/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+// A stretch of one row in scratch: s[j − origin] is key j's. Keys begin ≤ j < end are permitted by
+// the row's range; [from, to) is the stretch in whole vectors around what its group sees.
+struct Stretch {
+  int64_t b, h, i;
+  int64_t origin;
+  int64_t begin, end;
+  int64_t from, to;
+  int64_t size() const { return to - from; }
+};
+
+inline RandomKey RowKey(const AttentionProblem& p, Purpose purpose, const Stretch& x) {
+  return random_key(p.seed, purpose, x.b, x.h, x.i);
+}
+
+inline float KeptFactor(const AttentionProblem& p) { return 1.0f / (1.0f - p.dropout); }
+inline uint32_t DropBelow(const AttentionProblem& p) {
+  return static_cast<uint32_t>(static_cast<double>(p.dropout) * 4294967296.0);
+}
+
+// s ← (s + bias/T) where allowed, −inf elsewhere. Temperature and scale are in s already.
+HWY_NOINLINE void MaskRow(const AttentionProblem& p, const Stretch& x, float* s) {
+  float* at = s - x.origin;
+  if (p.bias) {
+    const float* bias = p.bias.row(x.b, x.h, x.i);
+    const float inverse = 1.0f / p.temperature;
+    for (int64_t j = x.begin; j < x.end; ++j) {
+      const float add = bias[j * p.bias.c];
+      at[j] = add == -kInf ? -kInf : at[j] + add * inverse;
+    }
+  }
+  if (p.center && p.renormalise) {
+    const float center = *p.center.row(x.b, x.h, x.i);
+    const float factor = -0.5f / (p.sigma * p.sigma);
+    for (int64_t j = x.begin; j < x.end; ++j) {
+      const float away = static_cast<float>(j) - center;
+      at[j] += factor * away * away;
+    }
+  }
+  if (p.allowed) {
+    const uint8_t* allowed = p.allowed.row(x.b, x.h, x.i);
+    for (int64_t j = x.begin; j < x.end; ++j) {
+      if (!allowed[j * p.allowed.c]) at[j] = -kInf;
+    }
+  }
+  FillRow(at, x.from, std::min(x.begin, x.to), -kInf);
+  FillRow(at, std::max(x.end, x.from), x.to, -kInf);
+}
+
+HWY_INLINE float RowMax(const float* s, int64_t n) {
+  const F d;
+  Vec m0 = hn::Set(d, -kInf), m1 = m0;
+  int64_t j = 0;
+  for (; j + 2 * kLanes <= n; j += 2 * kLanes) {
+    m0 = hn::Max(m0, hn::LoadU(d, s + j));
+    m1 = hn::Max(m1, hn::LoadU(d, s + j + kLanes));
+  }
+  if (j < n) m0 = hn::Max(m0, hn::LoadU(d, s + j));
+  return MaxOf(hn::Max(m0, m1));
+}
+
+// s ← e^{s−m}; returns the sum.
+HWY_INLINE float ExpRow(float* s, int64_t n, float m) {
+  const F d;
+  const Vec most = hn::Set(d, m);
+  Vec sum0 = hn::Zero(d), sum1 = sum0;
+  int64_t j = 0;
+  for (; j + 2 * kLanes <= n; j += 2 * kLanes) {
+    const Vec e0 = Exp(hn::Sub(hn::LoadU(d, s + j), most));
+    const Vec e1 = Exp(hn::Sub(hn::LoadU(d, s + j + kLanes), most));
+    hn::StoreU(e0, d, s + j);
+    hn::StoreU(e1, d, s + j + kLanes);
+    sum0 = hn::Add(sum0, e0);
+    sum1 = hn::Add(sum1, e1);
+  }
+  if (j < n) {
+    const Vec e = Exp(hn::Sub(hn::LoadU(d, s + j), most));
+    hn::StoreU(e, d, s + j);
+    sum0 = hn::Add(sum0, e);
+  }
+  return SumOf(hn::Add(sum0, sum1));
+}
+
+HWY_INLINE void ScaleRow(float* x, int64_t n, float factor) {
+  const F d;
+  for (int64_t j = 0; j < n; j += kLanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, x + j), hn::Set(d, factor)), d, x + j);
+  }
+}
+
+// What multiplies a weight after the weighting: the predicted window's bell, and dropout.
+inline bool HasFactor(const AttentionProblem& p) {
+  return (p.center && !p.renormalise) || p.dropout > 0.0f;
+}
+
+HWY_NOINLINE void FactorRow(const AttentionProblem& p, const Stretch& x, float* w) {
+  const F d;
+  float* at = w - x.origin;
+  if (p.center && !p.renormalise) {
+    const float center = *p.center.row(x.b, x.h, x.i);
+    const Vec factor = hn::Set(d, -0.5f / (p.sigma * p.sigma));
+    for (int64_t j = x.from; j < x.to; j += kLanes) {
+      const Vec away = hn::Sub(hn::ConvertTo(d, hn::Iota(I(), static_cast<int32_t>(j))), hn::Set(d, center));
+      const Vec bell = Exp(hn::Mul(hn::Mul(away, away), factor));
+      hn::StoreU(hn::Mul(hn::LoadU(d, at + j), bell), d, at + j);
+    }
+  }
+  if (p.dropout > 0.0f) {
+    const RandomKey key = RowKey(p, Purpose::weight_dropout, x);
+    const uint32_t below = DropBelow(p);
+    const float kept = KeptFactor(p);
+    for (int64_t j = x.begin; j < x.end; ++j) {
+      at[j] = bits32(key, static_cast<uint64_t>(j)) >= below ? at[j] * kept : 0.0f;
+    }
+  }
+}
+
+HWY_NOINLINE void AddGumbel(const AttentionProblem& p, const Stretch& x, float* s) {
+  const F d;
+  const RandomKey key = RowKey(p, Purpose::gumbel, x);
+  float* at = s - x.origin;
+  for (int64_t j = x.from; j < x.to; j += kLanes) {
+    hn::StoreU(hn::Add(hn::LoadU(d, at + j), Gumbel(key, j)), d, at + j);
+  }
+}
+
+// The first of the largest; replaces `best` only by something larger.
+HWY_NOINLINE void UpdateBest(const float* s, const Stretch& x, float& best, int32_t& chosen) {
+  const float most = RowMax(s + (x.from - x.origin), x.size());
+  if (!(most > best)) return;
+  const float* at = s - x.origin;
+  for (int64_t j = x.begin; j < x.end; ++j) {
+    if (at[j] == most) {
+      best = most;
+      chosen = static_cast<int32_t>(j);
+      return;
+    }
+  }
+}
+
+// ---- sparse weightings: the threshold τ of a whole row --------------------------------------------
+// sparsemax: Σ max(s − τ, 0) = 1.   entmax 1.5: Σ max(s/2 − τ, 0)² = 1.
+// With z = s − max (or half that), τ lies in [−1, 0]. f is convex and decreasing where it is
+// positive, so Newton from the left end climbs to the root without overshooting.
+
+HWY_NOINLINE float SparseThreshold(const float* s, int64_t n, float half, bool square) {
+  const F d;
+  const float most = RowMax(s, n);
+  if (most == -kInf) return -kInf;
+  const Vec shift = hn::Set(d, most), scale = hn::Set(d, half);
+  float tau = -1.0f;
+  for (int iteration = 0; iteration < 64; ++iteration) {
+    Vec sum = hn::Zero(d), slope = hn::Zero(d);
+    for (int64_t j = 0; j < n; j += kLanes) {
+      const Vec z = hn::Mul(hn::Sub(hn::LoadU(d, s + j), shift), scale);
+      const Vec above = hn::Max(hn::Sub(z, hn::Set(d, tau)), hn::Zero(d));
+      if (square) {
+        sum = hn::MulAdd(above, above, sum);
+        slope = hn::Add(slope, hn::Add(above, above));
+      } else {
+        sum = hn::Add(sum, above);
+        slope = hn::Add(slope, hn::IfThenElseZero(hn::Gt(above, hn::Zero(d)), hn::Set(d, 1.0f)));
+      }
+    }
+    const float next = tau + (SumOf(sum) - 1.0f) / SumOf(slope);
+    if (!(next > tau)) break;
+    tau = next;
+  }
+  return tau + most * half;
+}
+
+// ---- weights from scores and a row's statistic -----------------------------------------------------
+// Not for argmax and sample (their weights are one-hot) nor for `formula` (whole rows).
+
+HWY_INLINE Vec WeightOf(Weigh weigh, Vec s, Vec stat) {
+  const F d;
+  const Vec zero = hn::Zero(d), one = hn::Set(d, 1.0f);
+  const auto forbidden = hn::Eq(s, hn::Set(d, -kInf));
+  switch (weigh) {
+    case Weigh::sparsemax: return hn::Max(hn::Sub(s, stat), zero);
+    case Weigh::entmax15: {
+      const Vec root = hn::Max(hn::MulSub(s, hn::Set(d, 0.5f), stat), zero);
+      return hn::Mul(root, root);
+    }
+    case Weigh::sigmoid: {
+      const Vec e = Exp(hn::Neg(hn::Abs(s)));  // σ(s) = 1/(1+e) or e/(1+e)
+      const Vec above = hn::IfThenElse(hn::Ge(s, zero), one, e);
+      return hn::IfThenZeroElse(forbidden, hn::Div(above, hn::Add(one, e)));
+    }
+    case Weigh::none: return hn::IfThenZeroElse(forbidden, s);
+    default: return Exp(hn::Sub(s, stat));
+  }
+}
+
+HWY_NOINLINE void WeighRow(Weigh weigh, float* s, int64_t n, float stat) {
+  const F d;
+  const Vec v = hn::Set(d, stat == -kInf ? 0.0f : stat);
+  for (int64_t j = 0; j < n; j += kLanes) hn::StoreU(WeightOf(weigh, hn::LoadU(d, s + j), v), d, s + j);
+}
+
+// `formula`: gathers the permitted scores, calls, and spreads the weights.
+HWY_NOINLINE void FormulaRow(const AttentionProblem& p, const Stretch& x, float* s, float* spare) {
+  float* at = s - x.origin;
+  float* scores = spare;
+  float* weights = spare + x.size();
+  int64_t n = 0;
+  for (int64_t j = x.from; j < x.to; ++j) {
+    if (at[j] != -kInf) scores[n++] = at[j];
+  }
+  if (n > 0) p.formula.forward(p.formula.self, n, scores, weights);
+  n = 0;
+  for (int64_t j = x.from; j < x.to; ++j) at[j] = at[j] != -kInf ? weights[n++] : 0.0f;
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_ATTENTION_ROWS_INL_H_
