@@ -1,0 +1,43 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "io/files.h"
+
+// Runs the program as a user would.
+namespace fovea::test {
+
+struct Ran {
+  int code;  // −1 when it died by a signal
+  std::string out, err;
+};
+
+inline std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+inline Ran run_program(const std::vector<std::string>& arguments, const std::string& setting = {}) {
+  const Folder folder;
+  std::string command = fmt::format("{} {}", setting, shell_quoted(FOVEA_BINARY));
+  for (const std::string& argument : arguments)
+    command += fmt::format(" {}", shell_quoted(argument));
+  command += fmt::format(" >{} 2>{}", shell_quoted(folder / "out"), shell_quoted(folder / "err"));
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(folder / "out"),
+          read_bytes(folder / "err")};
+}
+
+}  // namespace fovea::test
