@@ -1,0 +1,64 @@
+#include "kernels/lookup.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/threads.h"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t kColumns = 64;  // of one task that adds
+
+// body(o, begin, end) for every outer index and tile of inner columns.
+template <class F>
+void for_tiles(Middle m, const F& body) {
+  const int64_t tiles = (m.inner + kColumns - 1) / kColumns;
+  parallel_for(m.outer * tiles, [&](int64_t task) {
+    const int64_t begin = task % tiles * kColumns;
+    body(task / tiles, begin, std::min(m.inner, begin + kColumns));
+  });
+}
+
+}  // namespace
+
+void take_rows(Middle m, const int64_t* ids, int64_t n, const float* x, float* y) {
+  if (m.inner == 0) return;
+  const int64_t rows = m.outer * n, each = std::max<int64_t>(1, (1 << 14) / m.inner);
+  parallel_for((rows + each - 1) / each, [&](int64_t task) {
+    for (int64_t r = task * each; r < std::min(rows, (task + 1) * each); ++r) {
+      const int64_t from = r / n * m.size + ids[r % n];
+      std::memcpy(y + r * m.inner, x + from * m.inner, m.inner * sizeof(float));
+    }
+  });
+}
+
+void add_rows(Middle m, const int64_t* ids, int64_t n, const float* y, float* x) {
+  for_tiles(m, [&](int64_t o, int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < n; ++i) {
+      float* to = x + (o * m.size + ids[i]) * m.inner;
+      const float* from = y + (o * n + i) * m.inner;
+      for (int64_t c = begin; c < end; ++c) to[c] += from[c];
+    }
+  });
+}
+
+void take_along(Middle m, const int64_t* ids, int64_t n, const float* x, float* y) {
+  for_tiles(m, [&](int64_t o, int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = (o * n + i) * m.inner;
+      for (int64_t c = begin; c < end; ++c) y[at + c] = x[(o * m.size + ids[at + c]) * m.inner + c];
+    }
+  });
+}
+
+void add_along(Middle m, const int64_t* ids, int64_t n, const float* y, float* x) {
+  for_tiles(m, [&](int64_t o, int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = (o * n + i) * m.inner;
+      for (int64_t c = begin; c < end; ++c) x[(o * m.size + ids[at + c]) * m.inner + c] += y[at + c];
+    }
+  });
+}
+
+}  // namespace fovea

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+// Over rows of n numbers lying next to each other. Rows are independent, so the results depend
+// neither on threads nor on neighbours.
+namespace fovea {
+
+struct Rows {
+  int64_t count = 0, n = 0;
+};
+
+// y = e^(x−max)/Σ; a row that is −inf throughout gives 0.
+void softmax_rows(Rows, const float* x, float* y);
+// dx = y·(dy − Σ y·dy)
+void d_softmax_rows(Rows, const float* y, const float* dy, float* dx);
+
+// y = x − max − ln Σ e^(x−max)
+void log_softmax_rows(Rows, const float* x, float* y);
+// dx = dy − e^y·Σ dy
+void d_log_softmax_rows(Rows, const float* y, const float* dy, float* dx);
+
+// y = (x − mean)·rstd·w + b, rstd = 1/√(var + ε). w and b may be null; mean null: no centring
+// (root mean square). mean and rstd, one per row, are written.
+struct Affine {
+  const float* w = nullptr;
+  const float* b = nullptr;
+  float epsilon = 0.0f;
+};
+void norm_rows(Rows, const float* x, Affine, float* y, float* mean, float* rstd);
+
+// With x̂ = (x − mean)·rstd and g = dy·w:
+//   dx = rstd·(g − [Σg/n] − x̂·Σ(g·x̂)/n), the bracket only when centred.
+void d_norm_rows(Rows, const float* x, const float* w, const float* mean, const float* rstd,
+                 const float* dy, float* dx);
+// dw = Σ dy·x̂, db = Σ dy over rows; either may be null. Fixed blocks of rows, then their sum.
+void d_norm_affine(Rows, const float* x, const float* mean, const float* rstd, const float* dy,
+                   float* dw, float* db);
+
+}  // namespace fovea

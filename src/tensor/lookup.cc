@@ -1,0 +1,118 @@
+#include "kernels/lookup.h"
+
+#include "fovea/ops.h"
+#include "tensor/impl.h"
+#include "tensor/tape.h"
+
+namespace fovea {
+namespace {
+
+Middle middle_of(const Shape& shape, int dim) {
+  Middle m;
+  for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
+    (d < dim ? m.outer : d == dim ? m.size : m.inner) *= d == dim ? 1 : shape[d];
+  }
+  m.size = shape[dim];
+  return m;
+}
+
+// Dense, and every id inside 0 … size−1.
+Tensor checked_ids(const char* call, const Tensor& ids, int64_t size) {
+  expect_dtype(call, "ids", ids, DType::i64);
+  Tensor dense = ids.contiguous();
+  for (int64_t i = 0; i < dense.numel(); ++i) {
+    const int64_t id = raw_ids(dense)[i];
+    if (id < 0 || id >= size) {
+      throw Error(call, "id " + std::to_string(id) + " at position " + std::to_string(i) +
+                            " is not in 0 … " + std::to_string(size - 1));
+    }
+  }
+  return dense;
+}
+
+// y[.., i, ..] = x[.., ids[i], ..]; dx[.., ids[i], ..] += dy[.., i, ..]
+Tensor take(const char* call, const Tensor& x, int dim, const Tensor& ids) {
+  expect_dtype(call, "x", x, DType::f32);
+  const Tensor dense = checked_ids(call, ids, x.shape()[dim]);
+  const Middle m = middle_of(x.shape(), dim);
+  Shape shape = x.shape();
+  shape[dim] = dense.numel();
+  Tensor y = Tensor::empty(shape);
+  take_rows(m, raw_ids(dense), dense.numel(), raw(x.detach().contiguous()), raw(y));
+  return record(call, {x}, y,
+                [call, m, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
+                  Tensor dx = Tensor::zeros(before);
+                  const Tensor& at = ids.get(call);
+                  add_rows(m, raw_ids(at), at.numel(), raw(dy.contiguous()), raw(dx));
+                  return Grads{dx};
+                });
+}
+
+void expect_along(const char* call, const Tensor& x, int dim, const Tensor& ids) {
+  expect_dtype(call, "x", x, DType::f32);
+  expect_dtype(call, "ids", ids, DType::i64);
+  Shape expected = x.shape();
+  if (ids.rank() == x.rank()) expected[dim] = ids.shape()[dim];
+  if (ids.shape() != expected) {
+    throw Error(call, "ids is " + to_string(ids.shape()) + ", expected x's sizes " +
+                          to_string(x.shape()) + " except along dimension " +
+                          std::to_string(dim));
+  }
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& table, const Tensor& ids) {
+  expect_dtype("embedding", "table", table, DType::f32);
+  if (table.rank() != 2) {
+    throw Error("embedding", "table is " + to_string(table.shape()) + ", expected [V,D]");
+  }
+  expect_dtype("embedding", "ids", ids, DType::i64);
+  Shape shape = ids.shape();
+  shape.push_back(table.size(1));
+  return take("embedding", table, 0, ids).reshape(shape);
+}
+
+Tensor index_select(const Tensor& x, int dim, const Tensor& ids) {
+  expect_dtype("index_select", "ids", ids, DType::i64);
+  if (ids.rank() != 1) {
+    throw Error("index_select", "ids is " + to_string(ids.shape()) + ", expected rank 1");
+  }
+  return take("index_select", x, wrap_dim("index_select", dim, x.rank()), ids);
+}
+
+// dx[.., ids, ..] += dy
+Tensor gather(const Tensor& x, int dim, const Tensor& ids) {
+  dim = wrap_dim("gather", dim, x.rank());
+  expect_along("gather", x, dim, ids);
+  const Tensor dense = checked_ids("gather", ids, x.shape()[dim]);
+  const Middle m = middle_of(x.shape(), dim);
+  Tensor y = Tensor::empty(ids.shape());
+  take_along(m, raw_ids(dense), ids.shape()[dim], raw(x.detach().contiguous()), raw(y));
+  return record("gather", {x}, y, [m, dim, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
+    Tensor dx = Tensor::zeros(before);
+    const Tensor& at = ids.get("gather");
+    add_along(m, raw_ids(at), at.shape()[dim], raw(dy.contiguous()), raw(dx));
+    return Grads{dx};
+  });
+}
+
+// dx = dy, d source = dy[.., ids, ..]
+Tensor scatter_add(const Tensor& x, int dim, const Tensor& ids, const Tensor& source) {
+  dim = wrap_dim("scatter_add", dim, x.rank());
+  expect_along("scatter_add", x, dim, ids);
+  expect_dtype("scatter_add", "source", source, DType::f32);
+  if (source.shape() != ids.shape()) {
+    throw Error("scatter_add", "source is " + to_string(source.shape()) + ", ids is " +
+                                   to_string(ids.shape()));
+  }
+  const Tensor dense = checked_ids("scatter_add", ids, x.shape()[dim]);
+  Tensor y = x.detach().clone();
+  add_along(middle_of(x.shape(), dim), raw_ids(dense), ids.shape()[dim],
+            raw(source.detach().contiguous()), raw(y));
+  return record("scatter_add", {x, source}, y, [dim, ids = Saved(dense)](const Tensor& dy) {
+    return Grads{dy, gather(dy, dim, ids.get("scatter_add"))};
+  });
+}
+
+}  // namespace fovea

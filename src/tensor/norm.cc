@@ -1,0 +1,149 @@
+#include <cmath>
+
+#include "core/random.h"
+#include "fovea/ops.h"
+#include "kernels/dropout.h"
+#include "kernels/rowwise.h"
+#include "tensor/impl.h"
+#include "tensor/tape.h"
+
+namespace fovea {
+namespace {
+
+enum class Centre : uint8_t { yes, no };
+
+struct Normed {
+  Tensor y, mean, rstd;  // one mean and 1/σ per row; no mean when not centred
+};
+
+void expect_affine(const char* call, const char* name, const Tensor& t, int64_t n) {
+  if (!t) return;
+  expect_dtype(call, name, t, DType::f32);
+  if (t.shape() != Shape{n}) {
+    throw Error(call, std::string(name) + " is " + to_string(t.shape()) + ", expected [" +
+                          std::to_string(n) + "]");
+  }
+}
+
+float* or_null(const Tensor& t) { return t ? raw(t) : nullptr; }
+
+// Rows of the last dimension; formulas in kernels/rowwise.h.
+Normed normalise(const char* call, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 float epsilon, Centre centre) {
+  expect_dtype(call, "x", x, DType::f32);
+  if (x.rank() == 0) throw Error(call, "x is a scalar, expected [..,D]");
+  const int64_t n = x.size(-1);
+  expect_affine(call, "weight", weight, n);
+  expect_affine(call, "bias", bias, n);
+  const Rows rows{n == 0 ? 0 : x.numel() / n, n};
+  const Tensor dense = x.detach().contiguous();
+  const Tensor w = weight ? weight.detach().contiguous() : weight;
+  const Tensor b = bias ? bias.detach().contiguous() : bias;
+  Normed out{Tensor::empty(x.shape()), {}, Tensor::empty({rows.count})};
+  if (centre == Centre::yes) out.mean = Tensor::empty({rows.count});
+  norm_rows(rows, raw(dense), {or_null(w), or_null(b), epsilon}, raw(out.y), or_null(out.mean),
+            raw(out.rstd));
+  const std::vector<Tensor> inputs{x, weight, bias};
+  if (!needs_grad(inputs)) return out;
+  const bool want_dw = weight.requires_grad(), want_db = bias.requires_grad();
+  out.y = record(call, inputs, out.y,
+                 [=, x = Saved(dense), w = Saved(w), mean = Saved(out.mean),
+                  rstd = Saved(out.rstd)](const Tensor& d) {
+                   const Tensor dy = d.contiguous();
+                   const float *px = raw(x.get(call)), *pr = raw(rstd.get(call));
+                   const float* pm = or_null(mean.get(call));
+                   Grads grads{Tensor::empty(dy.shape()), {}, {}};
+                   d_norm_rows(rows, px, or_null(w.get(call)), pm, pr, raw(dy), raw(grads[0]));
+                   if (want_dw) grads[1] = Tensor::empty({n});
+                   if (want_db) grads[2] = Tensor::empty({n});
+                   if (want_dw || want_db) {
+                     d_norm_affine(rows, px, pm, pr, raw(dy), or_null(grads[1]),
+                                   or_null(grads[2]));
+                   }
+                   return grads;
+                 });
+  return out;
+}
+
+// [C] beside x [N,C,..]
+Tensor per_channel(const Tensor& t, int rank) {
+  Shape shape(rank, 1);
+  shape[1] = t.numel();
+  return t.reshape(shape);
+}
+
+// running += momentum·(batch − running); the variance without bias: n/(n−1)
+void follow(BatchNorm& state, const Normed& batch, int64_t n) {
+  if (!state.running_mean) return;
+  const NoGrad off;
+  const float m = state.momentum;
+  state.running_mean.mul_(1.0f - m).add_(batch.mean, m);
+  const Tensor var = 1.0f / square(batch.rstd) - state.epsilon;
+  const float unbias = n > 1 ? static_cast<float>(n) / static_cast<float>(n - 1) : 1.0f;
+  state.running_var.mul_(1.0f - m).add_(var, m * unbias);
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon) {
+  return normalise("layer_norm", x, weight, bias, epsilon, Centre::yes).y;
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon) {
+  return normalise("rms_norm", x, weight, {}, epsilon, Centre::no).y;
+}
+
+// Training: a channel is a row. Evaluation: y = (x − μ)·w/√(σ² + ε) + b.
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, BatchNorm& state,
+                  Mode mode) {
+  expect_dtype("batch_norm", "x", x, DType::f32);
+  if (x.rank() < 2) {
+    throw Error("batch_norm", "x is " + to_string(x.shape()) + ", expected [N,C,..]");
+  }
+  const int64_t C = x.size(1);
+  expect_affine("batch_norm", "weight", weight, C);
+  expect_affine("batch_norm", "bias", bias, C);
+  expect_affine("batch_norm", "running_mean", state.running_mean, C);
+  expect_affine("batch_norm", "running_var", state.running_var, C);
+  if (state.running_mean.defined() != state.running_var.defined()) {
+    throw Error("batch_norm", "running_mean and running_var come together");
+  }
+  Tensor y;
+  if (mode == Mode::train) {
+    const Tensor by_channel = x.transpose(0, 1);
+    const int64_t n = C == 0 ? 0 : x.numel() / C;
+    const Normed unit = normalise("batch_norm", by_channel.reshape({C, n}), {}, {}, state.epsilon,
+                                  Centre::yes);
+    if (n > 0) follow(state, unit, n);
+    y = unit.y.reshape(by_channel.shape()).transpose(0, 1);
+  } else {
+    if (!state.running_mean) throw Error("batch_norm", "evaluation needs running statistics");
+    const Tensor rstd = 1.0f / sqrt(state.running_var.detach() + state.epsilon);
+    const Tensor mean = state.running_mean.detach().clone();
+    y = (x - per_channel(mean, x.rank())) * per_channel(rstd, x.rank());
+  }
+  if (weight) y = y * per_channel(weight, x.rank());
+  if (bias) y = y + per_channel(bias, x.rank());
+  return y;
+}
+
+// y = x·kept/(1−p); the gradient draws the same numbers again.
+Tensor dropout(const Tensor& x, float probability, uint64_t seed) {
+  expect_dtype("dropout", "x", x, DType::f32);
+  if (!(probability >= 0.0f && probability <= 1.0f)) {
+    throw Error("dropout", "probability must be in 0 … 1, found " + std::to_string(probability));
+  }
+  if (probability == 0.0f) return x;
+  const Drop drop{random_key(seed, Purpose::dropout),
+                  static_cast<uint64_t>(std::ldexp(static_cast<double>(probability), 32)),
+                  probability < 1.0f ? 1.0f / (1.0f - probability) : 0.0f};
+  const auto apply = [drop](const Tensor& t) {
+    Tensor y = Tensor::empty(t.shape());
+    dropout(t.numel(), raw(t.contiguous()), drop, raw(y));
+    return y;
+  };
+  return record("dropout", {x}, apply(x.detach()),
+                [apply](const Tensor& dy) { return Grads{apply(dy)}; });
+}
+
+}  // namespace fovea

@@ -1,0 +1,115 @@
+#include <cmath>
+
+#include "fovea/ops.h"
+#include "kernels/reduce.h"
+#include "kernels/rowwise.h"
+#include "tensor/impl.h"
+#include "tensor/tape.h"
+
+namespace fovea {
+namespace {
+
+Rows rows_of(const Tensor& x) {
+  const int64_t n = x.size(-1);
+  return {n == 0 ? 0 : x.numel() / n, n};
+}
+
+using Forward = void (*)(Rows, const float* x, float* y);
+using Gradient = void (*)(Rows, const float* y, const float* dy, float* dx);
+
+// Along the last dimension; another one is swapped there and back.
+Tensor along(const char* call, const Tensor& x, int dim, Forward forward, Gradient gradient) {
+  expect_dtype(call, "x", x, DType::f32);
+  dim = wrap_dim(call, dim, x.rank());
+  if (dim != x.rank() - 1) {
+    return along(call, x.transpose(dim, -1), -1, forward, gradient).transpose(dim, -1);
+  }
+  Tensor y = Tensor::empty(x.shape());
+  forward(rows_of(x), raw(x.detach().contiguous()), raw(y));
+  if (!needs_grad({&x, 1})) return y;
+  return record(call, {x}, y, [call, gradient, kept = Saved(y)](const Tensor& dy) {
+    Tensor dx = Tensor::empty(dy.shape());
+    gradient(rows_of(dy), raw(kept.get(call)), raw(dy.contiguous()), raw(dx));
+    return Grads{dx};
+  });
+}
+
+void check_targets(const Tensor& logits, const Tensor& targets, int64_t ignore) {
+  expect_dtype("cross_entropy", "logits", logits, DType::f32);
+  expect_dtype("cross_entropy", "targets", targets, DType::i64);
+  if (logits.rank() == 0 ||
+      targets.shape() != Shape(logits.shape().begin(), logits.shape().end() - 1)) {
+    throw Error("cross_entropy", "logits is " + to_string(logits.shape()) + ", targets is " +
+                                     to_string(targets.shape()) + ", expected [..,C] and [..]");
+  }
+  for (const int64_t t : targets.to_ids()) {
+    if (t != ignore && (t < 0 || t >= logits.size(-1))) {
+      throw Error("cross_entropy", "target " + std::to_string(t) + " is not in 0 … " +
+                                       std::to_string(logits.size(-1) - 1));
+    }
+  }
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int dim) {
+  return along("softmax", x, dim, softmax_rows, d_softmax_rows);
+}
+
+Tensor log_softmax(const Tensor& x, int dim) {
+  return along("log_softmax", x, dim, log_softmax_rows, d_log_softmax_rows);
+}
+
+// A row's loss is −(1−s)·ln p[t] − s/C·Σ_c ln p[c], s the smoothing; 0 where t is ignored.
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropy& how) {
+  check_targets(logits, targets, how.ignore_index);
+  if (!(how.label_smoothing >= 0.0f && how.label_smoothing <= 1.0f)) {
+    throw Error("cross_entropy", "label_smoothing must be in 0 … 1, found " +
+                                     std::to_string(how.label_smoothing));
+  }
+  const Rows rows{targets.numel(), logits.size(-1)};
+  const int64_t C = rows.n;
+  const float s = how.label_smoothing, each = s / static_cast<float>(C);
+  const Tensor t = targets.contiguous();
+  Tensor log_p = Tensor::empty(logits.shape());
+  log_softmax_rows(rows, raw(logits.detach().contiguous()), raw(log_p));
+  Tensor loss = Tensor::zeros(targets.shape());
+  int64_t counted = 0;
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const int64_t target = raw_ids(t)[r];
+    if (target == how.ignore_index) continue;
+    const float* row = raw(log_p) + r * C;
+    raw(loss)[r] = -(1.0f - s) * row[target];
+    if (s > 0.0f) {
+      double sum = 0.0;
+      for (int64_t c = 0; c < C; ++c) sum += row[c];
+      raw(loss)[r] -= static_cast<float>(each * sum);
+    }
+    ++counted;
+  }
+  const float factor = how.reduction == Reduction::mean && counted > 0
+                           ? 1.0f / static_cast<float>(counted) : 1.0f;
+  const bool reduced = how.reduction != Reduction::none;
+  if (reduced) loss = sum(loss) * factor;
+  if (!needs_grad({&logits, 1})) return loss;
+  // d ln p = −(1−s)·[c = t] − s/C, times d loss; then through log_softmax.
+  return record("cross_entropy", {logits}, loss,
+                [=, log_p = Saved(log_p), t = Saved(t), ignore = how.ignore_index](
+                    const Tensor& d_loss) {
+                  const Tensor d = d_loss.contiguous();
+                  const Tensor& lp = log_p.get("cross_entropy");
+                  const int64_t* ids = raw_ids(t.get("cross_entropy"));
+                  Tensor dx = Tensor::zeros(lp.shape());
+                  for (int64_t r = 0; r < rows.count; ++r) {
+                    if (ids[r] == ignore) continue;
+                    const float scale = -factor * raw(d)[reduced ? 0 : r];
+                    float* row = raw(dx) + r * C;
+                    if (s > 0.0f) std::fill_n(row, C, scale * each);
+                    row[ids[r]] += scale * (1.0f - s);
+                  }
+                  d_log_softmax_rows(rows, raw(lp), raw(dx), raw(dx));
+                  return Grads{dx};
+                });
+}
+
+}  // namespace fovea
