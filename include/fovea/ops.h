@@ -72,7 +72,9 @@ FOVEA_API Tensor matmul(const Tensor& a, const Tensor& b);
 // ---- Shapes (see also Tensor) ------------------------------------------------------------------
 FOVEA_API Tensor concatenate(const std::vector<Tensor>& parts, int dim);
 FOVEA_API Tensor stack(const std::vector<Tensor>& parts, int dim);
+// Many parts cost one gradient together, where as many slices would cost one each.
 FOVEA_API std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int dim);
+FOVEA_API std::vector<Tensor> unbind(const Tensor& x, int dim);  // x[0], x[1], … along dim
 FOVEA_API Tensor pad(const Tensor& x, int dim, int64_t before, int64_t after, float value = 0.0f);
 
 // ---- Looking up; ids are i64 -------------------------------------------------------------------

@@ -26,4 +26,7 @@ struct Node {
   ~Node();
 };
 
+// Numbers the backward pass now running on this thread; 0 outside.
+uint64_t current_pass();
+
 }  // namespace fovea

@@ -119,7 +119,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   } else {
     if (!state.running_mean) throw Error("batch_norm", "evaluation needs running statistics");
     const Tensor rstd = 1.0f / sqrt(state.running_var.detach() + state.epsilon);
-    const Tensor mean = state.running_mean.detach().clone();
+    const Tensor mean = state.running_mean.detach();
     y = (x - per_channel(mean, x.rank())) * per_channel(rstd, x.rank());
   }
   if (weight) y = y * per_channel(weight, x.rank());

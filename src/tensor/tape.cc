@@ -13,6 +13,8 @@ namespace fovea {
 namespace {
 
 thread_local bool recording = true;
+thread_local uint64_t pass_here = 0;
+std::atomic<uint64_t> passes{0};
 std::atomic<uint64_t> recorded{0};
 
 // Gradients that meet are summed into a tensor of our own; the first one is only referred to.
@@ -34,6 +36,12 @@ struct Sum {
 
 struct Later {
   bool operator()(const Node* a, const Node* b) const { return a->sequence < b->sequence; }
+};
+
+struct PassNumber {
+  const uint64_t before = pass_here;
+  PassNumber() { pass_here = ++passes; }
+  ~PassNumber() { pass_here = before; }
 };
 
 // One backward pass from `output`.
@@ -140,6 +148,7 @@ void Pass::step(std::shared_ptr<Node> node, const Tensor& dy) {
 
 void Pass::run(const Tensor& output, const Tensor& d_output) {
   const NoGrad off;
+  const PassNumber number;
   const auto& impl = *output.impl();
   if (impl.node) {
     send({impl.node, nullptr}, d_output, "backward");
@@ -201,6 +210,8 @@ Node::~Node() {
   }
   aside = nullptr;
 }
+
+uint64_t current_pass() { return pass_here; }
 
 Saved::Saved(const Tensor& t) {
   if (!t) return;
