@@ -24,7 +24,7 @@ done
 for document in *.md docs/*.md; do
   while read -r target; do
     [[ -e $(dirname "$document")/$target ]] || broken "$document links to $target"
-  done < <(grep -oE '\]\([^)#:]+\)' "$document" | sed 's/^](//; s/)$//')
+  done < <(grep -oE '\]\([^)#: ]+\)' "$document" | sed 's/^](//; s/)$//')
 done
 
 ((wrong == 0)) && echo "documents agree with the tree"
