@@ -230,7 +230,13 @@ def attend(case, t):
     Hk, Lk = k.shape[1:3]
     k, v = (x.repeat_interleave(H // Hk, 1) for x in (k, v))
     shape = (B, H, Lq, Lk)
+    if Lk == 0:
+        empty = torch.zeros(shape, dtype=torch.float64)
+        return empty @ v, empty, torch.full(shape[:3], -math.inf), empty.any(-1)
     m = masked(case.mask, q, t, shape, case.renormalise)
+    # What no query sees is never read; 1 stands in for it, so that 0 times NaN cannot occur.
+    seen = m.allowed.any(2).unsqueeze(-1)
+    k, v = (torch.where(seen, x, 1.0) for x in (k, v))
     s = SCORES[case.score](q, k, t)
     if case.scale is not None:
         s = s * case.scale * (math.sqrt(q.shape[-1]) if case.score == "scaled_dot" else 1.0)
@@ -248,6 +254,5 @@ def attend(case, t):
     if case.dropout:
         weights = weights * keep_factor(case.seed, case.dropout, shape)
     weights = torch.where(ok, weights, 0.0)
-    lse = torch.logsumexp(torch.where(ok, s, -math.inf), -1) if Lk else None
-    used = torch.where(ok.any(2).unsqueeze(-1), v, 0.0) if Lq else v  # a key no query sees is unread
-    return weights @ used, weights, lse, unsure | m.unsure
+    lse = torch.logsumexp(torch.where(ok, s, -math.inf), -1)
+    return weights @ v, weights, lse, unsure | m.unsure
