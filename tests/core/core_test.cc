@@ -1,0 +1,255 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "fovea/error.h"
+#include "fovea/runtime.h"
+
+namespace fovea {
+namespace {
+
+struct Threads {
+  int before = threads();
+  explicit Threads(int n) { set_threads(n); }
+  ~Threads() { set_threads(before); }
+};
+
+TEST(Error, NamesTheCall) {
+  const Error e("attend", "k has D=48, q has D=64");
+  EXPECT_STREQ(e.what(), "[attend] k has D=48, q has D=64");
+  EXPECT_EQ(e.call(), "attend");
+}
+
+TEST(Threads, EveryIndexOnce) {
+  for (const int n : {1, 2, 4}) {
+    const Threads with(n);
+    for (const int64_t count : {0, 1, 2, 7, 1000}) {
+      std::vector<int> hits(count, 0);  // plain: the loop orders its workers' writes
+      parallel_for(count, [&](int64_t i) { ++hits[i]; });
+      EXPECT_EQ(std::accumulate(hits.begin(), hits.end(), int64_t{0}), count);
+      for (const int h : hits) EXPECT_EQ(h, 1);
+    }
+  }
+}
+
+TEST(Threads, RepeatedRegionsSeeEachOther) {
+  const Threads with(4);
+  std::vector<int64_t> value(64, 0);
+  for (int round = 0; round < 200; ++round) {
+    parallel_for(64, [&](int64_t i) { value[i] += i; });
+    value[round % 64] += 1;
+  }
+  int64_t total = 0;
+  for (const int64_t v : value) total += v;
+  EXPECT_EQ(total, 200 * (63 * 64 / 2) + 200);
+}
+
+TEST(Threads, NestedCallsRunInline) {
+  const Threads with(4);
+  std::atomic<int> total{0};
+  std::atomic<bool> moved{false};
+  parallel_for(8, [&](int64_t) {
+    const auto here = std::this_thread::get_id();
+    const int index = thread_index();
+    parallel_for(8, [&](int64_t) {
+      ++total;
+      if (std::this_thread::get_id() != here || thread_index() != index) moved = true;
+    });
+  });
+  EXPECT_EQ(total, 64);
+  EXPECT_FALSE(moved);
+  EXPECT_EQ(thread_index(), 0);
+}
+
+TEST(Threads, IndicesAreBelowTheCount) {
+  const Threads with(3);
+  std::vector<std::atomic<int>> seen(3);
+  parallel_for(300, [&](int64_t) { ++seen.at(thread_index()); });
+  EXPECT_EQ(seen[0] + seen[1] + seen[2], 300);
+}
+
+TEST(Threads, ExceptionsReachTheCaller) {
+  for (const int n : {1, 4}) {
+    const Threads with(n);
+    EXPECT_THROW(parallel_for(100, [](int64_t i) { if (i == 37) throw Error("body", "37"); }),
+                 Error);
+    int after = 0;
+    parallel_for(1, [&](int64_t) { ++after; });
+    EXPECT_EQ(after, 1);
+  }
+}
+
+TEST(Threads, CallersFromSeveralThreads) {
+  const Threads with(2);
+  std::vector<std::thread> callers;
+  std::vector<int64_t> sums(4, 0);
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([&sums, c] {
+      for (int round = 0; round < 50; ++round) {
+        std::vector<int64_t> part(10, 0);
+        parallel_for(10, [&](int64_t i) { part[i] = i; });
+        sums[c] += std::accumulate(part.begin(), part.end(), int64_t{0});
+      }
+    });
+  }
+  for (auto& t : callers) t.join();
+  for (const int64_t s : sums) EXPECT_EQ(s, 50 * 45);
+}
+
+TEST(Threads, CountIsChecked) {
+  EXPECT_THROW(set_threads(0), Error);
+  EXPECT_THROW(set_threads(-3), Error);
+}
+
+TEST(Memory, AlignedAndReused) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{64}, size_t{65}, size_t{1000},
+                             size_t{1} << 16, (size_t{5} << 20) + 1}) {
+    auto block = allocate(bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block.get()) % 64, 0u);
+    std::memset(block.get(), 1, bytes);
+    void* const address = block.get();
+    block.reset();
+    EXPECT_EQ(allocate(bytes).get(), address) << bytes;
+  }
+}
+
+TEST(Memory, SizeClassesHoldWhatIsAsked) {
+  const int64_t before = memory_in_use();
+  for (size_t bytes = 1; bytes < (size_t{1} << 40); bytes = bytes * 5 / 4 + 1) {
+    if (bytes > (size_t{1} << 22)) break;
+    const auto block = allocate(bytes);
+    const auto held = static_cast<size_t>(memory_in_use() - before);
+    EXPECT_GE(held, bytes);
+    EXPECT_LE(held, std::max<size_t>(bytes + 63, bytes + bytes / 8)) << bytes;
+  }
+  EXPECT_EQ(memory_in_use(), before);
+}
+
+TEST(Memory, PeakCounts) {
+  const int64_t before = memory_in_use();
+  reset_memory_peak();
+  EXPECT_EQ(memory_peak(), before);
+  { const auto a = allocate(1 << 20), b = allocate(1 << 20); }
+  EXPECT_EQ(memory_in_use(), before);
+  EXPECT_EQ(memory_peak(), before + 2 * (1 << 20));
+  reset_memory_peak();
+  EXPECT_EQ(memory_peak(), before);
+}
+
+TEST(Memory, PoisonShows) {
+  poison_memory(true);
+  const Buffer<float> b(100);
+  poison_memory(false);
+  for (int64_t i = 0; i < 100; ++i) EXPECT_NE(b[i], b[i]);
+}
+
+TEST(Memory, RefusalThrows) {
+  EXPECT_THROW(allocate(size_t{1} << 61), Error);
+  EXPECT_THROW(allocate(~size_t{0}), Error);
+}
+
+TEST(Memory, ManyThreads) {
+  std::vector<std::thread> all;
+  for (int t = 0; t < 4; ++t) {
+    all.emplace_back([t] {
+      for (int i = 0; i < 2000; ++i) {
+        const auto block = allocate(64 + 64 * ((i * 7 + t) % 50));
+        *static_cast<int*>(block.get()) = t;
+        ASSERT_EQ(*static_cast<int*>(block.get()), t);
+      }
+    });
+  }
+  for (auto& t : all) t.join();
+}
+
+TEST(Isa, EachCanBeChosen) {
+  const std::string best = isas().front();
+  for (const std::string& name : isas()) {
+    use_isa(name);
+    EXPECT_EQ(isa(), name);
+  }
+  use_isa("");
+  EXPECT_EQ(isa(), best);
+  try {
+    use_isa("sse9");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("[use_isa] no instruction set 'sse9' here; there are " +
+                                         best),
+              std::string::npos)
+        << e.what();
+  }
+  EXPECT_EQ(isa(), best);
+}
+
+TEST(Version, IsThree) { EXPECT_EQ(std::string(version()).find('.'), 1u); }
+
+// χ² over 256 cells with 2^20 draws: mean 255, deviation √510; 6 deviations.
+double chi_square(const std::vector<int64_t>& cells, double expected) {
+  double x = 0.0;
+  for (const int64_t c : cells) {
+    const double d = static_cast<double>(c) - expected;
+    x += d * d / expected;
+  }
+  return x;
+}
+
+TEST(Random, EveryByteIsUniform) {
+  for (const uint64_t seed : {0u, 1u, 42u}) {
+    const RandomKey key = random_key(seed, Purpose::dropout, seed);
+    for (int shift = 0; shift < 32; shift += 8) {
+      std::vector<int64_t> cells(256, 0);
+      for (uint64_t i = 0; i < (1u << 20); ++i) ++cells[(bits32(key, i) >> shift) & 255];
+      const double x = chi_square(cells, 4096.0);
+      EXPECT_LT(std::abs(x - 255.0), 6 * std::sqrt(510.0)) << seed << " " << shift;
+    }
+  }
+}
+
+TEST(Random, NeighboursAndStreamsAreIndependent) {
+  const RandomKey a = random_key(7, Purpose::tensor), b = random_key(8, Purpose::tensor);
+  const RandomKey c = random_key(7, Purpose::gumbel);
+  const auto joint = [](auto x, auto y) {
+    std::vector<int64_t> cells(256, 0);
+    for (uint64_t i = 0; i < (1u << 20); ++i) ++cells[(x(i) >> 28 << 4) | (y(i) >> 28)];
+    return chi_square(cells, 4096.0);
+  };
+  const auto at = [](RandomKey k, uint64_t step) {
+    return [=](uint64_t i) { return bits32(k, i + step); };
+  };
+  for (const double x : {joint(at(a, 0), at(a, 1)), joint(at(a, 0), at(b, 0)),
+                         joint(at(a, 0), at(c, 0)), joint(at(a, 0), at(a, uint64_t{1} << 32))}) {
+    EXPECT_LT(std::abs(x - 255.0), 6 * std::sqrt(510.0));
+  }
+}
+
+TEST(Random, UnitIsOpen) {
+  EXPECT_GT(unit_open(0), 0.0);
+  EXPECT_LT(unit_open(0xffffffffu), 1.0);
+}
+
+TEST(Random, CoordinatesMatter) {
+  std::set<std::pair<uint32_t, uint32_t>> keys;
+  for (uint64_t x = 0; x < 8; ++x) {
+    for (uint64_t y = 0; y < 8; ++y) {
+      for (uint64_t z = 0; z < 8; ++z) {
+        const RandomKey k = random_key(1, Purpose::tensor, x, y, z);
+        keys.emplace(k.a, k.b);
+      }
+    }
+  }
+  EXPECT_EQ(keys.size(), 512u);
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,135 @@
+#include "kernels/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/random.h"
+#include "core/threads.h"
+
+namespace fovea {
+namespace {
+
+std::vector<float> numbers(int64_t n, uint64_t seed) {
+  const RandomKey key = random_key(seed, Purpose::tensor);
+  std::vector<float> x(n);
+  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(2.0 * unit_open(bits32(key, i)) - 1.0);
+  return x;
+}
+
+// Where element (r, c) of a rows×cols matrix lies.
+enum class Layout { rows, columns, neither, backwards, repeated };
+struct Strides {
+  int64_t row, col, start, size;
+};
+Strides strides(Layout layout, int64_t rows, int64_t cols) {
+  switch (layout) {
+    case Layout::rows: return {cols, 1, 0, rows * cols};
+    case Layout::columns: return {1, rows, 0, rows * cols};
+    case Layout::neither: return {cols * 3, 3, 0, rows * cols * 3};
+    case Layout::backwards: return {-cols, 1, (rows - 1) * cols, rows * cols};
+    case Layout::repeated: return {0, 1, 0, cols};
+  }
+  return {};
+}
+
+void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, float alpha, float beta) {
+  SCOPED_TRACE(testing::Message() << m << "×" << n << "×" << k << " " << static_cast<int>(la) << " "
+                                  << static_cast<int>(lb));
+  const Strides sa = strides(la, m, k), sb = strides(lb, k, n);
+  const auto a = numbers(sa.size, 1), b = numbers(sb.size, 2);
+  auto c = numbers(m * (n + 3), 3);
+  const auto before = c;
+  gemm({.m = m, .n = n, .k = k, .a = a.data() + sa.start, .a_row = sa.row, .a_col = sa.col,
+        .b = b.data() + sb.start, .b_row = sb.row, .b_col = sb.col, .c = c.data(),
+        .c_row = n + 3, .alpha = alpha, .beta = beta});
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0.0;
+      for (int64_t p = 0; p < k; ++p) {
+        sum += static_cast<double>(a[sa.start + i * sa.row + p * sa.col]) *
+               b[sb.start + p * sb.row + j * sb.col];
+      }
+      const double expected = alpha * sum + beta * before[i * (n + 3) + j];
+      ASSERT_NEAR(c[i * (n + 3) + j], expected, 1e-5 * (1.0 + std::sqrt(double(k))))
+          << i << " " << j;
+    }
+    for (int64_t j = n; j < n + 3; ++j) ASSERT_EQ(c[i * (n + 3) + j], before[i * (n + 3) + j]);
+  }
+}
+
+TEST(Gemm, AnyStrides) {
+  const Layout all[] = {Layout::rows, Layout::columns, Layout::neither, Layout::backwards,
+                        Layout::repeated};
+  for (const Layout la : all) {
+    for (const Layout lb : all) {
+      check(5, 7, 9, la, lb, 1.0f, 0.0f);
+      check(1, 1, 1, la, lb, 1.0f, 0.0f);
+      check(1, 8, 3, la, lb, 0.5f, 1.0f);
+      check(8, 1, 3, la, lb, 0.5f, 1.0f);
+    }
+  }
+}
+
+TEST(Gemm, LargerThanABlock) {
+  check(131, 259, 33, Layout::rows, Layout::columns, 2.0f, -1.0f);
+  check(700, 17, 40, Layout::columns, Layout::rows, 1.0f, 0.0f);
+}
+
+TEST(Gemm, EmptyInnerSizeScales) {
+  std::vector<float> c{1, 2, 3, 4};
+  gemm({.m = 2, .n = 2, .k = 0, .c = c.data(), .c_row = 2, .beta = 2.0f});
+  EXPECT_EQ(c, (std::vector<float>{2, 4, 6, 8}));
+  const float nan = std::nanf("");
+  c = {nan, nan, nan, nan};
+  gemm({.m = 2, .n = 2, .k = 0, .c = c.data(), .c_row = 2, .beta = 0.0f});
+  EXPECT_EQ(c, (std::vector<float>{0, 0, 0, 0}));
+}
+
+TEST(Gemm, NaNInTheOutputIsOverwritten) {
+  const auto a = numbers(64, 1), b = numbers(64, 2);
+  std::vector<float> c(64, std::nanf(""));
+  gemm({.m = 8, .n = 8, .k = 8, .a = a.data(), .a_row = 8, .b = b.data(), .b_row = 8,
+        .c = c.data(), .c_row = 8});
+  for (const float v : c) EXPECT_EQ(v, v);
+}
+
+TEST(Gemm, ThreadsDoNotMatter) {
+  const int before = threads();
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{513, 700, 129}, {2048, 64, 256},
+                                {8, 2048, 512}, {64, 64, 20000}, {300, 1, 300}}) {
+    const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
+    std::vector<std::vector<float>> results;
+    for (const int t : {1, 2, 4}) {
+      set_threads(t);
+      std::vector<float> c(m * n);
+      gemm({.m = m, .n = n, .k = k, .a = a.data(), .a_row = k, .b = b.data(), .b_row = n,
+            .c = c.data(), .c_row = n});
+      results.push_back(std::move(c));
+    }
+    EXPECT_EQ(results[0], results[1]) << m << " " << n << " " << k;
+    EXPECT_EQ(results[0], results[2]) << m << " " << n << " " << k;
+  }
+  set_threads(before);
+}
+
+TEST(Gemm, Batches) {
+  const auto a = numbers(3 * 20, 1), b = numbers(30, 2);
+  const int64_t a_at[] = {0, 20, 40, 0}, b_at[] = {0, 0, 0, 0};
+  std::vector<float> c(4 * 24);
+  gemm({.m = 4, .n = 6, .k = 5, .a = a.data(), .a_row = 5, .b = b.data(), .b_row = 6,
+        .c = c.data(), .c_row = 6, .batch = 4, .a_at = a_at, .b_at = b_at, .c_step = 24});
+  for (int s = 0; s < 4; ++s) {
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 6; ++j) {
+        double sum = 0.0;
+        for (int p = 0; p < 5; ++p) sum += a[a_at[s] + i * 5 + p] * b[p * 6 + j];
+        EXPECT_NEAR(c[s * 24 + i * 6 + j], sum, 1e-5);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea
