@@ -26,7 +26,7 @@ namespace fovea {
 template <class T>
 struct ReferenceValues {
   ScalarParameter<T> q, k, v;  // [B,H,Lq,Dq], [B,Hk,Lk,Dk], [B,Hk,Lk,Dv]
-  ScalarParameter<T> bias;     // the score's; empty when absent
+  ScalarParameter<T> bias;     // the score's
   ScalarParameters<T> score;
   std::vector<ScalarParameters<T>> mask;  // a map a term; f32 parameters only
 };
@@ -78,7 +78,7 @@ void each_value(Values& x, F f) {
   f("q", x.q);
   f("k", x.k);
   f("v", x.v);
-  if (!x.bias.data.empty()) f("bias", x.bias);
+  if (x.bias.present()) f("bias", x.bias);
   for (auto& [name, parameter] : x.score) f(++seen[name] > 1 ? "score." + name : name, parameter);
   for (size_t t = 0; t < x.mask.size(); ++t)
     for (auto& [name, parameter] : x.mask[t])

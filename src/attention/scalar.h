@@ -17,6 +17,7 @@ template <class T>
 struct ScalarParameter {
   std::vector<int64_t> shape;
   std::vector<T> data;
+  bool present() const { return !shape.empty() || !data.empty(); }
   int64_t size() const { return static_cast<int64_t>(data.size()); }
   T operator[](int64_t i) const { return data[i]; }
   std::span<const T> row(int64_t r) const {  // of a matrix

@@ -130,7 +130,7 @@ TEST_P(Masks, StayWithinTheKeys) {
           const Mask both = causal ? mask & masks::causal() : mask;
           const MaskContext context = mask_context(both, n);
           for (int64_t i = 0; i < Lq; ++i) {
-            const KeyRange r = GetParam()->range(both.terms[0], context, 1, 1, i);
+            const KeyRange r = GetParam()->range(both.terms[0], context, 1, i);
             EXPECT_GE(r.begin, 0);
             EXPECT_LE(r.begin, std::max(r.end, r.begin));
             EXPECT_LE(r.end, Lk);

@@ -266,11 +266,13 @@ TEST(Reference, WorksWithoutKeysAndWithoutQueries) {
     Sizes n = kSmall;
     n.Lq = Lq;
     n.Lk = Lk;
-    const ReferenceInputs in = inputs(n, {.mask = masks::causal() & masks::window(1)});
+    ReferenceInputs in = inputs(n, {.mask = masks::causal() & masks::window(1)});
+    in.attention.score.bias = Bias{.table = Tensor::zeros({Lq, Lk})};
     const ReferenceOutput out = reference_forward(in);
     EXPECT_EQ(out.context, std::vector<double>(n.B * n.H * Lq * n.Dv, 0.0));
     for (const auto& [name, d] : reference_backward(in, random_upstream(n, false)))
       EXPECT_EQ(d, std::vector<double>(d.size(), 0.0)) << name;
+    EXPECT_TRUE(reference_backward(in, {}).contains("bias"));
   }
 }
 
@@ -291,6 +293,55 @@ TEST(Reference, LeavesOutAKeyOfMinusInfinity) {
   EXPECT_EQ(reference_forward(in).weights, (std::vector<double>{0.5, 0, 0.5}));
   for (const auto& [name, d] : reference_backward(in, random_upstream(n, false)))
     for (const double x : d) EXPECT_TRUE(std::isfinite(x)) << name;
+}
+
+TEST(Reference, ReadsARelativeBiasByDistance) {
+  ReferenceInputs in = inputs(kSmall, {});
+  const Tensor table = generate::normal({2, 6}, 41);  // [H,Lq+Lk−1]
+  std::vector<float> matrix;                          // [H,Lq,Lk]
+  for (int64_t h = 0; h < 2; ++h)
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < 4; ++j) matrix.push_back(table.to_vector()[h * 6 + j - i + 2]);
+  in.attention.score.bias = Bias{.table = table, .relative = true};
+  const ReferenceOutput relative = reference_forward(in);
+  in.attention.score.bias = Bias{.table = Tensor::from(matrix, {2, 3, 4})};
+  EXPECT_EQ(relative.weights, reference_forward(in).weights);
+}
+
+TEST(Reference, ScalesThenAddsTheBiasThenDividesByTheTemperature) {
+  const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 1, .Lk = 2, .Dq = 1, .Dk = 1, .Dv = 1};
+  ReferenceInputs in = inputs(n, {.score = scores::dot(), .weighting = weightings::softmax(0.5f)});
+  in.q = Tensor::from({3.0f}, {1, 1, 1, 1});
+  in.k = Tensor::from({1.0f, -1.0f}, {1, 1, 2, 1});
+  in.attention.score.scale = 0.25f;
+  in.attention.score.bias = Bias{.table = Tensor::from({0.125f, 0.5f}, {2})};
+  const double a = (0.25 * 3 + 0.125) / 0.5, b = (0.25 * -3 + 0.5) / 0.5;
+  const double total = std::exp(a) + std::exp(b), p = std::exp(a) / total;
+  const ReferenceOutput out = reference_forward(in);
+  EXPECT_NEAR(out.weights[0], p, 1e-15);
+  EXPECT_NEAR(out.log_sum_exp[0], std::log(total), 1e-15);
+  EXPECT_NEAR(out.entropy[0], -p * std::log(p) - (1 - p) * std::log(1 - p), 1e-15);
+}
+
+// The centre stands at Lk/2 = 2 where u_p is 0; σ = W/2.
+TEST(Reference, WeighsAPredictedWindowByItsGaussian) {
+  const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 1, .Lk = 4, .Dq = 2, .Dk = 2, .Dv = 1};
+  const Tensor w_p = Tensor::zeros({3, 2}), u_p = Tensor::zeros({3});
+  ReferenceInputs in = inputs(n, {});
+  ReferenceInputs inside = in;
+  inside.attention.mask = masks::matrix(Tensor::from_bools(std::vector<uint8_t>{0, 1, 1, 1}, {4}));
+  const std::vector<double> soft = reference_forward(inside).weights;
+  const double g = std::exp(-1 / (2 * 0.25));
+  const std::vector<double> product{0, soft[1] * g, soft[2], soft[3] * g};
+  const double total = std::accumulate(product.begin(), product.end(), 0.0);
+  in.attention.mask = masks::local_p(1, w_p, u_p);
+  const std::vector<double> original = reference_forward(in).weights;
+  in.attention.mask = masks::local_p(1, w_p, u_p, /*renormalise=*/true);
+  const std::vector<double> renormalised = reference_forward(in).weights;
+  for (int64_t j = 0; j < 4; ++j) {
+    EXPECT_NEAR(original[j], product[j], 1e-15);
+    EXPECT_NEAR(renormalised[j], product[j] / total, 1e-15);
+  }
 }
 
 TEST(Reference, DropsWeightsAtTheirRateAndKeepsTheirMean) {
@@ -408,43 +459,6 @@ TEST(HardAttention, LearnsByReinforceAndABaselineHelps) {
   EXPECT_LT(variance_based, variance_plain / 4);
   RecordProperty("variance_without_baseline", std::to_string(variance_plain));
   RecordProperty("variance_with_baseline", std::to_string(variance_based));
-}
-
-// ---- Var -------------------------------------------------------------------------------------
-
-TEST(VarTape, HasTheDerivativesOfItsDifferences) {
-  const auto f = []<class T>(const T& x, const T& y) -> T {
-    T z = exp(x) * tanh(y) / (1.5 + x * x) - log(y) + sqrt(x + y);
-    z += sigmoid(x - y) * 3;
-    z -= y / x;
-    z *= x;
-    z /= 2 + y;
-    return -z + (x > y ? x : y) + 1 / x;
-  };
-  for (const auto& [x, y] : {std::pair{0.3, 0.8}, {1.7, 0.2}, {2.5, 3.0}}) {
-    VarScope scope;
-    const Var vx = scope.leaf(x), vy = scope.leaf(y);
-    const Var z = f(vx, vy);
-    scope.reverse(z, 2.0);
-    EXPECT_EQ(z.value(), f(x, y));
-    const double h = 1e-6;
-    EXPECT_NEAR(scope.adjoint(vx), (f(x + h, y) - f(x - h, y)) / h, 1e-7);
-    EXPECT_NEAR(scope.adjoint(vy), (f(x, y + h) - f(x, y - h)) / h, 1e-7);
-  }
-}
-
-TEST(VarTape, CutsBackAndKeepsTheOuterGradients) {
-  VarScope outer;
-  const Var x = outer.leaf(3.0);
-  const int64_t size = VarTape::here().size();
-  for (int i = 0; i < 4; ++i) {
-    VarScope inner;
-    const std::vector<Var> a{x, 2.0, x}, b{x, x, 5.0};
-    inner.reverse(dot(a, b), 1.0);  // x² + 2x + 5x
-  }
-  EXPECT_EQ(VarTape::here().size(), size);
-  EXPECT_EQ(outer.adjoint(x), 4 * (2 * 3.0 + 7));
-  EXPECT_TRUE((Var(2.0) * Var(3.0)).constant());
 }
 
 }  // namespace
