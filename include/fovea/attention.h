@@ -115,7 +115,10 @@ FOVEA_API Bias t5(const Tensor& table, int64_t Lq, int64_t Lk, bool bidirectiona
                   int64_t max_distance = 128);
 }  // namespace biases
 
-enum class Plan : uint8_t { automatic, fused, linear, composed, reference };
+// How the result is computed, best first; automatic takes the first that can do it.
+enum class Plan : uint8_t { automatic, linear, fused, composed, reference };
+FOVEA_API const char* name_of(Plan);
+FOVEA_API Plan plan(const std::string& name);
 
 // Which heads and query rows a look inside is for; empty means all.
 struct Select {
@@ -169,6 +172,6 @@ struct Listed {
 FOVEA_API std::vector<Listed> list_scores();
 FOVEA_API std::vector<Listed> list_masks();
 FOVEA_API std::vector<Listed> list_weightings();
-FOVEA_API std::vector<std::string> list_plans();
+FOVEA_API std::vector<std::string> list_plans();  // without automatic
 
 }  // namespace fovea

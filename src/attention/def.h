@@ -78,7 +78,8 @@ struct MaskDef {
   bool takes_width = false;  // "window:64"
   // Exactly one of the next three.
   // A contiguous range for each query: the fused kernels skip what lies outside.
-  KeyRange (*range)(const MaskTerm&, const MaskContext&, int64_t b, int64_t h, int64_t i) = nullptr;
+  KeyRange (*range)(const MaskTerm&, const MaskContext&, int64_t b, int64_t i) = nullptr;
+  bool range_by_batch = true;  // false: the same for every b
   // Any other condition, key by key.
   bool (*allows)(const MaskTerm&, const MaskContext&, int64_t b, int64_t h, int64_t i,
                  int64_t j) = nullptr;

@@ -110,7 +110,7 @@ class Reference {
     KeyRange range{0, n_.Lk};
     for (const MaskTerm& term : attention_.mask.terms) {
       if (!term.def->range) continue;
-      const KeyRange r = term.def->range(term, context_, p.b, p.h, p.i);
+      const KeyRange r = term.def->range(term, context_, p.b, p.i);
       range = {std::max(range.begin, r.begin), std::min(range.end, r.end)};
     }
     std::vector<int64_t> keys;

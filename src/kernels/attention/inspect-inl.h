@@ -112,6 +112,24 @@ HWY_NOINLINE void EntropyBlock(const ForwardCall& c, const PackedKeys& keys, con
   ForEachStretch(c, keys, b, h, nullptr, i0, n, scratch, EntropyRows{c.p, stat, entropy});
 }
 
+struct ChosenRows {
+  const AttentionProblem& p;
+  const float* stat;
+  const int32_t* chosen;
+  float* log_prob;
+  void operator()(const Stretch& x, const float* s, int64_t, float*) const {
+    const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i, j = chosen[at];
+    if (j >= x.begin && j < x.end) log_prob[at] = s[j - x.origin] - stat[at];
+  }
+};
+
+HWY_NOINLINE void LogProbBlock(const ForwardCall& c, const PackedKeys& keys, const ChosenRows& rows,
+                               int64_t b, int64_t h, int64_t i0, float* scratch) {
+  const int64_t n = std::min(c.by.rows, c.p.Lq - i0);
+  for (int64_t i = i0; i < i0 + n; ++i) rows.log_prob[(b * c.p.H + h) * c.p.Lq + i] = 0.0f;
+  ForEachStretch(c, keys, b, h, nullptr, i0, n, scratch, rows);
+}
+
 // Packs the keys, then calls block(keys, b, head, i0, scratch) for every block of every head.
 template <class Block>
 void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of, int64_t rows,
@@ -150,6 +168,25 @@ void Entropy(const AttentionProblem& p, const float* stat, float* entropy) {
                [&](const PackedKeys& keys, int64_t b, int64_t h, int64_t i0, float* scratch) {
                  EntropyBlock(call, keys, stat, entropy, b, h, i0, scratch);
                });
+}
+
+void LogProb(const AttentionProblem& p, const float* stat, const int32_t* chosen, float* log_prob) {
+  const AdditiveStore additive = PrepareAdditive(p);
+  const AttentionResult none;
+  const ForwardCall call{p, none, BlockingFor(p, false, false), additive.weights};
+  const ChosenRows rows{p, stat, chosen, log_prob};
+  ForEachBlock(call, p.H, nullptr, p.Lq,
+               [&](const PackedKeys& keys, int64_t b, int64_t h, int64_t i0, float* scratch) {
+                 LogProbBlock(call, keys, rows, b, h, i0, scratch);
+               });
+}
+
+bool EveryFinite(const View<const float>& x, int64_t B, int64_t H, int64_t R, int64_t C) {
+  std::vector<uint8_t> finite(static_cast<size_t>(B * H));
+  parallel_for(B * H, [&](int64_t i) {
+    finite[i] = AllFinite({x.row(i / H, i % H, 0), x.r, x.c}, R, C);
+  });
+  return std::all_of(finite.begin(), finite.end(), [](uint8_t f) { return f != 0; });
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

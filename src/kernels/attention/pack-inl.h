@@ -88,26 +88,37 @@ inline bool ReadableInPlace(Rows from, int64_t width) {
   return from.c == 1 && width % kLanes == 0;
 }
 
+// 0·x is 0 for every finite x, NaN otherwise.
 HWY_NOINLINE bool AllFinite(Rows from, int64_t n, int64_t width) {
+  const F d;
+  Vec sum = hn::Zero(d);
+  float rest = 0.0f;
   for (int64_t i = 0; i < n; ++i) {
     const float* row = from.data + i * from.row;
-    float sum = 0.0f;  // 0·x is 0 for every finite x, NaN otherwise
-    for (int64_t d = 0; d < width; ++d) sum += 0.0f * row[d * from.c];
-    if (!(sum == 0.0f)) return false;
+    int64_t k = 0;
+    if (from.c == 1) {
+      for (; k + kLanes <= width; k += kLanes) sum = hn::MulAdd(hn::Zero(d), hn::LoadU(d, row + k), sum);
+    }
+    for (; k < width; ++k) rest += 0.0f * row[k * from.c];
   }
-  return true;
+  return SumOf(sum) + rest == 0.0f;
 }
 
-// The largest |x|; NaN counts as infinite.
+// The largest |x|; infinite where there is a NaN.
 HWY_NOINLINE float LargestMagnitude(Rows from, int64_t n, int64_t width) {
+  if (!AllFinite(from, n, width)) return kInf;
+  const F d;
+  Vec most = hn::Zero(d);
   float largest = 0.0f;
   for (int64_t i = 0; i < n; ++i) {
-    for (int64_t d = 0; d < width; ++d) {
-      const float x = std::fabs(from.data[i * from.row + d * from.c]);
-      if (!(x <= largest)) largest = x == x ? x : kInf;
+    const float* row = from.data + i * from.row;
+    int64_t k = 0;
+    if (from.c == 1) {
+      for (; k + kLanes <= width; k += kLanes) most = hn::Max(most, hn::Abs(hn::LoadU(d, row + k)));
     }
+    for (; k < width; ++k) largest = std::max(largest, std::fabs(row[k * from.c]));
   }
-  return largest;
+  return std::max(largest, MaxOf(most));
 }
 
 // x ← e^{2x}, padding included.

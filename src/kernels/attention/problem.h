@@ -111,9 +111,14 @@ void attention_weights(const AttentionProblem&, const AttentionResult& done,
                        const WeightsSelection&, const View<float>& weights);
 // Entropy of softmax probabilities, contiguous [B,H,Lq], from the log-sum-exp.
 void attention_entropy(const AttentionProblem&, const float* stat, float* entropy);
+// log p of the chosen keys under softmax, contiguous [B,H,Lq]; 0 where none is chosen.
+void attention_log_prob(const AttentionProblem&, const float* stat, const int32_t* chosen, float* log_prob);
 
-// Weighting none with a dot score: Σ_j (q·k_j) v_j by associativity, O(L). Masks: begin = 0 and
-// end = min(length, causal bound); nothing else.
+// Whether all of [B,H,R,C] is finite.
+bool all_finite(const View<const float>&, int64_t B, int64_t H, int64_t R, int64_t C);
+
+// Weighting none with a dot score: Σ_j (q·k_j) v_j by associativity, O(L). Masks: begin = 0
+// and an end that never falls from one query to the next; nothing else.
 void linear_forward(const AttentionProblem&, const AttentionResult&);
 void linear_backward(const AttentionProblem&, const AttentionGradients&);
 

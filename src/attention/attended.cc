@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <numeric>
+
+#include "attention/check.h"
+#include "attention/state.h"
+#include "fovea/ops.h"
+#include "tensor/impl.h"
+
+// What a result of attend() can be asked for.
+namespace fovea {
+namespace {
+
+using State = std::shared_ptr<const AttendedState>;
+
+bool by_reference(const State& s) { return s->plan == Plan::reference; }
+Shape rows_shape(const State& s) { return {s->n.B, s->n.H, s->n.Lq}; }
+
+void check_selection(const char* what, const std::vector<int64_t>& picked, int64_t n) {
+  for (const int64_t i : picked) {
+    if (i < 0 || i >= n) {
+      throw Error("Attended::weights", std::string("there is no ") + what + " " + std::to_string(i) + "; there are " +
+                                           std::to_string(n));
+    }
+  }
+}
+
+void expect_hard(const char* call, const State& s) {
+  const WeightingDef& def = def_of(s->attention.weighting);
+  if (!def.hard) throw Error(call, def.name + " chooses no key; sample, argmax and gumbel do");
+}
+
+// Off the tape: [B,H',Lq',Lk].
+Tensor selected_weights(const State& s, const Select& select) {
+  const bool all = select.heads.empty() && select.rows.empty();
+  const Tensor kept = by_reference(s) ? from_doubles(s->result.weights, {s->n.B, s->n.H, s->n.Lq, s->n.Lk})
+                                      : s->weights;
+  if (kept && all) return kept;
+  if (!kept) return weights_by_kernels(*s, select);
+  const auto pick = [](const Tensor& t, int dim, const std::vector<int64_t>& ids) {
+    return ids.empty() ? t : index_select(t, dim, Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())}));
+  };
+  return pick(pick(kept, 1, select.heads), 2, select.rows);
+}
+
+// d weights of the selection as d weights of everything.
+Tensor spread(const State& s, const Select& select, const Tensor& d) {
+  if (select.heads.empty() && select.rows.empty()) return d;
+  Tensor full = Tensor::zeros({s->n.B, s->n.H, s->n.Lq, s->n.Lk});
+  float* to = raw(full);
+  const Tensor from = d.contiguous();
+  const float* at = from.data<float>();
+  for (int64_t b = 0; b < s->n.B; ++b) {
+    for (int64_t h = 0; h < from.size(1); ++h) {
+      for (int64_t i = 0; i < from.size(2); ++i, at += s->n.Lk) {
+        const int64_t head = select.heads.empty() ? h : select.heads[h];
+        const int64_t row = select.rows.empty() ? i : select.rows[i];
+        float* out = to + ((b * s->n.H + head) * s->n.Lq + row) * s->n.Lk;
+        for (int64_t j = 0; j < s->n.Lk; ++j) out[j] += at[j];
+      }
+    }
+  }
+  return full;
+}
+
+Grads backward(const AttendedState& s, const char* op, const Upstream& up) {
+  for (const Saved& saved : s.saved) saved.get(op);
+  return s.plan == Plan::reference ? backward_by_reference(s, up) : backward_by_kernels(s, up);
+}
+
+Tensor record_selection(const State& s, const Select& select, const Tensor& weights) {
+  return record("Attended::weights", s->on_tape, weights, [s, select](const Tensor& d) {
+    return backward(*s, "Attended::weights", {.weights = spread(s, select, d)});
+  });
+}
+
+Tensor row_log_sum_exp(const State& s) {
+  return by_reference(s) ? from_doubles(s->result.log_sum_exp, rows_shape(s)) : log_sum_exp_by_kernels(*s);
+}
+
+// Sparse weightings have an entropy of their own, before windows and dropout: −Σ w log w.
+Tensor sparse_entropy(const State& s) {
+  auto plain = std::make_shared<AttendedState>(*s);
+  plain->problem.dropout = 0.0f;
+  if (!plain->problem.renormalise) plain->problem.center = {};
+  plain->weights = {};
+  const Tensor w = record_selection(plain, {}, weights_by_kernels(*plain, {}));
+  return sum(w * log(maximum(w, Tensor::scalar(1e-37f))), {3}) * -1.0f;
+}
+
+struct RowTop {
+  float* weights;
+  int64_t* keys;
+};
+
+void top_of_row(const float* w, int64_t n, int64_t k, const RowTop& to) {
+  std::vector<int64_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::partial_sort(order.begin(), order.begin() + k, order.end(),
+                    [w](int64_t a, int64_t b) { return w[a] != w[b] ? w[a] > w[b] : a < b; });
+  for (int64_t i = 0; i < k; ++i) {
+    to.keys[i] = order[i];
+    to.weights[i] = w[order[i]];
+  }
+}
+
+}  // namespace
+
+Tensor record_output(const std::shared_ptr<const AttendedState>& s, const char* op, const Tensor& output,
+                     Tensor Upstream::*of) {
+  return record(op, s->on_tape, output, [s, op, of](const Tensor& d) {
+    Upstream up;
+    up.*of = d;
+    return backward(*s, op, up);
+  });
+}
+
+Tensor Attended::weights(const Select& select) const {
+  check_selection("head", select.heads, state->n.H);
+  check_selection("row", select.rows, state->n.Lq);
+  return state->shaped(record_selection(state, select, selected_weights(state, select)));
+}
+
+TopK Attended::top(int64_t k, const Select& select) const {
+  check_selection("head", select.heads, state->n.H);
+  check_selection("row", select.rows, state->n.Lq);
+  const Sizes& n = state->n;
+  if (k < 0 || k > n.Lk) {
+    throw Error("Attended::top", "k is " + std::to_string(k) + ", expected 0 to Lk=" + std::to_string(n.Lk));
+  }
+  const NoGrad quiet;
+  std::vector<int64_t> rows = select.rows;
+  if (rows.empty()) {
+    rows.resize(n.Lq);
+    std::iota(rows.begin(), rows.end(), 0);
+  }
+  const int64_t heads = select.heads.empty() ? n.H : static_cast<int64_t>(select.heads.size());
+  const int64_t count = static_cast<int64_t>(rows.size());
+  TopK out{Tensor::empty({n.B, heads, count, k}), Tensor::empty({n.B, heads, count, k}, DType::i64)};
+  // A few rows at a time: the whole matrix is never there.
+  constexpr int64_t kRows = 64;
+  for (int64_t first = 0; first < count; first += kRows) {
+    const int64_t m = std::min(kRows, count - first);
+    const Select part{select.heads, {rows.begin() + first, rows.begin() + first + m}};
+    const Tensor w = selected_weights(state, part);
+    for (int64_t bh = 0; bh < n.B * heads; ++bh) {
+      for (int64_t i = 0; i < m; ++i) {
+        const int64_t at = (bh * count + first + i) * k;
+        top_of_row(raw(w) + (bh * m + i) * n.Lk, n.Lk, k, {raw(out.weights) + at, raw_ids(out.keys) + at});
+      }
+    }
+  }
+  out.weights = state->shaped(out.weights);
+  out.keys = state->shaped(out.keys);
+  return out;
+}
+
+Tensor Attended::log_sum_exp() const {
+  return state->shaped(record_output(state, "Attended::log_sum_exp", row_log_sum_exp(state),
+                                     &Upstream::log_sum_exp));
+}
+
+Tensor Attended::entropy() const {
+  const WeightingDef& def = def_of(state->attention.weighting);
+  const bool own = !def.hard && def.normalised && def.kind != WeightingKind::softmax;
+  if (own && !by_reference(state)) return state->shaped(sparse_entropy(state));
+  const Tensor h = by_reference(state) ? from_doubles(state->result.entropy, rows_shape(state))
+                                       : entropy_by_kernels(*state, row_log_sum_exp(state));
+  return state->shaped(record_output(state, "Attended::entropy", h, &Upstream::entropy));
+}
+
+Tensor Attended::chosen() const {
+  expect_hard("Attended::chosen", state);
+  const std::vector<int64_t> keys(state->chosen.begin(), state->chosen.end());
+  return state->shaped(Tensor::from_ids(keys, rows_shape(state)));
+}
+
+Tensor Attended::log_prob() const {
+  expect_hard("Attended::log_prob", state);
+  const Tensor p = by_reference(state) ? from_doubles(state->result.log_prob, rows_shape(state))
+                                       : log_prob_by_kernels(*state, row_log_sum_exp(state));
+  return state->shaped(record_output(state, "Attended::log_prob", p, &Upstream::log_prob));
+}
+
+Plan Attended::plan() const { return state->plan; }
+
+}  // namespace fovea

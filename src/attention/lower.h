@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "attention/def.h"
+#include "kernels/attention/problem.h"
+
+// From the three choices to what the kernels understand: masks become ranges of keys, a bool matrix
+// and a bias; scores become a dot form, an additive form, or a matrix.
+namespace fovea {
+
+struct LoweredMask {
+  // Keys begin ≤ j < end by (b, h, i); empty: all. Strides of 0 where nothing varies.
+  std::vector<int32_t> begin, end;
+  int64_t stride_b = 0, stride_h = 0;
+  Tensor allowed;  // bool, broadcastable to [B,H,Lq,Lk]; undefined: everything
+  Tensor bias;     // f32 likewise, or by distance when `relative`; undefined: none
+  bool relative = false;
+  Tensor center;   // f32 [B,H,Lq]; undefined: no predicted window
+  float sigma = 0.0f;
+  bool renormalise = false;
+
+  bool hides() const { return !begin.empty() || allowed.defined() || bias.defined(); }
+};
+
+// q [B,H,Lq,Dq]. The score's bias is merged in.
+LoweredMask lower_mask(const Attention&, const Sizes&, const Tensor& q);
+
+// Which keys [B,Hk,Lk,1] some query sees, and which queries [B,H,Lq,1] see some key.
+struct Visible {
+  Tensor keys, queries;
+};
+Visible visible(const LoweredMask&, const Sizes&);
+
+// The scores of the permitted pairs, one by one: [B,H,Lq,Lk], 0 elsewhere. What is not permitted is
+// not read, forward or backward.
+Tensor composed_scores(const Lowered&, const LoweredMask&, const Sizes&, const Tensor& q,
+                       const Tensor& k);
+
+// A view of a tensor broadcastable to [B,H,R,C].
+template <class T>
+kernels::View<T> broadcast_view(const Tensor& t, T* data) {
+  const auto stride = [&](int from_end) {
+    const int d = t.rank() - from_end;
+    return d < 0 || t.size(d) == 1 ? int64_t{0} : t.strides()[d];
+  };
+  return {data, stride(4), stride(3), stride(2), stride(1)};
+}
+
+// Where a bias by distance [..,Lq+Lk−1] is read: at j − i + Lq − 1.
+template <class T>
+kernels::View<T> distance_view(const Tensor& t, T* data, int64_t Lq) {
+  const kernels::View<T> v = broadcast_view(t, data);  // [..,B,H,distance] is [H,R,C] here
+  return {data + (Lq - 1) * v.c, v.h, v.r, -v.c, v.c};
+}
+
+template <class T>
+kernels::View<T> bias_view(const LoweredMask& m, const Tensor& t, T* data, const Sizes& n) {
+  return m.relative ? distance_view(t, data, n.Lq) : broadcast_view(t, data);
+}
+
+}  // namespace fovea

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+
+#include "attention/lower.h"
+#include "attention/reference.h"
+#include "tensor/tape.h"
+
+// What a call of attend() leaves behind for the backward pass and for looks inside.
+namespace fovea {
+
+// The tensors a kernel problem reads, as they are on the tape. Undefined where absent.
+struct KernelInputs {
+  Tensor q, k, v, u, given, bias, center;
+};
+
+struct AttendedState {
+  Sizes n{};
+  int rank = 4;
+  Plan plan = Plan::automatic;
+  Attention attention;
+  LoweredMask mask;
+
+  // Plans that run kernels.
+  KernelInputs inputs;
+  kernels::AttentionProblem problem;
+  Tensor context;  // [B,H,Lq,Dv], off the tape
+  Tensor stat;     // [B,H,Lq]
+  std::vector<int32_t> chosen;  // [B,H,Lq], hard weightings; −1: none
+  Tensor weights;  // [B,H,Lq,Lk] when kept while passing by
+
+  // The reference: its inputs and results, and the tensors by the names of its gradients.
+  ReferenceInputs reference;
+  ReferenceOutput result;
+  std::vector<std::string> names;
+
+  std::vector<Tensor> on_tape;  // everything a gradient may flow to
+  std::vector<Saved> saved;     // the same, to notice changes
+
+  // A result [B,H,…] in the rank the caller used.
+  Tensor shaped(Tensor t) const {
+    if (rank <= 3) t = t.squeeze(1);
+    return rank == 2 ? t.squeeze(0) : t;
+  }
+};
+
+// Run a plan: fill the state and return the context [B,H,Lq,Dv], off the tape.
+Tensor attend_by_kernels(AttendedState&, const Lowered&, const Tensor& q, const Tensor& k,
+                         const Tensor& v, bool keep_weights);
+Tensor attend_by_reference(AttendedState&, const Tensor& q, const Tensor& k, const Tensor& v);
+
+// Gradients of a loss with respect to what a call computed; undefined where there is none.
+struct Upstream {
+  Tensor context, weights;                // [B,H,Lq,Dv], [B,H,Lq,Lk]
+  Tensor log_sum_exp, entropy, log_prob;  // [B,H,Lq]
+};
+Grads backward_by_kernels(const AttendedState&, const Upstream&);
+Grads backward_by_reference(const AttendedState&, const Upstream&);
+
+// Puts an output [B,H,..] of the call on the tape; `of` says what its gradient is.
+Tensor record_output(const std::shared_ptr<const AttendedState>&, const char* op, const Tensor& output,
+                     Tensor Upstream::*of);
+
+// On demand, by kernels, off the tape.
+Tensor weights_by_kernels(const AttendedState&, const Select&);  // [B,H',Lq',Lk]
+Tensor log_sum_exp_by_kernels(const AttendedState&);             // [B,H,Lq]
+Tensor entropy_by_kernels(const AttendedState&, const Tensor& log_sum_exp);
+Tensor log_prob_by_kernels(const AttendedState&, const Tensor& log_sum_exp);
+
+Tensor from_doubles(const std::vector<double>&, const Shape&);
+
+}  // namespace fovea
