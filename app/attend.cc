@@ -76,12 +76,12 @@ void add_choice(const Attended& attended, Tensors& outputs) {
   outputs["log_prob"] = attended.log_prob();
 }
 
-Tensors compute(const AttendOptions& options, Inputs& inputs, Plan& plan) {
+Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
   const Tensor d_context = options.grad ? inputs.require("d_context") : Tensor();
   if (options.grad) need_gradients(inputs);
   const Tensor q = inputs.require("q"), k = inputs.require("k"), v = inputs.require("v");
   const Attention choice = choose(options, inputs);
-  const Want want = {.weights = options.weights, .plan = choose_plan(options.plan)};
+  const Want want = {.weights = options.weights, .plan = fovea::plan(options.plan)};
   const Attended attended = attend(q, k, v, choice, want);
   plan = attended.plan();
 
@@ -128,7 +128,7 @@ void print_summary(const std::string& name, const Tensor& tensor) {
   fmt::print("\n");
 }
 
-void run(const AttendOptions& options) {
+void run(AttendOptions options) {
   check(options);
   if (options.threads > 0) set_threads(options.threads);
   Inputs inputs;
@@ -138,7 +138,7 @@ void run(const AttendOptions& options) {
 
   const std::string how =
       fmt::format("{} + {} + {}: plan {}, {}, {} threads", options.score, options.mask,
-                  options.weighting, list_plans().at(static_cast<size_t>(plan)), isa(), threads());
+                  options.weighting, name_of(plan), isa(), threads());
   if (verbose()) fmt::print(stderr, "fovea attend: {}\n", how);
   if (!options.out.empty()) {
     save_safetensors(options.out, outputs);

@@ -31,8 +31,8 @@ struct Inputs {
   Tensor require(const std::string& name);  // throws when absent
 };
 
-// From names to a mechanism, its parameters taken from the file.
-Attention choose(const AttendOptions&, Inputs&);
-Plan choose_plan(const std::string& name);
+// From names to a mechanism, its parameters taken from the file. options.score becomes the name of
+// the score that was taken.
+Attention choose(AttendOptions& options, Inputs&);
 
 }  // namespace fovea::app

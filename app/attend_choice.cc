@@ -2,9 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <sstream>
-#include <utility>
 
 #include "app/attend.h"
 
@@ -85,12 +83,12 @@ Tensor Inputs::require(const std::string& name) {
                           names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-Attention choose(const AttendOptions& options, Inputs& inputs) {
+Attention choose(AttendOptions& options, Inputs& inputs) {
   Attention chosen;
-  const std::string name = keras_or(spelled(options.score), inputs, inputs.require("q"));
+  options.score = keras_or(spelled(options.score), inputs, inputs.require("q"));
   Parameters parameters;
-  collect(list_scores(), name, inputs, parameters);
-  chosen.score = score(name, parameters);
+  collect(list_scores(), options.score, inputs, parameters);
+  chosen.score = score(options.score, parameters);
   chosen.score.scale = options.scale;
   if (const Tensor bias = inputs.find("bias")) chosen.score.bias = Bias{.table = bias};
   chosen.mask = choose_mask(options, inputs);
@@ -99,19 +97,6 @@ Attention choose(const AttendOptions& options, Inputs& inputs) {
   chosen.weighting.dropout = options.dropout;
   chosen.weighting.seed = options.seed;
   return chosen;
-}
-
-Plan choose_plan(const std::string& name) {
-  constexpr std::array<std::pair<const char*, Plan>, 5> kPlans = {{{"automatic", Plan::automatic},
-                                                                   {"fused", Plan::fused},
-                                                                   {"linear", Plan::linear},
-                                                                   {"composed", Plan::composed},
-                                                                   {"reference", Plan::reference}}};
-  for (const auto& [known, plan] : kPlans) {
-    if (spelled(name) == known) return plan;
-  }
-  throw Error("attend",
-              fmt::format("unknown plan '{}', known are {}", name, fmt::join(list_plans(), ", ")));
 }
 
 }  // namespace fovea::app

@@ -52,8 +52,7 @@ std::string bar(float fraction, int width) {
 
 void report(const Attended& attended) {
   if (!verbose()) return;
-  fmt::print("  plan {}, {}, {} threads\n", list_plans().at(static_cast<size_t>(attended.plan())),
-             isa(), threads());
+  fmt::print("  plan {}, {}, {} threads\n", name_of(attended.plan()), isa(), threads());
 }
 
 // Rows of one-hot vectors: row i is 1 at ones[i].

@@ -59,7 +59,7 @@ std::vector<Case> cases() {
       {"UnknownMask", {"--mask", "casual"}, "did you mean \"causal\""},
       {"UnknownMaskInASum", {"--mask", "causal+windw:3"}, "did you mean \"window\""},
       {"UnknownWeighting", {"--weighting", "sotfmax"}, "did you mean \"softmax\""},
-      {"UnknownPlan", {"--plan", "fussed"}, "known are"},
+      {"UnknownPlan", {"--plan", "fussed"}, "there are automatic"},
       {"EmptyMaskTerm", {"--mask", "causal+"}, "mask"},
       {"WindowWithoutAWidth", {"--mask", "window"}, "width"},
       {"WindowOfNegativeWidth", {"--mask", "window:-1"}, "width"},
