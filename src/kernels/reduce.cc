@@ -22,13 +22,13 @@ using V = hn::Vec<D>;
 
 HWY_INLINE V MaxOrNaN(D d, V a, V b) { return KeepNaN(d, a, KeepNaN(d, b, hn::Max(a, b))); }
 
-// Four accumulators over at most 4096 elements, then double.
+// Four accumulators, 16 additions each, then double.
 double SumRow(const float* x, int64_t n) {
   const D d;
   const int64_t N = static_cast<int64_t>(hn::Lanes(d));
   double total = 0.0;
   while (n > 0) {
-    const int64_t m = std::min<int64_t>(n, 4096);
+    const int64_t m = std::min<int64_t>(n, 64 * N);
     V s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
     int64_t i = 0;
     for (; i + 4 * N <= m; i += 4 * N) {

@@ -1,0 +1,112 @@
+#include <limits>
+
+#include "tests/tensor/check.h"
+
+namespace fovea {
+namespace {
+
+// The definition, place by place.
+Array convolved(const Array& x, const Array& w, const Array& b, const Conv2d& how) {
+  const int64_t N = x.shape[0], Y = x.shape[2], X = x.shape[3];
+  const int64_t O = w.shape[0], C = w.shape[1], KY = w.shape[2], KX = w.shape[3];
+  const int64_t OY = (Y + 2 * how.pad_y - (KY - 1) * how.dilation_y - 1) / how.stride_y + 1;
+  const int64_t OX = (X + 2 * how.pad_x - (KX - 1) * how.dilation_x - 1) / how.stride_x + 1;
+  Array y({N, O, OY, OX});
+  for (int64_t i = 0; i < y.size(); ++i) {
+    const auto at = y.index(i);
+    const int64_t first = at[1] / (O / how.groups) * C;
+    y.v[i] = b.v[at[1]];
+    for (int64_t c = 0; c < C; ++c) {
+      for (int64_t ky = 0; ky < KY; ++ky) {
+        for (int64_t kx = 0; kx < KX; ++kx) {
+          const int64_t yy = at[2] * how.stride_y + ky * how.dilation_y - how.pad_y;
+          const int64_t xx = at[3] * how.stride_x + kx * how.dilation_x - how.pad_x;
+          if (yy < 0 || yy >= Y || xx < 0 || xx >= X) continue;
+          y.v[i] += w({at[1], c, ky, kx}) * x({at[0], first + c, yy, xx});
+        }
+      }
+    }
+  }
+  return y;
+}
+
+TEST(Conv, TwoDimensions) {
+  struct Setting {
+    std::vector<Shape> shapes;
+    Conv2d how;
+  };
+  const Setting all[] = {
+      {{{2, 2, 5, 4}, {3, 2, 3, 2}, {3}}, {}},
+      {{{2, 2, 5, 4}, {3, 2, 3, 2}, {3}}, {.stride_y = 2, .pad_y = 1, .pad_x = 2}},
+      {{{1, 4, 5, 5}, {2, 2, 2, 2}, {2}}, {.stride_x = 2, .dilation_y = 2, .groups = 2}},
+      {{{2, 3, 4, 4}, {3, 1, 3, 3}, {3}}, {.pad_y = 1, .pad_x = 1, .groups = 3}},
+      {{{2, 3, 2, 3}, {4, 3, 1, 1}, {4}}, {}},
+      {{{1, 1, 2, 2}, {1, 1, 3, 3}, {1}}, {.pad_y = 2, .pad_x = 2, .dilation_y = 2}}};
+  for (const Setting& s : all) {
+    check({"conv2d", s.shapes, [&](const Tensors& x) { return conv2d(x[0], x[1], x[2], s.how); },
+           [&](const Arrays& x) { return convolved(x[0], x[1], x[2], s.how); }});
+  }
+}
+
+TEST(Conv, OneDimension) {
+  const Conv1d how{.stride = 2, .pad = 2, .dilation = 2, .groups = 2};
+  check({"conv1d", {{2, 4, 7}, {2, 2, 3}, {2}},
+         [&](const Tensors& x) { return conv1d(x[0], x[1], x[2], how); },
+         [&](const Arrays& x) {
+           Arrays a = x;
+           a[0].shape = {2, 4, 1, 7};
+           a[1].shape = {2, 2, 1, 3};
+           Array y = convolved(a[0], a[1], a[2],
+                               {.stride_x = 2, .pad_x = 2, .dilation_x = 2, .groups = 2});
+           y.shape.erase(y.shape.begin() + 2);
+           return y;
+         }});
+}
+
+Array pooled(const Array& x, const Pool2d& how, bool maximum) {
+  const int64_t Y = x.shape[2], X = x.shape[3];
+  Array y({x.shape[0], x.shape[1], (Y + 2 * how.pad_y - how.size_y) / how.stride_y + 1,
+           (X + 2 * how.pad_x - how.size_x) / how.stride_x + 1});
+  for (int64_t i = 0; i < y.size(); ++i) {
+    const auto at = y.index(i);
+    double best = -std::numeric_limits<double>::infinity(), sum = 0.0;
+    for (int64_t ky = 0; ky < how.size_y; ++ky) {
+      for (int64_t kx = 0; kx < how.size_x; ++kx) {
+        const int64_t yy = at[2] * how.stride_y + ky - how.pad_y;
+        const int64_t xx = at[3] * how.stride_x + kx - how.pad_x;
+        if (yy < 0 || yy >= Y || xx < 0 || xx >= X) continue;
+        best = std::max(best, x({at[0], at[1], yy, xx}));
+        sum += x({at[0], at[1], yy, xx});
+      }
+    }
+    y.v[i] = maximum ? best : sum / double(how.size_y * how.size_x);
+  }
+  return y;
+}
+
+TEST(Conv, Pooling) {
+  for (const Pool2d& how : {Pool2d{}, Pool2d{3, 2, 1, 2, 1, 1}, Pool2d{3, 3, 2, 2, 1, 0}}) {
+    check({"max_pool2d", {{2, 2, 5, 6}}, [&](const Tensors& x) { return max_pool2d(x[0], how); },
+           [&](const Arrays& x) { return pooled(x[0], how, true); }});
+    check({"avg_pool2d", {{2, 2, 5, 6}}, [&](const Tensors& x) { return avg_pool2d(x[0], how); },
+           [&](const Arrays& x) { return pooled(x[0], how, false); }});
+  }
+}
+
+TEST(Conv, Empty) {
+  Tensor w = Tensor::zeros({2, 1, 3, 3}).set_requires_grad();
+  const Tensor y = conv2d(Tensor::zeros({0, 1, 4, 4}), w);
+  EXPECT_EQ(y.shape(), (Shape{0, 2, 2, 2}));
+  sum(y).backward();
+  EXPECT_EQ(w.grad().to_vector(), std::vector<float>(18, 0.0f));
+}
+
+TEST(Conv, Errors) {
+  EXPECT_EQ(error_of([] { conv2d(Tensor::zeros({1, 3, 4, 4}), Tensor::zeros({2, 2, 3, 3})); }),
+            "[conv2d] channels do not fit: x is [1, 3, 4, 4], weight is [2, 2, 3, 3], groups 1");
+  EXPECT_EQ(error_of([] { conv2d(Tensor::zeros({1, 2, 2, 4}), Tensor::zeros({2, 2, 3, 3})); }),
+            "[conv2d] the window reaches over 3, x with margins has 2");
+}
+
+}  // namespace
+}  // namespace fovea
