@@ -121,7 +121,8 @@ FOVEA_API Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor&
 // (seed, i) alone.
 FOVEA_API Tensor dropout(const Tensor& x, float probability, uint64_t seed);
 
-// ---- Convolutions and pooling --------------------------------------------------------------------
+// ---- Convolutions and pooling
+// --------------------------------------------------------------------
 struct Conv2d {
   int64_t stride_y = 1, stride_x = 1;
   int64_t pad_y = 0, pad_x = 0;

@@ -20,10 +20,10 @@ namespace {
 
 constexpr size_t kAlign = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kHugeFrom = size_t{4} << 20;   // blocks that ask for huge pages
-constexpr size_t kCacheCap = size_t{1} << 30;   // bytes kept for reuse at most
+constexpr size_t kHugeFrom = size_t{4} << 20;  // blocks that ask for huge pages
+constexpr size_t kCacheCap = size_t{1} << 30;  // bytes kept for reuse at most
 constexpr size_t kLargest = size_t{1} << 62;
-constexpr int kSteps = 8;                       // size classes per power of two: ≤ 12.5 % unused
+constexpr int kSteps = 8;  // size classes per power of two: ≤ 12.5 % unused
 constexpr int kClasses = 64 * kSteps;
 
 struct SizeClass {
@@ -54,8 +54,8 @@ class Allocator {
     if (block == nullptr) {
       throw Error("allocate", "the system refused " + std::to_string(size.bytes) + " bytes");
     }
-    const int64_t now = in_use_.fetch_add(static_cast<int64_t>(size.bytes)) +
-                        static_cast<int64_t>(size.bytes);
+    const int64_t now =
+        in_use_.fetch_add(static_cast<int64_t>(size.bytes)) + static_cast<int64_t>(size.bytes);
     int64_t peak = peak_.load(std::memory_order_relaxed);
     while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
     }

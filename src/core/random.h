@@ -29,7 +29,14 @@ struct RandomKey {
   uint32_t a, b;
 };
 
-enum class Purpose : uint32_t { tensor = 1, gumbel = 2, weight_dropout = 3, dropout = 4, shuffle = 5, reinforce = 6 };
+enum class Purpose : uint32_t {
+  tensor = 1,
+  gumbel = 2,
+  weight_dropout = 3,
+  dropout = 4,
+  shuffle = 5,
+  reinforce = 6
+};
 
 constexpr RandomKey random_key(uint64_t seed, Purpose purpose, uint64_t x = 0, uint64_t y = 0,
                                uint64_t z = 0) {

@@ -38,8 +38,8 @@ int threads_by_default() {
   char* end = nullptr;
   const long n = std::strtol(text, &end, 10);
   if (*end != '\0' || n < 1 || n > 4096) {
-    throw Error("threads", "FOVEA_THREADS must be a number from 1 to 4096, found '" +
-                               std::string(text) + "'");
+    throw Error("threads",
+                "FOVEA_THREADS must be a number from 1 to 4096, found '" + std::string(text) + "'");
   }
   return static_cast<int>(n);
 }
@@ -98,6 +98,15 @@ void parallel_for(int64_t n, const std::function<void(int64_t)>& body) {
   current.store(nullptr, std::memory_order_relaxed);
   busy.store(false, std::memory_order_release);
   if (region.error) std::rethrow_exception(region.error);
+}
+
+void parallel_for(int64_t n, int64_t cost, const std::function<void(int64_t)>& body) {
+  constexpr int64_t kTask = 1 << 14;  // some microseconds, as long as waking a thread takes
+  const int64_t each = std::max<int64_t>(1, kTask / std::max<int64_t>(cost, 1));
+  parallel_for((n + each - 1) / each, [&](int64_t task) {
+    const int64_t end = std::min(n, (task + 1) * each);
+    for (int64_t i = task * each; i < end; ++i) body(i);
+  });
 }
 
 OneThread::OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }

@@ -12,6 +12,9 @@ namespace fovea {
 // thrown by body reach the caller (the first one). Nested calls run on the calling thread.
 void parallel_for(int64_t n, const std::function<void(int64_t)>& body);
 
+// The same, several i to a task where one costs little: `cost` is about the numbers it touches.
+void parallel_for(int64_t n, int64_t cost, const std::function<void(int64_t)>& body);
+
 // The calling thread's index inside parallel_for, 0 outside: for choosing scratch, never for
 // choosing work.
 int thread_index();

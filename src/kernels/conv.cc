@@ -30,8 +30,7 @@ void for_rows(const Window& w, const Body& body) {
         for (int64_t oy = 0; oy < w.OY; ++oy) {
           const int64_t y = oy * w.stride_y + ky * w.dilation_y - w.pad_y;
           const bool out = y < 0 || y >= w.Y;
-          body((weight * w.OY + oy) * w.OX, (c * w.Y + y) * w.X + shift_x,
-               out ? Range{0, 0} : ox);
+          body((weight * w.OY + oy) * w.OX, (c * w.Y + y) * w.X + shift_x, out ? Range{0, 0} : ox);
         }
       }
     }

@@ -46,71 +46,109 @@ HWY_INLINE void MapScalar(const float* const* in, float* out, int64_t n, const F
   for (int64_t i = 0; i < n; ++i) out[i] = f(in[0][i], in[1][i]);
 }
 
-#define FOVEA_1(expression) \
-  return Map<1>(in, out, n, [=](D d, V a) HWY_ATTR { (void)d; return expression; })
-#define FOVEA_2(expression) \
-  return Map<2>(in, out, n, [=](D d, V a, V b) HWY_ATTR { (void)d; return expression; })
-#define FOVEA_3(expression) \
-  return Map<3>(in, out, n, [=](D d, V a, V b, V c) HWY_ATTR { (void)d; return expression; })
+#define FOVEA_1(expression)                          \
+  return Map<1>(in, out, n, [=](D d, V a) HWY_ATTR { \
+    (void)d;                                         \
+    return expression;                               \
+  })
+#define FOVEA_2(expression)                               \
+  return Map<2>(in, out, n, [=](D d, V a, V b) HWY_ATTR { \
+    (void)d;                                              \
+    return expression;                                    \
+  })
+#define FOVEA_3(expression)                                    \
+  return Map<3>(in, out, n, [=](D d, V a, V b, V c) HWY_ATTR { \
+    (void)d;                                                   \
+    return expression;                                         \
+  })
 
 void Apply(Op op, const float* const* in, float* out, int64_t n, Numbers numbers) {
   const D tag;
   const V p = hn::Set(tag, numbers.p), q = hn::Set(tag, numbers.q);
   const V zero = hn::Zero(tag), one = One(tag), half = hn::Set(tag, 0.5f);
   switch (op) {
-    case Op::affine: FOVEA_1(hn::MulAdd(a, p, q));
-    case Op::reverse_div: FOVEA_1(hn::Div(p, a));
+    case Op::affine:
+      FOVEA_1(hn::MulAdd(a, p, q));
+    case Op::reverse_div:
+      FOVEA_1(hn::Div(p, a));
     case Op::power:
       return MapScalar(in, out, n, [=](float a, float) { return std::pow(a, numbers.p); });
-    case Op::exp: FOVEA_1(Exp(d, a));
-    case Op::log: FOVEA_1(Log(d, a));
-    case Op::tanh: FOVEA_1(Tanh(d, a));
-    case Op::sigmoid: FOVEA_1(Sigmoid(d, a));
-    case Op::relu: FOVEA_1(hn::IfThenElse(hn::Lt(a, zero), zero, a));
+    case Op::exp:
+      FOVEA_1(Exp(d, a));
+    case Op::log:
+      FOVEA_1(Log(d, a));
+    case Op::tanh:
+      FOVEA_1(Tanh(d, a));
+    case Op::sigmoid:
+      FOVEA_1(Sigmoid(d, a));
+    case Op::relu:
+      FOVEA_1(hn::IfThenElse(hn::Lt(a, zero), zero, a));
     case Op::gelu:
       // a·Φ(a), 0 at −∞
       FOVEA_1(hn::Mul(hn::IfThenElse(hn::Lt(a, hn::Set(d, -20.0f)), zero, a), NormalCdf(d, a)));
-    case Op::sqrt: FOVEA_1(hn::Sqrt(a));
-    case Op::square: FOVEA_1(hn::Mul(a, a));
-    case Op::abs: FOVEA_1(hn::Abs(a));
-    case Op::elu: FOVEA_1(hn::IfThenElse(hn::Gt(a, zero), a, hn::Mul(p, ExpM1(d, a))));
-    case Op::clamp: FOVEA_1(KeepNaN(d, a, hn::Min(hn::Max(a, p), q)));
-    case Op::add: FOVEA_2(hn::Add(a, b));
-    case Op::sub: FOVEA_2(hn::Sub(a, b));
-    case Op::mul: FOVEA_2(hn::Mul(a, b));
-    case Op::div: FOVEA_2(hn::Div(a, b));
-    case Op::maximum: FOVEA_2(KeepNaN(d, a, KeepNaN(d, b, hn::Max(a, b))));
-    case Op::minimum: FOVEA_2(KeepNaN(d, a, KeepNaN(d, b, hn::Min(a, b))));
+    case Op::sqrt:
+      FOVEA_1(hn::Sqrt(a));
+    case Op::square:
+      FOVEA_1(hn::Mul(a, a));
+    case Op::abs:
+      FOVEA_1(hn::Abs(a));
+    case Op::elu:
+      FOVEA_1(hn::IfThenElse(hn::Gt(a, zero), a, hn::Mul(p, ExpM1(d, a))));
+    case Op::clamp:
+      FOVEA_1(KeepNaN(d, a, hn::Min(hn::Max(a, p), q)));
+    case Op::add:
+      FOVEA_2(hn::Add(a, b));
+    case Op::sub:
+      FOVEA_2(hn::Sub(a, b));
+    case Op::mul:
+      FOVEA_2(hn::Mul(a, b));
+    case Op::div:
+      FOVEA_2(hn::Div(a, b));
+    case Op::maximum:
+      FOVEA_2(KeepNaN(d, a, KeepNaN(d, b, hn::Max(a, b))));
+    case Op::minimum:
+      FOVEA_2(KeepNaN(d, a, KeepNaN(d, b, hn::Min(a, b))));
     case Op::pow:
       return MapScalar(in, out, n, [](float a, float b) { return std::pow(a, b); });
-    case Op::add_scaled: FOVEA_2(hn::MulAdd(b, p, a));
-    case Op::less: FOVEA_2(Ones(d, hn::Lt(a, b)));
-    case Op::less_equal: FOVEA_2(Ones(d, hn::Le(a, b)));
-    case Op::equal: FOVEA_2(Ones(d, hn::Eq(a, b)));
-    case Op::not_equal: FOVEA_2(Ones(d, hn::Ne(a, b)));
-    case Op::d_tanh: FOVEA_2(hn::Mul(a, hn::NegMulAdd(b, b, one)));
-    case Op::d_sigmoid: FOVEA_2(hn::Mul(a, hn::NegMulAdd(b, b, b)));
-    case Op::d_relu: FOVEA_2(hn::IfThenElseZero(hn::Gt(b, zero), a));
+    case Op::add_scaled:
+      FOVEA_2(hn::MulAdd(b, p, a));
+    case Op::less:
+      FOVEA_2(Ones(d, hn::Lt(a, b)));
+    case Op::less_equal:
+      FOVEA_2(Ones(d, hn::Le(a, b)));
+    case Op::equal:
+      FOVEA_2(Ones(d, hn::Eq(a, b)));
+    case Op::not_equal:
+      FOVEA_2(Ones(d, hn::Ne(a, b)));
+    case Op::d_tanh:
+      FOVEA_2(hn::Mul(a, hn::NegMulAdd(b, b, one)));
+    case Op::d_sigmoid:
+      FOVEA_2(hn::Mul(a, hn::NegMulAdd(b, b, b)));
+    case Op::d_relu:
+      FOVEA_2(hn::IfThenElseZero(hn::Gt(b, zero), a));
     case Op::d_gelu:
       // Φ(b) + b·φ(b)
-      FOVEA_2(hn::Mul(a, hn::MulAdd(hn::Mul(b, hn::Set(d, 0.3989422804f)),
-                                    Exp(d, hn::Mul(hn::Mul(b, b), hn::Set(d, -0.5f))),
-                                    NormalCdf(d, b))));
-    case Op::d_sqrt: FOVEA_2(hn::Div(hn::Mul(a, half), b));
-    case Op::d_square: FOVEA_2(hn::Mul(hn::Add(a, a), b));
+      FOVEA_2(hn::Mul(
+          a, hn::MulAdd(hn::Mul(b, hn::Set(d, 0.3989422804f)),
+                        Exp(d, hn::Mul(hn::Mul(b, b), hn::Set(d, -0.5f))), NormalCdf(d, b))));
+    case Op::d_sqrt:
+      FOVEA_2(hn::Div(hn::Mul(a, half), b));
+    case Op::d_square:
+      FOVEA_2(hn::Mul(hn::Add(a, a), b));
     case Op::d_abs:
-      FOVEA_2(hn::IfThenElse(hn::Gt(b, zero), a,
-                             hn::IfThenElseZero(hn::Lt(b, zero), hn::Neg(a))));
+      FOVEA_2(hn::IfThenElse(hn::Gt(b, zero), a, hn::IfThenElseZero(hn::Lt(b, zero), hn::Neg(a))));
     case Op::d_elu:  // b is y: y + p below 0
       FOVEA_2(hn::IfThenElse(hn::Gt(b, zero), a, hn::Mul(a, hn::Add(b, p))));
     case Op::d_clamp:
       FOVEA_2(hn::IfThenElseZero(hn::And(hn::Ge(b, p), hn::Le(b, q)), a));
-    case Op::d_log: FOVEA_2(hn::Div(a, b));
+    case Op::d_log:
+      FOVEA_2(hn::Div(a, b));
     case Op::d_power:
       return MapScalar(in, out, n, [=](float a, float b) {
         return numbers.p == 0.0f ? 0.0f : a * numbers.p * std::pow(b, numbers.p - 1.0f);
       });
-    case Op::where: FOVEA_3(hn::IfThenElse(hn::Ne(a, hn::Zero(d)), b, c));
+    case Op::where:
+      FOVEA_3(hn::IfThenElse(hn::Ne(a, hn::Zero(d)), b, c));
     case Op::d_maximum:
       FOVEA_3(hn::Mul(a, hn::Add(hn::IfThenElseZero(hn::Gt(b, c), one),
                                  hn::IfThenElseZero(hn::Eq(b, c), half))));

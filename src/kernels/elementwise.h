@@ -10,18 +10,44 @@ namespace fovea {
 // function, and gets dy first: d_tanh(dy, y) = dy·(1 − y²).
 enum class Op : uint8_t {
   // one operand
-  affine,     // p·a + q
+  affine,       // p·a + q
   reverse_div,  // p / a
-  power,      // a^p
-  exp, log, tanh, sigmoid, relu, gelu, sqrt, square, abs,
-  elu,        // a > 0 ? a : p·(e^a − 1)
-  clamp,      // min(max(a, p), q)
+  power,        // a^p
+  exp,
+  log,
+  tanh,
+  sigmoid,
+  relu,
+  gelu,
+  sqrt,
+  square,
+  abs,
+  elu,    // a > 0 ? a : p·(e^a − 1)
+  clamp,  // min(max(a, p), q)
   // two
-  add, sub, mul, div, maximum, minimum, pow,
+  add,
+  sub,
+  mul,
+  div,
+  maximum,
+  minimum,
+  pow,
   add_scaled,  // a + p·b
-  less, less_equal, equal, not_equal,  // 1 or 0
-  d_tanh, d_sigmoid, d_relu, d_gelu, d_sqrt, d_square, d_abs, d_elu, d_clamp, d_log,
-  d_power,    // a·p·b^(p−1)
+  less,
+  less_equal,
+  equal,
+  not_equal,  // 1 or 0
+  d_tanh,
+  d_sigmoid,
+  d_relu,
+  d_gelu,
+  d_sqrt,
+  d_square,
+  d_abs,
+  d_elu,
+  d_clamp,
+  d_log,
+  d_power,  // a·p·b^(p−1)
   // three
   where,      // a ≠ 0 ? b : c
   d_maximum,  // a where b > c, a/2 where b = c, else 0

@@ -121,8 +121,8 @@ void gemm(const Gemm& g) {
   parallel_for((calls + each - 1) / each, [&](int64_t task) {
     for (int64_t t = task * each; t < std::min(calls, (task + 1) * each); ++t) {
       const int64_t in_batch = t % (down * across);
-      product(g, t / (down * across), in_batch / across * size.rows,
-              in_batch % across * size.cols, size);
+      product(g, t / (down * across), in_batch / across * size.rows, in_batch % across * size.cols,
+              size);
     }
   });
 }

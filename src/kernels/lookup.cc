@@ -10,11 +10,11 @@ namespace {
 
 constexpr int64_t kColumns = 64;  // of one task that adds
 
-// body(o, begin, end) for every outer index and tile of inner columns.
+// body(o, begin, end) for every outer index and tile of inner columns, n rows each.
 template <class F>
-void for_tiles(Middle m, const F& body) {
+void for_tiles(Middle m, int64_t n, const F& body) {
   const int64_t tiles = (m.inner + kColumns - 1) / kColumns;
-  parallel_for(m.outer * tiles, [&](int64_t task) {
+  parallel_for(m.outer * tiles, n * std::min(m.inner, kColumns), [&](int64_t task) {
     const int64_t begin = task % tiles * kColumns;
     body(task / tiles, begin, std::min(m.inner, begin + kColumns));
   });
@@ -24,17 +24,14 @@ void for_tiles(Middle m, const F& body) {
 
 void take_rows(Middle m, const int64_t* ids, int64_t n, const float* x, float* y) {
   if (m.inner == 0) return;
-  const int64_t rows = m.outer * n, each = std::max<int64_t>(1, (1 << 14) / m.inner);
-  parallel_for((rows + each - 1) / each, [&](int64_t task) {
-    for (int64_t r = task * each; r < std::min(rows, (task + 1) * each); ++r) {
-      const int64_t from = r / n * m.size + ids[r % n];
-      std::memcpy(y + r * m.inner, x + from * m.inner, m.inner * sizeof(float));
-    }
+  parallel_for(m.outer * n, m.inner, [&](int64_t r) {
+    const int64_t from = r / n * m.size + ids[r % n];
+    std::memcpy(y + r * m.inner, x + from * m.inner, m.inner * sizeof(float));
   });
 }
 
 void add_rows(Middle m, const int64_t* ids, int64_t n, const float* y, float* x) {
-  for_tiles(m, [&](int64_t o, int64_t begin, int64_t end) {
+  for_tiles(m, n, [&](int64_t o, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < n; ++i) {
       float* to = x + (o * m.size + ids[i]) * m.inner;
       const float* from = y + (o * n + i) * m.inner;
@@ -44,7 +41,7 @@ void add_rows(Middle m, const int64_t* ids, int64_t n, const float* y, float* x)
 }
 
 void take_along(Middle m, const int64_t* ids, int64_t n, const float* x, float* y) {
-  for_tiles(m, [&](int64_t o, int64_t begin, int64_t end) {
+  for_tiles(m, n, [&](int64_t o, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t at = (o * n + i) * m.inner;
       for (int64_t c = begin; c < end; ++c) y[at + c] = x[(o * m.size + ids[at + c]) * m.inner + c];
@@ -53,10 +50,11 @@ void take_along(Middle m, const int64_t* ids, int64_t n, const float* x, float* 
 }
 
 void add_along(Middle m, const int64_t* ids, int64_t n, const float* y, float* x) {
-  for_tiles(m, [&](int64_t o, int64_t begin, int64_t end) {
+  for_tiles(m, n, [&](int64_t o, int64_t begin, int64_t end) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t at = (o * n + i) * m.inner;
-      for (int64_t c = begin; c < end; ++c) x[(o * m.size + ids[at + c]) * m.inner + c] += y[at + c];
+      for (int64_t c = begin; c < end; ++c)
+        x[(o * m.size + ids[at + c]) * m.inner + c] += y[at + c];
     }
   });
 }

@@ -97,10 +97,10 @@ HWY_EXPORT(MaxInto);
 
 namespace {
 
-constexpr int64_t kTask = 1 << 15;    // elements read by one task, about
-constexpr int64_t kPiece = 1 << 16;   // elements of one partial result
-constexpr int64_t kRows = 256;        // rows of one partial result, column-wise
-constexpr int64_t kColumns = 1024;    // columns of one task
+constexpr int64_t kTask = 1 << 15;   // elements read by one task, about
+constexpr int64_t kPiece = 1 << 16;  // elements of one partial result
+constexpr int64_t kRows = 256;       // rows of one partial result, column-wise
+constexpr int64_t kColumns = 1024;   // columns of one task
 
 double identity(Reduce op) {
   return op == Reduce::sum ? 0.0 : -std::numeric_limits<double>::infinity();
@@ -155,8 +155,8 @@ void along_rows(Reduce op, const StridedLoop& kept, const StridedLoop& reduced, 
   parallel_for(K * pieces, [&](int64_t task) {
     const int64_t k = task / pieces, piece = task % pieces;
     kept.for_runs(k, k + 1, [&](const int64_t* at, int64_t) {
-      part[task] = reduce_part(op, reduced, x + at[0], piece * kPiece,
-                               std::min(R, (piece + 1) * kPiece));
+      part[task] =
+          reduce_part(op, reduced, x + at[0], piece * kPiece, std::min(R, (piece + 1) * kPiece));
     });
   });
   for (int64_t k = 0; k < K; ++k) {
@@ -181,15 +181,15 @@ void along_columns(Reduce op, const StridedLoop& kept, const StridedLoop& reduce
     std::fill(to + k0, to + k1, static_cast<float>(identity(op)));
     reduced.for_runs(piece * kRows, std::min(R, (piece + 1) * kRows),
                      [&](const int64_t* row, int64_t rows) {
-      for (int64_t r = 0; r < rows; ++r) {
-        const float* from = x + row[0] + r * reduced.inner_stride(0);
-        int64_t k = k0;
-        kept.for_runs(k0, k1, [&](const int64_t* at, int64_t n) {
-          into(to + k, from + at[0], n);
-          k += n;
-        });
-      }
-    });
+                       for (int64_t r = 0; r < rows; ++r) {
+                         const float* from = x + row[0] + r * reduced.inner_stride(0);
+                         int64_t k = k0;
+                         kept.for_runs(k0, k1, [&](const int64_t* at, int64_t n) {
+                           into(to + k, from + at[0], n);
+                           k += n;
+                         });
+                       }
+                     });
   });
   if (pieces == 1) return;
   parallel_for(tiles, [&](int64_t tile) {

@@ -43,9 +43,8 @@ HWY_INLINE float SumOver(int64_t n, const F& f) {
   int64_t i = 0;
   const auto full = [&](const float* x, float) HWY_ATTR { return hn::LoadU(d, x + i); };
   const auto next = [&](const float* x, float) HWY_ATTR { return hn::LoadU(d, x + i + N); };
-  const auto tail = [&](const float* x, float other) HWY_ATTR {
-    return LoadTail(d, x + i, n - i, other);
-  };
+  const auto tail = [&](const float* x, float other)
+                        HWY_ATTR { return LoadTail(d, x + i, n - i, other); };
   for (; i + 2 * N <= n; i += 2 * N) {
     s0 = hn::Add(s0, f(d, full));
     s1 = hn::Add(s1, f(d, next));
@@ -92,13 +91,11 @@ void SoftmaxRow(const float* x, float* y, int64_t n) {
 
 void DSoftmaxRow(const float* y, const float* dy, float* dx, int64_t n) {
   const D tag;
-  const float dot = SumOver(n, [&](D, const auto& load) HWY_ATTR {
-    return hn::Mul(load(y, 0.0f), load(dy, 0.0f));
-  });
+  const float dot = SumOver(
+      n, [&](D, const auto& load) HWY_ATTR { return hn::Mul(load(y, 0.0f), load(dy, 0.0f)); });
   const V s = hn::Set(tag, dot);
-  MapOver(n, dx, [&](D, const auto& load) HWY_ATTR {
-    return hn::Mul(load(y), hn::Sub(load(dy), s));
-  });
+  MapOver(n, dx,
+          [&](D, const auto& load) HWY_ATTR { return hn::Mul(load(y), hn::Sub(load(dy), s)); });
 }
 
 void LogSoftmaxRow(const float* x, float* y, int64_t n) {
@@ -109,18 +106,16 @@ void LogSoftmaxRow(const float* x, float* y, int64_t n) {
     return;
   }
   const V m = hn::Set(tag, top);
-  const float sum = SumOver(n, [&](D d, const auto& load) HWY_ATTR {
-    return Exp(d, hn::Sub(load(x, kMinusInf), m));
-  });
+  const float sum = SumOver(
+      n, [&](D d, const auto& load) HWY_ATTR { return Exp(d, hn::Sub(load(x, kMinusInf), m)); });
   const V shift = hn::Set(tag, std::log(sum));
-  MapOver(n, y, [&](D, const auto& load) HWY_ATTR {
-    return hn::Sub(hn::Sub(load(x), m), shift);
-  });
+  MapOver(n, y, [&](D, const auto& load) HWY_ATTR { return hn::Sub(hn::Sub(load(x), m), shift); });
 }
 
 void DLogSoftmaxRow(const float* y, const float* dy, float* dx, int64_t n) {
   const D tag;
-  const V s = hn::Set(tag, SumOver(n, [&](D, const auto& load) HWY_ATTR { return load(dy, 0.0f); }));
+  const V s =
+      hn::Set(tag, SumOver(n, [&](D, const auto& load) HWY_ATTR { return load(dy, 0.0f); }));
   MapOver(n, dx, [&](D d, const auto& load) HWY_ATTR {
     return hn::NegMulAdd(Exp(d, load(y)), s, load(dy));
   });
@@ -137,9 +132,9 @@ void NormRow(const float* x, Affine affine, float* y, float* mean, float* rstd, 
   }
   const V m = hn::Set(tag, mu);
   const float var = inverse_n * SumOver(n, [&](D, const auto& load) HWY_ATTR {
-    const V c = hn::Sub(load(x, mu), m);
-    return hn::Mul(c, c);
-  });
+                      const V c = hn::Sub(load(x, mu), m);
+                      return hn::Mul(c, c);
+                    });
   *rstd = 1.0f / std::sqrt(var + affine.epsilon);
   const V r = hn::Set(tag, *rstd), zero = hn::Zero(tag), one = hn::Set(tag, 1.0f);
   MapOver(n, y, [&](D, const auto& load) HWY_ATTR {
@@ -202,15 +197,9 @@ HWY_EXPORT(DAffineRow);
 
 namespace {
 
-// body(row) for every row, some 16 Ki elements a task.
 template <class F>
 void for_rows(Rows rows, const F& body) {
-  if (rows.count == 0 || rows.n == 0) return;
-  const int64_t each = std::max<int64_t>(1, (1 << 14) / rows.n);
-  parallel_for((rows.count + each - 1) / each, [&](int64_t task) {
-    const int64_t end = std::min(rows.count, (task + 1) * each);
-    for (int64_t r = task * each; r < end; ++r) body(r);
-  });
+  if (rows.n > 0) parallel_for(rows.count, rows.n, body);
 }
 
 }  // namespace
@@ -222,9 +211,7 @@ void softmax_rows(Rows rows, const float* x, float* y) {
 
 void d_softmax_rows(Rows rows, const float* y, const float* dy, float* dx) {
   const auto row = HWY_DYNAMIC_DISPATCH(DSoftmaxRow);
-  for_rows(rows, [&](int64_t r) {
-    row(y + r * rows.n, dy + r * rows.n, dx + r * rows.n, rows.n);
-  });
+  for_rows(rows, [&](int64_t r) { row(y + r * rows.n, dy + r * rows.n, dx + r * rows.n, rows.n); });
 }
 
 void log_softmax_rows(Rows rows, const float* x, float* y) {
@@ -234,9 +221,7 @@ void log_softmax_rows(Rows rows, const float* x, float* y) {
 
 void d_log_softmax_rows(Rows rows, const float* y, const float* dy, float* dx) {
   const auto row = HWY_DYNAMIC_DISPATCH(DLogSoftmaxRow);
-  for_rows(rows, [&](int64_t r) {
-    row(y + r * rows.n, dy + r * rows.n, dx + r * rows.n, rows.n);
-  });
+  for_rows(rows, [&](int64_t r) { row(y + r * rows.n, dy + r * rows.n, dx + r * rows.n, rows.n); });
 }
 
 void norm_rows(Rows rows, const float* x, Affine affine, float* y, float* mean, float* rstd) {
@@ -256,13 +241,13 @@ void d_norm_rows(Rows rows, const float* x, const float* w, const float* mean, c
   });
 }
 
-void d_norm_affine(Rows rows, const float* x, const float* mean, const float* rstd,
-                   const float* dy, float* dw, float* db) {
+void d_norm_affine(Rows rows, const float* x, const float* mean, const float* rstd, const float* dy,
+                   float* dw, float* db) {
   constexpr int64_t kRows = 128;
   const auto row = HWY_DYNAMIC_DISPATCH(DAffineRow);
   const int64_t n = rows.n, blocks = (rows.count + kRows - 1) / kRows;
   const Buffer<float> part(std::max<int64_t>(1, blocks) * 2 * n);
-  parallel_for(blocks, [&](int64_t block) {
+  parallel_for(blocks, kRows * n, [&](int64_t block) {
     float* w = part.data() + block * 2 * n;
     std::fill_n(w, 2 * n, 0.0f);
     for (int64_t r = block * kRows; r < std::min(rows.count, (block + 1) * kRows); ++r) {

@@ -14,10 +14,13 @@ namespace {
 
 // One convolution's sizes: each of the G groups of an image is W [O,K] times columns [K,P].
 struct Sizes {
-  Window window;         // of one group
+  Window window;  // of one group
   int64_t N, G, O, K, P;
-  bool plain;            // 1×1, one by one, no margin: the columns are x itself
+  bool plain;  // 1×1, one by one, no margin: the columns are x itself
   int64_t x_size() const { return window.C * window.Y * window.X; }
+  int64_t work() const {
+    return K * P * (1 + O / 16);
+  }  // numbers touched by one group of one image
 };
 
 int64_t places(const char* call, int64_t size, int64_t pad, int64_t reach, int64_t stride) {
@@ -45,37 +48,56 @@ Sizes sizes_of(const Tensor& x, const Tensor& weight, const Conv2d& how) {
     throw Error("conv2d", "strides, dilations and the window must be 1 or more, margins 0 or more");
   }
   const int64_t KY = weight.size(2), KX = weight.size(3);
-  const int64_t OY = places("conv2d", x.size(2), how.pad_y, (KY - 1) * how.dilation_y + 1, how.stride_y);
-  const int64_t OX = places("conv2d", x.size(3), how.pad_x, (KX - 1) * how.dilation_x + 1, how.stride_x);
+  const int64_t OY =
+      places("conv2d", x.size(2), how.pad_y, (KY - 1) * how.dilation_y + 1, how.stride_y);
+  const int64_t OX =
+      places("conv2d", x.size(3), how.pad_x, (KX - 1) * how.dilation_x + 1, how.stride_x);
   Sizes s{{weight.size(1), x.size(2), x.size(3), KY, KX, how.stride_y, how.stride_x, how.pad_y,
            how.pad_x, how.dilation_y, how.dilation_x, OY, OX},
-          x.size(0), how.groups, weight.size(0) / how.groups, weight.size(1) * KY * KX, OY * OX,
+          x.size(0),
+          how.groups,
+          weight.size(0) / how.groups,
+          weight.size(1) * KY * KX,
+          OY * OX,
           KY * KX == 1 && how.stride_y * how.stride_x == 1 && how.pad_y + how.pad_x == 0};
   return s;
 }
 
 // y[n,g] = W[g]·columns(x[n,g])
 void forward(const Sizes& s, const float* x, const float* w, float* y) {
-  parallel_for(s.N * s.G, [&](int64_t i) {
+  parallel_for(s.N * s.G, s.work(), [&](int64_t i) {
     const float* from = x + i * s.x_size();
     Buffer<float> columns;
     if (!s.plain) {
       columns = Buffer<float>(s.K * s.P);
       unfold(s.window, from, columns.data());
     }
-    gemm({.m = s.O, .n = s.P, .k = s.K, .a = w + i % s.G * s.O * s.K, .a_row = s.K,
-          .b = s.plain ? from : columns.data(), .b_row = s.P, .c = y + i * s.O * s.P,
+    gemm({.m = s.O,
+          .n = s.P,
+          .k = s.K,
+          .a = w + i % s.G * s.O * s.K,
+          .a_row = s.K,
+          .b = s.plain ? from : columns.data(),
+          .b_row = s.P,
+          .c = y + i * s.O * s.P,
           .c_row = s.P});
   });
 }
 
 // dx[n,g] = fold(W[g]ᵀ·dy[n,g])
 void backward_x(const Sizes& s, const float* w, const float* dy, float* dx) {
-  parallel_for(s.N * s.G, [&](int64_t i) {
+  parallel_for(s.N * s.G, s.work(), [&](int64_t i) {
     const Buffer<float> columns(s.plain ? 0 : s.K * s.P);
     float* to = dx + i * s.x_size();
-    gemm({.m = s.K, .n = s.P, .k = s.O, .a = w + i % s.G * s.O * s.K, .a_row = 1, .a_col = s.K,
-          .b = dy + i * s.O * s.P, .b_row = s.P, .c = s.plain ? to : columns.data(),
+    gemm({.m = s.K,
+          .n = s.P,
+          .k = s.O,
+          .a = w + i % s.G * s.O * s.K,
+          .a_row = 1,
+          .a_col = s.K,
+          .b = dy + i * s.O * s.P,
+          .b_row = s.P,
+          .c = s.plain ? to : columns.data(),
           .c_row = s.P});
     if (!s.plain) {
       std::fill_n(to, s.x_size(), 0.0f);
@@ -88,7 +110,7 @@ void backward_x(const Sizes& s, const float* w, const float* dy, float* dx) {
 void backward_w(const Sizes& s, const float* x, const float* dy, float* dw) {
   const int64_t each = (s.N + 15) / 16, parts = (s.N + each - 1) / each, size = s.G * s.O * s.K;
   const Buffer<float> partial(parts * size);
-  parallel_for(parts * s.G, [&](int64_t task) {
+  parallel_for(parts * s.G, each * s.work(), [&](int64_t task) {
     const int64_t part = task / s.G, g = task % s.G;
     const Buffer<float> columns(s.plain ? 0 : s.K * s.P);
     float* to = partial.data() + part * size + g * s.O * s.K;
@@ -96,9 +118,17 @@ void backward_w(const Sizes& s, const float* x, const float* dy, float* dw) {
       const int64_t i = n * s.G + g;
       const float* from = x + i * s.x_size();
       if (!s.plain) unfold(s.window, from, columns.data());
-      gemm({.m = s.O, .n = s.K, .k = s.P, .a = dy + i * s.O * s.P, .a_row = s.P,
-            .b = s.plain ? from : columns.data(), .b_row = 1, .b_col = s.P, .c = to,
-            .c_row = s.K, .beta = n == part * each ? 0.0f : 1.0f});
+      gemm({.m = s.O,
+            .n = s.K,
+            .k = s.P,
+            .a = dy + i * s.O * s.P,
+            .a_row = s.P,
+            .b = s.plain ? from : columns.data(),
+            .b_row = 1,
+            .b_col = s.P,
+            .c = to,
+            .c_row = s.K,
+            .beta = n == part * each ? 0.0f : 1.0f});
     }
   });
   std::fill_n(dw, size, 0.0f);
@@ -123,20 +153,19 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   const bool want_dx = x.requires_grad(), want_dw = weight.requires_grad();
   const std::vector<Tensor> inputs{x, weight};
   if (needs_grad(inputs)) {
-    y = record("conv2d", inputs, y,
-               [=, x = Saved(xd), w = Saved(wd)](const Tensor& d) {
-                 const Tensor dy = d.contiguous();
-                 Grads grads(2);
-                 if (want_dx) {
-                   grads[0] = Tensor::empty(x.get("conv2d").shape());
-                   backward_x(s, raw(w.get("conv2d")), raw(dy), raw(grads[0]));
-                 }
-                 if (want_dw) {
-                   grads[1] = Tensor::zeros(w.get("conv2d").shape());
-                   if (s.N > 0) backward_w(s, raw(x.get("conv2d")), raw(dy), raw(grads[1]));
-                 }
-                 return grads;
-               });
+    y = record("conv2d", inputs, y, [=, x = Saved(xd), w = Saved(wd)](const Tensor& d) {
+      const Tensor dy = d.contiguous();
+      Grads grads(2);
+      if (want_dx) {
+        grads[0] = Tensor::empty(x.get("conv2d").shape());
+        backward_x(s, raw(w.get("conv2d")), raw(dy), raw(grads[0]));
+      }
+      if (want_dw) {
+        grads[1] = Tensor::zeros(w.get("conv2d").shape());
+        if (s.N > 0) backward_w(s, raw(x.get("conv2d")), raw(dy), raw(grads[1]));
+      }
+      return grads;
+    });
   }
   return bias ? y + bias.reshape({-1, 1, 1}) : y;
 }
@@ -166,8 +195,18 @@ Window window_of(const char* call, const Tensor& x, const Pool2d& how) {
       2 * how.pad_x > how.size_x) {
     throw Error(call, "sizes and strides must be 1 or more, margins at most half the size");
   }
-  return {1, x.size(2), x.size(3), how.size_y, how.size_x, how.stride_y, how.stride_x, how.pad_y,
-          how.pad_x, 1, 1, places(call, x.size(2), how.pad_y, how.size_y, how.stride_y),
+  return {1,
+          x.size(2),
+          x.size(3),
+          how.size_y,
+          how.size_x,
+          how.stride_y,
+          how.stride_x,
+          how.pad_y,
+          how.pad_x,
+          1,
+          1,
+          places(call, x.size(2), how.pad_y, how.size_y, how.stride_y),
           places(call, x.size(3), how.pad_x, how.size_x, how.stride_x)};
 }
 
@@ -180,21 +219,20 @@ Tensor max_pool2d(const Tensor& x, const Pool2d& how) {
   const Tensor dense = x.detach().contiguous();
   Tensor y = Tensor::empty({x.size(0), x.size(1), w.OY, w.OX});
   Tensor from = Tensor::empty(y.shape(), DType::i64);
-  parallel_for(planes, [&](int64_t p) {
+  parallel_for(planes, out * w.KY * w.KX, [&](int64_t p) {
     max_pool(w, raw(dense) + p * in, raw(y) + p * out, raw_ids(from) + p * out);
   });
-  return record("max_pool2d", {x}, y,
-                [=, shape = x.shape(), from = Saved(from)](const Tensor& d) {
-                  const Tensor dy = d.contiguous();
-                  Tensor dx = Tensor::zeros(shape);
-                  const int64_t* at = raw_ids(from.get("max_pool2d"));
-                  parallel_for(planes, [&](int64_t p) {
-                    for (int64_t i = p * out; i < (p + 1) * out; ++i) {
-                      raw(dx)[p * in + at[i]] += raw(dy)[i];
-                    }
-                  });
-                  return Grads{dx};
-                });
+  return record("max_pool2d", {x}, y, [=, shape = x.shape(), from = Saved(from)](const Tensor& d) {
+    const Tensor dy = d.contiguous();
+    Tensor dx = Tensor::zeros(shape);
+    const int64_t* at = raw_ids(from.get("max_pool2d"));
+    parallel_for(planes, out * w.KY * w.KX, [&](int64_t p) {
+      for (int64_t i = p * out; i < (p + 1) * out; ++i) {
+        raw(dx)[p * in + at[i]] += raw(dy)[i];
+      }
+    });
+    return Grads{dx};
+  });
 }
 
 Tensor avg_pool2d(const Tensor& x, const Pool2d& how) {
@@ -202,11 +240,13 @@ Tensor avg_pool2d(const Tensor& x, const Pool2d& how) {
   const int64_t planes = x.size(0) * x.size(1), in = w.Y * w.X, out = w.OY * w.OX;
   const Tensor dense = x.detach().contiguous();
   Tensor y = Tensor::empty({x.size(0), x.size(1), w.OY, w.OX});
-  parallel_for(planes, [&](int64_t p) { avg_pool(w, raw(dense) + p * in, raw(y) + p * out); });
+  parallel_for(planes, out * w.KY * w.KX,
+               [&](int64_t p) { avg_pool(w, raw(dense) + p * in, raw(y) + p * out); });
   return record("avg_pool2d", {x}, y, [=, shape = x.shape()](const Tensor& d) {
     const Tensor dy = d.contiguous();
     Tensor dx = Tensor::zeros(shape);
-    parallel_for(planes, [&](int64_t p) { d_avg_pool(w, raw(dy) + p * out, raw(dx) + p * in); });
+    parallel_for(planes, out * w.KY * w.KX,
+                 [&](int64_t p) { d_avg_pool(w, raw(dy) + p * out, raw(dx) + p * in); });
     return Grads{dx};
   });
 }

@@ -126,8 +126,8 @@ Tensor choose(const char* name, Op op, const Tensor& a, const Tensor& b) {
   const std::vector<Tensor> inputs{a, b};
   if (!needs_grad(inputs)) return y;
   return record(name, inputs, y,
-                [name, op, sa = a.shape(), sb = b.shape(), ka = Saved(x.a), kb = Saved(x.b)](
-                    const Tensor& dy) {
+                [name, op, sa = a.shape(), sb = b.shape(), ka = Saved(x.a),
+                 kb = Saved(x.b)](const Tensor& dy) {
                   const Tensor& hi = (op == Op::maximum ? ka : kb).get(name);
                   const Tensor& lo = (op == Op::maximum ? kb : ka).get(name);
                   return Grads{sum_to(apply(Op::d_maximum, dy, hi, lo), sa),
@@ -238,7 +238,10 @@ Tensor compare(const char* name, Op op, const Tensor& a, const Tensor& b) {
     return apply(op, a.expand(shape), b.expand(shape), {}, DType::boolean);
   }
   return compare_ids(a, b, shape, [op](int64_t x, int64_t y) {
-    return op == Op::less ? x < y : op == Op::less_equal ? x <= y : op == Op::equal ? x == y : x != y;
+    return op == Op::less         ? x < y
+           : op == Op::less_equal ? x <= y
+           : op == Op::equal      ? x == y
+                                  : x != y;
   });
 }
 

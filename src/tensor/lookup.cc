@@ -39,13 +39,12 @@ Tensor take(const char* call, const Tensor& x, int dim, const Tensor& ids) {
   shape[dim] = dense.numel();
   Tensor y = Tensor::empty(shape);
   take_rows(m, raw_ids(dense), dense.numel(), raw(x.detach().contiguous()), raw(y));
-  return record(call, {x}, y,
-                [call, m, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
-                  Tensor dx = Tensor::zeros(before);
-                  const Tensor& at = ids.get(call);
-                  add_rows(m, raw_ids(at), at.numel(), raw(dy.contiguous()), raw(dx));
-                  return Grads{dx};
-                });
+  return record(call, {x}, y, [call, m, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
+    Tensor dx = Tensor::zeros(before);
+    const Tensor& at = ids.get(call);
+    add_rows(m, raw_ids(at), at.numel(), raw(dy.contiguous()), raw(dx));
+    return Grads{dx};
+  });
 }
 
 void expect_along(const char* call, const Tensor& x, int dim, const Tensor& ids) {
@@ -55,8 +54,7 @@ void expect_along(const char* call, const Tensor& x, int dim, const Tensor& ids)
   if (ids.rank() == x.rank()) expected[dim] = ids.shape()[dim];
   if (ids.shape() != expected) {
     throw Error(call, "ids is " + to_string(ids.shape()) + ", expected x's sizes " +
-                          to_string(x.shape()) + " except along dimension " +
-                          std::to_string(dim));
+                          to_string(x.shape()) + " except along dimension " + std::to_string(dim));
   }
 }
 
@@ -89,12 +87,13 @@ Tensor gather(const Tensor& x, int dim, const Tensor& ids) {
   const Middle m = middle_of(x.shape(), dim);
   Tensor y = Tensor::empty(ids.shape());
   take_along(m, raw_ids(dense), ids.shape()[dim], raw(x.detach().contiguous()), raw(y));
-  return record("gather", {x}, y, [m, dim, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
-    Tensor dx = Tensor::zeros(before);
-    const Tensor& at = ids.get("gather");
-    add_along(m, raw_ids(at), at.shape()[dim], raw(dy.contiguous()), raw(dx));
-    return Grads{dx};
-  });
+  return record("gather", {x}, y,
+                [m, dim, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
+                  Tensor dx = Tensor::zeros(before);
+                  const Tensor& at = ids.get("gather");
+                  add_along(m, raw_ids(at), at.shape()[dim], raw(dy.contiguous()), raw(dx));
+                  return Grads{dx};
+                });
 }
 
 // dx = dy, d source = dy[.., ids, ..]
@@ -103,8 +102,8 @@ Tensor scatter_add(const Tensor& x, int dim, const Tensor& ids, const Tensor& so
   expect_along("scatter_add", x, dim, ids);
   expect_dtype("scatter_add", "source", source, DType::f32);
   if (source.shape() != ids.shape()) {
-    throw Error("scatter_add", "source is " + to_string(source.shape()) + ", ids is " +
-                                   to_string(ids.shape()));
+    throw Error("scatter_add",
+                "source is " + to_string(source.shape()) + ", ids is " + to_string(ids.shape()));
   }
   const Tensor dense = checked_ids("scatter_add", ids, x.shape()[dim]);
   Tensor y = x.detach().clone();

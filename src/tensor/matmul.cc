@@ -36,10 +36,17 @@ Tensor product(const Tensor& a, const Tensor& b) {
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-1));
   Tensor c = Tensor::empty(shape);
-  Gemm g{.m = a.size(-2), .n = b.size(-1), .k = a.size(-1),
-         .a = raw(a), .a_row = a.strides().end()[-2], .a_col = a.strides().end()[-1],
-         .b = raw(b), .b_row = b.strides().end()[-2], .b_col = b.strides().end()[-1],
-         .c = raw(c), .c_row = b.size(-1)};
+  Gemm g{.m = a.size(-2),
+         .n = b.size(-1),
+         .k = a.size(-1),
+         .a = raw(a),
+         .a_row = a.strides().end()[-2],
+         .a_col = a.strides().end()[-1],
+         .b = raw(b),
+         .b_row = b.strides().end()[-2],
+         .b_col = b.strides().end()[-1],
+         .c = raw(c),
+         .c_row = b.size(-1)};
   if (lead.empty()) {
     gemm(g);
     return c;

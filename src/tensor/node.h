@@ -20,7 +20,7 @@ struct Node {
   uint64_t sequence = 0;  // order of recording: inputs come before outputs
   Shape shape;            // of the output
   std::vector<Edge> inputs;
-  Backward backward;      // empty once freed
+  Backward backward;  // empty once freed
   bool freed = false;
 
   ~Node();

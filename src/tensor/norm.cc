@@ -57,8 +57,7 @@ Normed normalise(const char* call, const Tensor& x, const Tensor& weight, const 
                    if (want_dw) grads[1] = Tensor::empty({n});
                    if (want_db) grads[2] = Tensor::empty({n});
                    if (want_dw || want_db) {
-                     d_norm_affine(rows, px, pm, pr, raw(dy), or_null(grads[1]),
-                                   or_null(grads[2]));
+                     d_norm_affine(rows, px, pm, pr, raw(dy), or_null(grads[1]), or_null(grads[2]));
                    }
                    return grads;
                  });
@@ -112,8 +111,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
   if (mode == Mode::train) {
     const Tensor by_channel = x.transpose(0, 1);
     const int64_t n = C == 0 ? 0 : x.numel() / C;
-    const Normed unit = normalise("batch_norm", by_channel.reshape({C, n}), {}, {}, state.epsilon,
-                                  Centre::yes);
+    const Normed unit =
+        normalise("batch_norm", by_channel.reshape({C, n}), {}, {}, state.epsilon, Centre::yes);
     if (n > 0) follow(state, unit, n);
     y = unit.y.reshape(by_channel.shape()).transpose(0, 1);
   } else {

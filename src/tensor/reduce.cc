@@ -56,8 +56,8 @@ Shape broadcast_shape(const char* call, const Shape& a, const Shape& b) {
     const int64_t x = i <= a.size() ? a[a.size() - i] : 1;
     const int64_t y = i <= b.size() ? b[b.size() - i] : 1;
     if (x != y && x != 1 && y != 1) {
-      throw Error(call, "a is " + to_string(a) + ", b is " + to_string(b) +
-                            ": sizes must be equal or 1");
+      throw Error(call,
+                  "a is " + to_string(a) + ", b is " + to_string(b) + ": sizes must be equal or 1");
     }
     shape[shape.size() - i] = x == 1 ? y : x;
   }
@@ -98,8 +98,7 @@ Tensor max(const Tensor& x, const std::vector<int>& dims, Keep keep) {
   if (!needs_grad({&x, 1})) return out;
   return record("max", {x}, out,
                 [x = Saved(x), y = Saved(y), kept = d.kept_shape, dims](const Tensor& dy) {
-                  const Tensor top =
-                      equal(x.get("max"), y.get("max").reshape(kept)).to(DType::f32);
+                  const Tensor top = equal(x.get("max"), y.get("max").reshape(kept)).to(DType::f32);
                   return Grads{top * (dy.reshape(kept) / sum(top, dims, Keep::yes))};
                 });
 }

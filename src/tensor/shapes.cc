@@ -80,25 +80,25 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
   dim = wrap_dim("split", dim, x.rank());
   int64_t total = 0;
   for (const int64_t s : sizes) total += std::max<int64_t>(s, 0);
-  if (total != x.shape()[dim] || std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; })) {
+  if (total != x.shape()[dim] ||
+      std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; })) {
     throw Error("split", "sizes " + to_string(sizes) + " do not add up to dimension " +
                              std::to_string(dim) + " of " + to_string(x.shape()));
   }
   const bool recorded = needs_grad({&x, 1});
   auto assembly = std::make_shared<Assembly>();
   assembly->shape = x.shape();
-  const Tensor whole = record("split", {x}, x.detach(), [assembly](const Tensor& dx) {
-    return Grads{assembly->take(dx)};
-  });
+  const Tensor whole = record("split", {x}, x.detach(),
+                              [assembly](const Tensor& dx) { return Grads{assembly->take(dx)}; });
   std::vector<Tensor> parts;
   int64_t start = 0;
   for (const int64_t size : sizes) {
     Tensor part = whole.detach().slice(dim, start, start + size);
-    parts.push_back(!recorded ? part
-                              : record("split part", {whole}, part,
-                                       [assembly, dim, start](const Tensor& dy) {
-                                         return Grads{assembly->put(dy, dim, start)};
-                                       }));
+    parts.push_back(
+        !recorded ? part
+                  : record("split part", {whole}, part, [assembly, dim, start](const Tensor& dy) {
+                      return Grads{assembly->put(dy, dim, start)};
+                    }));
     start += size;
   }
   return parts;

@@ -64,8 +64,8 @@ Tensor log_softmax(const Tensor& x, int dim) {
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropy& how) {
   check_targets(logits, targets, how.ignore_index);
   if (!(how.label_smoothing >= 0.0f && how.label_smoothing <= 1.0f)) {
-    throw Error("cross_entropy", "label_smoothing must be in 0 … 1, found " +
-                                     std::to_string(how.label_smoothing));
+    throw Error("cross_entropy",
+                "label_smoothing must be in 0 … 1, found " + std::to_string(how.label_smoothing));
   }
   const Rows rows{targets.numel(), logits.size(-1)};
   const int64_t C = rows.n;
@@ -87,29 +87,29 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
     }
     ++counted;
   }
-  const float factor = how.reduction == Reduction::mean && counted > 0
-                           ? 1.0f / static_cast<float>(counted) : 1.0f;
+  const float factor =
+      how.reduction == Reduction::mean && counted > 0 ? 1.0f / static_cast<float>(counted) : 1.0f;
   const bool reduced = how.reduction != Reduction::none;
   if (reduced) loss = sum(loss) * factor;
   if (!needs_grad({&logits, 1})) return loss;
   // d ln p = −(1−s)·[c = t] − s/C, times d loss; then through log_softmax.
-  return record("cross_entropy", {logits}, loss,
-                [=, log_p = Saved(log_p), t = Saved(t), ignore = how.ignore_index](
-                    const Tensor& d_loss) {
-                  const Tensor d = d_loss.contiguous();
-                  const Tensor& lp = log_p.get("cross_entropy");
-                  const int64_t* ids = raw_ids(t.get("cross_entropy"));
-                  Tensor dx = Tensor::zeros(lp.shape());
-                  for (int64_t r = 0; r < rows.count; ++r) {
-                    if (ids[r] == ignore) continue;
-                    const float scale = -factor * raw(d)[reduced ? 0 : r];
-                    float* row = raw(dx) + r * C;
-                    if (s > 0.0f) std::fill_n(row, C, scale * each);
-                    row[ids[r]] += scale * (1.0f - s);
-                  }
-                  d_log_softmax_rows(rows, raw(lp), raw(dx), raw(dx));
-                  return Grads{dx};
-                });
+  return record(
+      "cross_entropy", {logits}, loss,
+      [=, log_p = Saved(log_p), t = Saved(t), ignore = how.ignore_index](const Tensor& d_loss) {
+        const Tensor d = d_loss.contiguous();
+        const Tensor& lp = log_p.get("cross_entropy");
+        const int64_t* ids = raw_ids(t.get("cross_entropy"));
+        Tensor dx = Tensor::zeros(lp.shape());
+        for (int64_t r = 0; r < rows.count; ++r) {
+          if (ids[r] == ignore) continue;
+          const float scale = -factor * raw(d)[reduced ? 0 : r];
+          float* row = raw(dx) + r * C;
+          if (s > 0.0f) std::fill_n(row, C, scale * each);
+          row[ids[r]] += scale * (1.0f - s);
+        }
+        d_log_softmax_rows(rows, raw(lp), raw(dx), raw(dx));
+        return Grads{dx};
+      });
 }
 
 }  // namespace fovea

@@ -53,7 +53,7 @@ class Pass {
   void aim_at(const Tensor& output, std::span<const Tensor> inputs);
   void run(const Tensor& output, const Tensor& d_output);
 
-  std::unordered_map<const void*, Sum> found;  // by leaf TensorImpl, or by Node when aimed at
+  std::unordered_map<const void*, Sum> found;       // by leaf TensorImpl, or by Node when aimed at
   std::vector<std::shared_ptr<TensorImpl>> leaves;  // in the order they were met
 
  private:
@@ -232,9 +232,8 @@ NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }
 
 bool needs_grad(std::span<const Tensor> inputs) {
-  return recording && std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) {
-           return t.defined() && t.requires_grad();
-         });
+  return recording && std::any_of(inputs.begin(), inputs.end(),
+                                  [](const Tensor& t) { return t.defined() && t.requires_grad(); });
 }
 
 Tensor record(const char* op, std::vector<Tensor> inputs, Tensor output, Backward backward) {
@@ -278,8 +277,8 @@ Tensor Tensor::grad() const {
 void Tensor::set_grad(const Tensor& g) {
   expect_defined("set_grad", "the tensor", *this);
   if (g && g.shape() != shape()) {
-    throw Error("set_grad", "the gradient has shape " + to_string(g.shape()) +
-                                ", the tensor has " + to_string(shape()));
+    throw Error("set_grad", "the gradient has shape " + to_string(g.shape()) + ", the tensor has " +
+                                to_string(shape()));
   }
   impl_->grad = g;
 }

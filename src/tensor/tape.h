@@ -11,7 +11,8 @@
 //
 //   Tensor exp(const Tensor& x) {
 //     Tensor y = ...;
-//     return record("exp", {x}, y, [y = Saved(y)](const Tensor& dy) { return Grads{dy * y.get("exp")}; });
+//     return record("exp", {x}, y, [y = Saved(y)](const Tensor& dy) { return Grads{dy *
+//     y.get("exp")}; });
 //   }
 namespace fovea {
 

@@ -72,9 +72,7 @@ void begin_change(const char* call, const Tensor& t) {
 
 int64_t size_of(DType t) { return t == DType::f32 ? 4 : t == DType::i64 ? 8 : 1; }
 
-const char* name_of(DType t) {
-  return t == DType::f32 ? "f32" : t == DType::i64 ? "i64" : "bool";
-}
+const char* name_of(DType t) { return t == DType::f32 ? "f32" : t == DType::i64 ? "i64" : "bool"; }
 
 std::string to_string(const Shape& shape) {
   std::string text = "[";
@@ -94,7 +92,8 @@ int64_t numel_of(const char* call, const Shape& shape) {
     if (s > 0 && __builtin_mul_overflow(n, s, &n)) n = INT64_MAX;
   }
   if (empty) return 0;
-  if (n > (int64_t{1} << 58)) throw Error(call, "shape " + to_string(shape) + " has too many elements");
+  if (n > (int64_t{1} << 58))
+    throw Error(call, "shape " + to_string(shape) + " has too many elements");
   return n;
 }
 
@@ -121,8 +120,8 @@ bool strides_are_contiguous(const Shape& shape, const Shape& strides) {
 int wrap_dim(const char* call, int dim, int rank) {
   const int d = dim < 0 ? dim + rank : dim;
   if (d < 0 || d >= rank) {
-    throw Error(call, "dimension " + std::to_string(dim) + " of a tensor of rank " +
-                          std::to_string(rank));
+    throw Error(
+        call, "dimension " + std::to_string(dim) + " of a tensor of rank " + std::to_string(rank));
   }
   return d;
 }
@@ -134,8 +133,8 @@ void expect_defined(const char* call, const char* name, const Tensor& t) {
 void expect_dtype(const char* call, const char* name, const Tensor& t, DType dtype) {
   expect_defined(call, name, t);
   if (t.dtype() != dtype) {
-    throw Error(call, std::string(name) + " is " + name_of(t.dtype()) + ", expected " +
-                          name_of(dtype));
+    throw Error(call,
+                std::string(name) + " is " + name_of(t.dtype()) + ", expected " + name_of(dtype));
   }
 }
 
@@ -290,8 +289,8 @@ Tensor& Tensor::add_(const Tensor& other, float scale) {
 Tensor& Tensor::mul_(float factor) {
   begin_change("mul_", *this);
   expect_dtype("mul_", "the tensor", *this, DType::f32);
-  elementwise(Op::affine, shape(), {{raw(*this), strides().data()}},
-              {raw(*this), strides().data()}, {factor, 0.0f});
+  elementwise(Op::affine, shape(), {{raw(*this), strides().data()}}, {raw(*this), strides().data()},
+              {factor, 0.0f});
   return *this;
 }
 

@@ -215,10 +215,9 @@ Tensor Tensor::permute(const std::vector<int>& order) const {
     new_strides[d] = impl_->strides[from];
     inverse[from] = static_cast<int>(d);
   }
-  if (static_cast<int>(order.size()) != n ||
-      std::count(inverse.begin(), inverse.end(), -1) != 0) {
-    throw Error("permute", "the order must name each of the " + std::to_string(n) +
-                               " dimensions once");
+  if (static_cast<int>(order.size()) != n || std::count(inverse.begin(), inverse.end(), -1) != 0) {
+    throw Error("permute",
+                "the order must name each of the " + std::to_string(n) + " dimensions once");
   }
   return record("permute", {*this}, view_of(*this, std::move(new_shape), std::move(new_strides), 0),
                 [inverse](const Tensor& dy) { return Grads{dy.permute(inverse)}; });
@@ -286,14 +285,12 @@ Tensor Tensor::expand(const Shape& shape) const {
     if (fits && size == shape[lead + d]) strides[lead + d] = impl_->strides[d];
   }
   if (!fits) {
-    throw Error("expand", "shape " + to_string(impl_->shape) + " does not broadcast to " +
-                              to_string(shape));
+    throw Error("expand",
+                "shape " + to_string(impl_->shape) + " does not broadcast to " + to_string(shape));
   }
   numel_of("expand", shape);
   return record("expand", {*this}, view_of(*this, shape, std::move(strides), 0),
-                [before = impl_->shape](const Tensor& dy) {
-                  return Grads{sum_to(dy, before)};
-                });
+                [before = impl_->shape](const Tensor& dy) { return Grads{sum_to(dy, before)}; });
 }
 
 Tensor Tensor::squeeze(int dim) const {

@@ -81,7 +81,10 @@ TEST(Threads, IndicesAreBelowTheCount) {
 TEST(Threads, ExceptionsReachTheCaller) {
   for (const int n : {1, 4}) {
     const Threads with(n);
-    EXPECT_THROW(parallel_for(100, [](int64_t i) { if (i == 37) throw Error("body", "37"); }),
+    EXPECT_THROW(parallel_for(100,
+                              [](int64_t i) {
+                                if (i == 37) throw Error("body", "37");
+                              }),
                  Error);
     int after = 0;
     parallel_for(1, [&](int64_t) { ++after; });
@@ -184,9 +187,9 @@ TEST(Isa, EachCanBeChosen) {
     use_isa("sse9");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("[use_isa] no instruction set 'sse9' here; there are " +
-                                         best),
-              std::string::npos)
+    EXPECT_NE(
+        std::string(e.what()).find("[use_isa] no instruction set 'sse9' here; there are " + best),
+        std::string::npos)
         << e.what();
   }
   EXPECT_EQ(isa(), best);

@@ -48,16 +48,24 @@ void accurate(Op op, double (*f)(double), float from, float to, double units) {
 }
 
 TEST(Elementwise, FunctionsAreAccurate) {
-  accurate(Op::exp, [](double x) { return std::exp(x); }, -103.0f, 88.7f, 2.0);
-  accurate(Op::exp, [](double x) { return std::exp(x); }, -1.0f, 1.0f, 2.0);
-  accurate(Op::log, [](double x) { return std::log(x); }, 1e-30f, 1e-3f, 2.0);
-  accurate(Op::log, [](double x) { return std::log(x); }, 0.5f, 2.0f, 3.0);
-  accurate(Op::log, [](double x) { return std::log(x); }, 2.0f, 3e38f, 2.0);
-  accurate(Op::tanh, [](double x) { return std::tanh(x); }, -12.0f, 12.0f, 4.0);
-  accurate(Op::tanh, [](double x) { return std::tanh(x); }, -1e-3f, 1e-3f, 3.0);
-  accurate(Op::sigmoid, [](double x) { return 1.0 / (1.0 + std::exp(-x)); }, -80.0f, 30.0f, 4.0);
-  accurate(Op::gelu, [](double x) { return x * 0.5 * std::erfc(-x * M_SQRT1_2); }, -3.0f, 9.0f,
-           12.0);
+  accurate(
+      Op::exp, [](double x) { return std::exp(x); }, -103.0f, 88.7f, 2.0);
+  accurate(
+      Op::exp, [](double x) { return std::exp(x); }, -1.0f, 1.0f, 2.0);
+  accurate(
+      Op::log, [](double x) { return std::log(x); }, 1e-30f, 1e-3f, 2.0);
+  accurate(
+      Op::log, [](double x) { return std::log(x); }, 0.5f, 2.0f, 3.0);
+  accurate(
+      Op::log, [](double x) { return std::log(x); }, 2.0f, 3e38f, 2.0);
+  accurate(
+      Op::tanh, [](double x) { return std::tanh(x); }, -12.0f, 12.0f, 4.0);
+  accurate(
+      Op::tanh, [](double x) { return std::tanh(x); }, -1e-3f, 1e-3f, 3.0);
+  accurate(
+      Op::sigmoid, [](double x) { return 1.0 / (1.0 + std::exp(-x)); }, -80.0f, 30.0f, 4.0);
+  accurate(
+      Op::gelu, [](double x) { return x * 0.5 * std::erfc(-x * M_SQRT1_2); }, -3.0f, 9.0f, 12.0);
 }
 
 TEST(Elementwise, Limits) {

@@ -25,11 +25,16 @@ struct Strides {
 };
 Strides strides(Layout layout, int64_t rows, int64_t cols) {
   switch (layout) {
-    case Layout::rows: return {cols, 1, 0, rows * cols};
-    case Layout::columns: return {1, rows, 0, rows * cols};
-    case Layout::neither: return {cols * 3, 3, 0, rows * cols * 3};
-    case Layout::backwards: return {-cols, 1, (rows - 1) * cols, rows * cols};
-    case Layout::repeated: return {0, 1, 0, cols};
+    case Layout::rows:
+      return {cols, 1, 0, rows * cols};
+    case Layout::columns:
+      return {1, rows, 0, rows * cols};
+    case Layout::neither:
+      return {cols * 3, 3, 0, rows * cols * 3};
+    case Layout::backwards:
+      return {-cols, 1, (rows - 1) * cols, rows * cols};
+    case Layout::repeated:
+      return {0, 1, 0, cols};
   }
   return {};
 }
@@ -41,9 +46,19 @@ void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, float alpha, f
   const auto a = numbers(sa.size, 1), b = numbers(sb.size, 2);
   auto c = numbers(m * (n + 3), 3);
   const auto before = c;
-  gemm({.m = m, .n = n, .k = k, .a = a.data() + sa.start, .a_row = sa.row, .a_col = sa.col,
-        .b = b.data() + sb.start, .b_row = sb.row, .b_col = sb.col, .c = c.data(),
-        .c_row = n + 3, .alpha = alpha, .beta = beta});
+  gemm({.m = m,
+        .n = n,
+        .k = k,
+        .a = a.data() + sa.start,
+        .a_row = sa.row,
+        .a_col = sa.col,
+        .b = b.data() + sb.start,
+        .b_row = sb.row,
+        .b_col = sb.col,
+        .c = c.data(),
+        .c_row = n + 3,
+        .alpha = alpha,
+        .beta = beta});
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0.0;
@@ -90,22 +105,39 @@ TEST(Gemm, EmptyInnerSizeScales) {
 TEST(Gemm, NaNInTheOutputIsOverwritten) {
   const auto a = numbers(64, 1), b = numbers(64, 2);
   std::vector<float> c(64, std::nanf(""));
-  gemm({.m = 8, .n = 8, .k = 8, .a = a.data(), .a_row = 8, .b = b.data(), .b_row = 8,
-        .c = c.data(), .c_row = 8});
+  gemm({.m = 8,
+        .n = 8,
+        .k = 8,
+        .a = a.data(),
+        .a_row = 8,
+        .b = b.data(),
+        .b_row = 8,
+        .c = c.data(),
+        .c_row = 8});
   for (const float v : c) EXPECT_EQ(v, v);
 }
 
 TEST(Gemm, ThreadsDoNotMatter) {
   const int before = threads();
-  for (const auto& [m, n, k] : {std::array<int64_t, 3>{513, 700, 129}, {2048, 64, 256},
-                                {8, 2048, 512}, {64, 64, 20000}, {300, 1, 300}}) {
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{513, 700, 129},
+                                {2048, 64, 256},
+                                {8, 2048, 512},
+                                {64, 64, 20000},
+                                {300, 1, 300}}) {
     const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
     std::vector<std::vector<float>> results;
     for (const int t : {1, 2, 4}) {
       set_threads(t);
       std::vector<float> c(m * n);
-      gemm({.m = m, .n = n, .k = k, .a = a.data(), .a_row = k, .b = b.data(), .b_row = n,
-            .c = c.data(), .c_row = n});
+      gemm({.m = m,
+            .n = n,
+            .k = k,
+            .a = a.data(),
+            .a_row = k,
+            .b = b.data(),
+            .b_row = n,
+            .c = c.data(),
+            .c_row = n});
       results.push_back(std::move(c));
     }
     EXPECT_EQ(results[0], results[1]) << m << " " << n << " " << k;
@@ -118,8 +150,19 @@ TEST(Gemm, Batches) {
   const auto a = numbers(3 * 20, 1), b = numbers(30, 2);
   const int64_t a_at[] = {0, 20, 40, 0}, b_at[] = {0, 0, 0, 0};
   std::vector<float> c(4 * 24);
-  gemm({.m = 4, .n = 6, .k = 5, .a = a.data(), .a_row = 5, .b = b.data(), .b_row = 6,
-        .c = c.data(), .c_row = 6, .batch = 4, .a_at = a_at, .b_at = b_at, .c_step = 24});
+  gemm({.m = 4,
+        .n = 6,
+        .k = 5,
+        .a = a.data(),
+        .a_row = 5,
+        .b = b.data(),
+        .b_row = 6,
+        .c = c.data(),
+        .c_row = 6,
+        .batch = 4,
+        .a_at = a_at,
+        .b_at = b_at,
+        .c_step = 24});
   for (int s = 0; s < 4; ++s) {
     for (int i = 0; i < 4; ++i) {
       for (int j = 0; j < 6; ++j) {

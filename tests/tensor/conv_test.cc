@@ -50,7 +50,8 @@ TEST(Conv, TwoDimensions) {
 
 TEST(Conv, OneDimension) {
   const Conv1d how{.stride = 2, .pad = 2, .dilation = 2, .groups = 2};
-  check({"conv1d", {{2, 4, 7}, {2, 2, 3}, {2}},
+  check({"conv1d",
+         {{2, 4, 7}, {2, 2, 3}, {2}},
          [&](const Tensors& x) { return conv1d(x[0], x[1], x[2], how); },
          [&](const Arrays& x) {
            Arrays a = x;
@@ -86,9 +87,13 @@ Array pooled(const Array& x, const Pool2d& how, bool maximum) {
 
 TEST(Conv, Pooling) {
   for (const Pool2d& how : {Pool2d{}, Pool2d{3, 2, 1, 2, 1, 1}, Pool2d{3, 3, 2, 2, 1, 0}}) {
-    check({"max_pool2d", {{2, 2, 5, 6}}, [&](const Tensors& x) { return max_pool2d(x[0], how); },
+    check({"max_pool2d",
+           {{2, 2, 5, 6}},
+           [&](const Tensors& x) { return max_pool2d(x[0], how); },
            [&](const Arrays& x) { return pooled(x[0], how, true); }});
-    check({"avg_pool2d", {{2, 2, 5, 6}}, [&](const Tensors& x) { return avg_pool2d(x[0], how); },
+    check({"avg_pool2d",
+           {{2, 2, 5, 6}},
+           [&](const Tensors& x) { return avg_pool2d(x[0], how); },
            [&](const Arrays& x) { return pooled(x[0], how, false); }});
   }
 }
@@ -102,9 +107,13 @@ TEST(Conv, Empty) {
 }
 
 TEST(Conv, Errors) {
-  EXPECT_EQ(error_of([] { conv2d(Tensor::zeros({1, 3, 4, 4}), Tensor::zeros({2, 2, 3, 3})); }),
+  EXPECT_EQ(error_of([] {
+              conv2d(Tensor::zeros({1, 3, 4, 4}), Tensor::zeros({2, 2, 3, 3}));
+            }),
             "[conv2d] channels do not fit: x is [1, 3, 4, 4], weight is [2, 2, 3, 3], groups 1");
-  EXPECT_EQ(error_of([] { conv2d(Tensor::zeros({1, 2, 2, 4}), Tensor::zeros({2, 2, 3, 3})); }),
+  EXPECT_EQ(error_of([] {
+              conv2d(Tensor::zeros({1, 2, 2, 4}), Tensor::zeros({2, 2, 3, 3}));
+            }),
             "[conv2d] the window reaches over 3, x with margins has 2");
 }
 

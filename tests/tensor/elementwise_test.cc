@@ -5,33 +5,46 @@ namespace {
 
 Case unary(const std::string& name, Tensor (*op)(const Tensor&), double (*f)(double),
            double low = -2.0, double high = 2.0) {
-  return {name, {{3, 5}}, [op](const Tensors& x) { return op(x[0]); },
-          [f](const Arrays& x) { return each(x[0], f); }, low, high};
+  return {name,
+          {{3, 5}},
+          [op](const Tensors& x) { return op(x[0]); },
+          [f](const Arrays& x) { return each(x[0], f); },
+          low,
+          high};
 }
 
 TEST(Elementwise, OneOperand) {
   check(unary("neg", neg, [](double x) { return -x; }));
   check(unary("exp", exp, [](double x) { return std::exp(x); }));
-  check(unary("log", log, [](double x) { return std::log(x); }, 0.1, 4.0));
+  check(unary(
+      "log", log, [](double x) { return std::log(x); }, 0.1, 4.0));
   check(unary("tanh", tanh, [](double x) { return std::tanh(x); }));
   check(unary("sigmoid", sigmoid, [](double x) { return 1.0 / (1.0 + std::exp(-x)); }));
   check(unary("relu", relu, [](double x) { return std::max(x, 0.0); }));
   check(unary("gelu", gelu, [](double x) { return 0.5 * x * std::erfc(-x * M_SQRT1_2); }));
-  check(unary("sqrt", sqrt, [](double x) { return std::sqrt(x); }, 0.1, 4.0));
+  check(unary(
+      "sqrt", sqrt, [](double x) { return std::sqrt(x); }, 0.1, 4.0));
   check(unary("square", square, [](double x) { return x * x; }));
   check(unary("abs", abs, [](double x) { return std::abs(x); }));
-  check({"elu", {{17}}, [](const Tensors& x) { return elu(x[0], 0.7f); },
+  check({"elu",
+         {{17}},
+         [](const Tensors& x) { return elu(x[0], 0.7f); },
          [](const Arrays& x) {
            return each(x[0], [](double e) { return e > 0 ? e : double(0.7f) * std::expm1(e); });
          }});
-  check({"clamp", {{17}}, [](const Tensors& x) { return clamp(x[0], -0.9f, 1.1f); },
+  check({"clamp",
+         {{17}},
+         [](const Tensors& x) { return clamp(x[0], -0.9f, 1.1f); },
          [](const Arrays& x) {
            return each(x[0], [](double e) { return std::clamp(e, double(-0.9f), double(1.1f)); });
          }});
   for (const float p : {2.0f, 0.5f, -1.5f, 3.0f}) {
-    check({"pow", {{9}}, [p](const Tensors& x) { return pow(x[0], p); },
+    check({"pow",
+           {{9}},
+           [p](const Tensors& x) { return pow(x[0], p); },
            [p](const Arrays& x) { return each(x[0], [p](double e) { return std::pow(e, p); }); },
-           0.2, 2.0});
+           0.2,
+           2.0});
   }
 }
 
@@ -42,17 +55,15 @@ TEST(Elementwise, TwoOperandsBroadcast) {
     double (*f)(double, double);
     double low = -2.0;
   };
-  const Two all[] = {
-      {"add", add, [](double a, double b) { return a + b; }},
-      {"sub", sub, [](double a, double b) { return a - b; }},
-      {"mul", mul, [](double a, double b) { return a * b; }},
-      {"div", div, [](double a, double b) { return a / b; }, 0.3},
-      {"maximum", maximum, [](double a, double b) { return std::max(a, b); }},
-      {"minimum", minimum, [](double a, double b) { return std::min(a, b); }},
-      {"pow", pow, [](double a, double b) { return std::pow(a, b); }, 0.3}};
-  const std::vector<std::vector<Shape>> shapes = {{{3, 4}, {3, 4}}, {{2, 3, 4}, {4}},
-                                                  {{3, 1}, {1, 4}}, {{}, {2, 3}},
-                                                  {{2, 1, 3}, {4, 1}}};
+  const Two all[] = {{"add", add, [](double a, double b) { return a + b; }},
+                     {"sub", sub, [](double a, double b) { return a - b; }},
+                     {"mul", mul, [](double a, double b) { return a * b; }},
+                     {"div", div, [](double a, double b) { return a / b; }, 0.3},
+                     {"maximum", maximum, [](double a, double b) { return std::max(a, b); }},
+                     {"minimum", minimum, [](double a, double b) { return std::min(a, b); }},
+                     {"pow", pow, [](double a, double b) { return std::pow(a, b); }, 0.3}};
+  const std::vector<std::vector<Shape>> shapes = {
+      {{3, 4}, {3, 4}}, {{2, 3, 4}, {4}}, {{3, 1}, {1, 4}}, {{}, {2, 3}}, {{2, 1, 3}, {4, 1}}};
   for (const Two& two : all) {
     for (const auto& s : shapes) {
       check({two.name, s, [&](const Tensors& x) { return two.op(x[0], x[1]); },
@@ -62,7 +73,8 @@ TEST(Elementwise, TwoOperandsBroadcast) {
 }
 
 TEST(Elementwise, Numbers) {
-  check({"all", {{5}},
+  check({"all",
+         {{5}},
          [](const Tensors& x) {
            return 2.0f - ((x[0] + 1.5f) * 3.0f - 0.25f) / 4.0f + 1.0f / (3.0f + x[0]) +
                   (-x[0]) * 0.5f;
@@ -77,7 +89,9 @@ TEST(Elementwise, Numbers) {
 TEST(Elementwise, Where) {
   const uint8_t bits[] = {1, 0, 0, 1};
   const Tensor cond = Tensor::from_bools(bits, {4});
-  check({"where", {{3, 4}, {4}}, [&](const Tensors& x) { return where(cond, x[0], x[1]); },
+  check({"where",
+         {{3, 4}, {4}},
+         [&](const Tensors& x) { return where(cond, x[0], x[1]); },
          [&](const Arrays& x) {
            Array y = zip(x[0], x[1], [](double a, double) { return a; });
            for (int64_t i = 0; i < y.size(); ++i) {

@@ -6,18 +6,20 @@ namespace {
 const std::vector<int64_t> kIds{2, 0, 2, 1, 2, 0};
 
 TEST(Lookup, Rows) {
-  check({"embedding", {{4, 3}},
-         [](const Tensors& x) { return embedding(x[0], Tensor::from_ids(kIds, {2, 3})); },
+  check({"embedding",
+         {{4, 3}},
+         [](const Tensors& x) {
+           return embedding(x[0], Tensor::from_ids(kIds, {2, 3}));
+         },
          [](const Arrays& x) {
            Array y({2, 3, 3});
            for (int64_t i = 0; i < y.size(); ++i) y.v[i] = x[0].v[kIds[i / 3] * 3 + i % 3];
            return y;
          }});
   for (const int dim : {0, 1, 2}) {
-    check({"index_select", {{3, 4, 5}},
-           [dim](const Tensors& x) {
-             return index_select(x[0], dim, Tensor::from_ids(kIds, {6}));
-           },
+    check({"index_select",
+           {{3, 4, 5}},
+           [dim](const Tensors& x) { return index_select(x[0], dim, Tensor::from_ids(kIds, {6})); },
            [dim](const Arrays& x) {
              Shape shape = x[0].shape;
              shape[dim] = 6;
@@ -33,14 +35,18 @@ TEST(Lookup, Rows) {
 }
 
 TEST(Lookup, EachElement) {
-  check({"gather", {{2, 4}},
-         [](const Tensors& x) { return gather(x[0], 1, Tensor::from_ids(kIds, {2, 3})); },
+  check({"gather",
+         {{2, 4}},
+         [](const Tensors& x) {
+           return gather(x[0], 1, Tensor::from_ids(kIds, {2, 3}));
+         },
          [](const Arrays& x) {
            Array y({2, 3});
            for (int64_t i = 0; i < 6; ++i) y.v[i] = x[0].v[i / 3 * 4 + kIds[i]];
            return y;
          }});
-  check({"scatter_add", {{3, 2}, {3, 2}},
+  check({"scatter_add",
+         {{3, 2}, {3, 2}},
          [](const Tensors& x) {
            return scatter_add(x[0], 0, Tensor::from_ids(kIds, {3, 2}), x[1]);
          },

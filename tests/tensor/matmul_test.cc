@@ -5,9 +5,7 @@ namespace {
 
 Array product(const Array& a, const Array& b) {
   const int64_t M = a.shape.end()[-2], K = a.shape.back(), N = b.shape.back();
-  const auto lead = [](const Array& x) {
-    return Array(Shape(x.shape.begin(), x.shape.end() - 2));
-  };
+  const auto lead = [](const Array& x) { return Array(Shape(x.shape.begin(), x.shape.end() - 2)); };
   Shape shape = zip(lead(a), lead(b), [](double, double) { return 0.0; }).shape;
   shape.push_back(M);
   shape.push_back(N);
@@ -25,9 +23,8 @@ Array product(const Array& a, const Array& b) {
 
 TEST(Matmul, BatchesBroadcast) {
   const std::vector<std::vector<Shape>> all = {
-      {{3, 4}, {4, 5}}, {{2, 3, 4}, {4, 5}},    {{2, 3, 4}, {2, 4, 5}},
-      {{3, 4}, {2, 4, 5}}, {{2, 1, 3, 4}, {3, 4, 2}}, {{1, 1}, {1, 1}},
-      {{1, 4}, {4, 1}}};
+      {{3, 4}, {4, 5}},          {{2, 3, 4}, {4, 5}}, {{2, 3, 4}, {2, 4, 5}}, {{3, 4}, {2, 4, 5}},
+      {{2, 1, 3, 4}, {3, 4, 2}}, {{1, 1}, {1, 1}},    {{1, 4}, {4, 1}}};
   for (const auto& shapes : all) {
     check({"matmul " + to_string(shapes[0]) + to_string(shapes[1]), shapes,
            [](const Tensors& x) { return matmul(x[0], x[1]); },
@@ -53,11 +50,17 @@ TEST(Matmul, Empty) {
 }
 
 TEST(Matmul, Errors) {
-  EXPECT_EQ(error_of([] { matmul(Tensor::zeros({2, 3}), Tensor::zeros({4, 5})); }),
+  EXPECT_EQ(error_of([] {
+              matmul(Tensor::zeros({2, 3}), Tensor::zeros({4, 5}));
+            }),
             "[matmul] inner sizes differ: a is [2, 3], b is [4, 5]");
-  EXPECT_EQ(error_of([] { matmul(Tensor::zeros({3}), Tensor::zeros({3, 5})); }),
+  EXPECT_EQ(error_of([] {
+              matmul(Tensor::zeros({3}), Tensor::zeros({3, 5}));
+            }),
             "[matmul] rank must be 2 or more: a is [3], b is [3, 5]");
-  EXPECT_EQ(error_of([] { matmul(Tensor::zeros({2, 2, 3}), Tensor::zeros({4, 3, 5})); }),
+  EXPECT_EQ(error_of([] {
+              matmul(Tensor::zeros({2, 2, 3}), Tensor::zeros({4, 3, 5}));
+            }),
             "[matmul] a is [2], b is [4]: sizes must be equal or 1");
 }
 

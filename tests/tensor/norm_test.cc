@@ -15,21 +15,25 @@ double plus(double a, double b) { return a + b; }
 
 TEST(Norm, Layer) {
   for (const int64_t n : {1, 5, 16, 33}) {
-    check({"layer_norm", {{2, 3, n}, {n}, {n}},
+    check({"layer_norm",
+           {{2, 3, n}, {n}, {n}},
            [](const Tensors& x) { return layer_norm(x[0], x[1], x[2], 1e-2f); },
            [](const Arrays& x) {
              const Array unit =
                  rows(x[0], [](double* r, int64_t m) { standardise(r, m, true, 1e-2f); });
              return zip(zip(unit, x[1], times), x[2], plus);
            }});
-    check({"rms_norm", {{4, n}, {n}},
+    check({"rms_norm",
+           {{4, n}, {n}},
            [](const Tensors& x) { return rms_norm(x[0], x[1], 1e-2f); },
            [](const Arrays& x) {
              return zip(rows(x[0], [](double* r, int64_t m) { standardise(r, m, false, 1e-2f); }),
                         x[1], times);
            }});
   }
-  check({"layer_norm, bare", {{3, 6}}, [](const Tensors& x) { return layer_norm(x[0]); },
+  check({"layer_norm, bare",
+         {{3, 6}},
+         [](const Tensors& x) { return layer_norm(x[0]); },
          [](const Arrays& x) {
            return rows(x[0], [](double* r, int64_t m) { standardise(r, m, true, 1e-5f); });
          }});
@@ -49,7 +53,8 @@ Array by_channel(const Array& x, const std::function<void(double*, int64_t, int6
 }
 
 TEST(Norm, BatchTraining) {
-  check({"batch_norm", {{3, 2, 4}, {2}, {2}},
+  check({"batch_norm",
+         {{3, 2, 4}, {2}, {2}},
          [](const Tensors& x) {
            BatchNorm state;
            state.epsilon = 1e-2f;
@@ -64,7 +69,8 @@ TEST(Norm, BatchTraining) {
 }
 
 TEST(Norm, BatchEvaluation) {
-  check({"batch_norm", {{3, 2, 4}, {2}, {2}},
+  check({"batch_norm",
+         {{3, 2, 4}, {2}, {2}},
          [](const Tensors& x) {
            BatchNorm state;
            state.running_mean = Tensor::from({0.5f, -1}, {2});
@@ -84,7 +90,7 @@ TEST(Norm, BatchStatisticsFollow) {
   state.running_mean = Tensor::zeros({1});
   state.running_var = Tensor::full({1}, 1.0f);
   batch_norm(Tensor::from({1, 2, 3, 6}, {4, 1}), {}, {}, state, Mode::train);
-  EXPECT_NEAR(state.running_mean.item(), 0.3f, 1e-6);              // 0.1·3
+  EXPECT_NEAR(state.running_mean.item(), 0.3f, 1e-6);                 // 0.1·3
   EXPECT_NEAR(state.running_var.item(), 0.9f + 0.1f * 14 / 3, 1e-5);  // unbiased: 14/3
 }
 
@@ -95,10 +101,14 @@ TEST(Norm, Empty) {
 }
 
 TEST(Norm, Errors) {
-  EXPECT_EQ(error_of([] { layer_norm(Tensor::zeros({2, 3}), Tensor::zeros({2})); }),
+  EXPECT_EQ(error_of([] {
+              layer_norm(Tensor::zeros({2, 3}), Tensor::zeros({2}));
+            }),
             "[layer_norm] weight is [2], expected [3]");
   BatchNorm state;
-  EXPECT_EQ(error_of([&] { batch_norm(Tensor::zeros({2, 3}), {}, {}, state, Mode::eval); }),
+  EXPECT_EQ(error_of([&] {
+              batch_norm(Tensor::zeros({2, 3}), {}, {}, state, Mode::eval);
+            }),
             "[batch_norm] evaluation needs running statistics");
 }
 

@@ -29,18 +29,26 @@ Array dropped(Array y, const std::vector<int>& dims) {
 
 TEST(Reduce, OverAnyDimensions) {
   const Shape shape{3, 4, 9};
-  for (const std::vector<int>& dims : std::vector<std::vector<int>>{{0}, {1}, {2}, {0, 2}, {0, 1},
-                                                                    {1, 2}, {0, 1, 2}}) {
+  for (const std::vector<int>& dims :
+       std::vector<std::vector<int>>{{0}, {1}, {2}, {0, 2}, {0, 1}, {1, 2}, {0, 1, 2}}) {
     const double count = static_cast<double>(reduced(Array(shape, 1.0), dims, false).v[0]);
-    check({"sum", {shape}, [&](const Tensors& x) { return sum(x[0], dims); },
+    check({"sum",
+           {shape},
+           [&](const Tensors& x) { return sum(x[0], dims); },
            [&](const Arrays& x) { return dropped(reduced(x[0], dims, false), dims); }});
-    check({"mean", {shape}, [&](const Tensors& x) { return mean(x[0], dims, Keep::yes); },
+    check({"mean",
+           {shape},
+           [&](const Tensors& x) { return mean(x[0], dims, Keep::yes); },
            [&](const Arrays& x) {
              return each(reduced(x[0], dims, false), [&](double e) { return e / count; });
            }});
-    check({"max", {shape}, [&](const Tensors& x) { return max(x[0], dims, Keep::yes); },
+    check({"max",
+           {shape},
+           [&](const Tensors& x) { return max(x[0], dims, Keep::yes); },
            [&](const Arrays& x) { return reduced(x[0], dims, true); }});
-    check({"max", {shape}, [&](const Tensors& x) { return max(x[0], dims); },
+    check({"max",
+           {shape},
+           [&](const Tensors& x) { return max(x[0], dims); },
            [&](const Arrays& x) { return dropped(reduced(x[0], dims, true), dims); }});
   }
   EXPECT_EQ(sum(Tensor::full(shape, 1.0f), {-1}).shape(), (Shape{3, 4}));
@@ -97,7 +105,9 @@ TEST(Reduce, Empty) {
   EXPECT_EQ(sum(Tensor::zeros({0, 3})).item(), 0.0f);
   EXPECT_EQ(sum(Tensor::zeros({0, 3}), {0}).to_vector(), std::vector<float>(3, 0.0f));
   EXPECT_EQ(sum(Tensor::zeros({0, 3}), {1}).shape(), (Shape{0}));
-  EXPECT_EQ(error_of([] { max(Tensor::zeros({0, 3}), {0}); }),
+  EXPECT_EQ(error_of([] {
+              max(Tensor::zeros({0, 3}), {0});
+            }),
             "[max] no elements to compare in [0, 3]");
   EXPECT_EQ(max(Tensor::zeros({0, 3}), {1}).shape(), (Shape{0}));
   EXPECT_EQ(error_of([] { sum(Tensor::zeros({2}), {1}); }),

@@ -24,24 +24,30 @@ TEST(Shapes, Joining) {
   for (const int dim : {0, 1}) {
     Shape other{2, 3};
     other[dim] = 4;
-    check({"concatenate", {{2, 3}, other, {2, 3}},
+    check({"concatenate",
+           {{2, 3}, other, {2, 3}},
            [dim](const Tensors& x) { return concatenate(x, dim - 2); },
            [dim](const Arrays& x) { return joined(x, dim); }});
   }
-  check({"stack", {{2, 3}, {2, 3}}, [](const Tensors& x) { return stack(x, 1); },
+  check({"stack",
+         {{2, 3}, {2, 3}},
+         [](const Tensors& x) { return stack(x, 1); },
          [](const Arrays& x) {
            Arrays y = x;
            for (Array& a : y) a.shape = {2, 1, 3};
            return joined(y, 1);
          }});
-  check({"pad", {{2, 3}}, [](const Tensors& x) { return pad(x[0], 1, 2, 1, 0.5f); },
+  check({"pad",
+         {{2, 3}},
+         [](const Tensors& x) { return pad(x[0], 1, 2, 1, 0.5f); },
          [](const Arrays& x) {
            return joined({Array({2, 2}, 0.5), x[0], Array({2, 1}, 0.5)}, 1);
          }});
 }
 
 TEST(Shapes, SplitAndUnbind) {
-  check({"split", {{2, 6}},
+  check({"split",
+         {{2, 6}},
          [](const Tensors& x) {
            const auto p = split(x[0], {1, 2, 3}, 1);
            return concatenate({p[2], p[0] * p[0], p[1]}, 1);
@@ -55,7 +61,8 @@ TEST(Shapes, SplitAndUnbind) {
            }
            return y;
          }});
-  check({"unbind, one part unused", {{3, 2}},
+  check({"unbind, one part unused",
+         {{3, 2}},
          [](const Tensors& x) {
            const auto p = unbind(x[0], 0);
            return p[0] * p[2];
@@ -75,8 +82,7 @@ TEST(Shapes, SplitServesSeveralPasses) {
   const std::vector<Tensor> inputs{x};
   for (const float start : {1.0f, 10.0f}) {
     const auto g = gradients(y, Tensor::full({2}, start), inputs);
-    EXPECT_EQ(g[0].to_vector(),
-              (std::vector<float>{3 * start, 4 * start, 1 * start, 2 * start}));
+    EXPECT_EQ(g[0].to_vector(), (std::vector<float>{3 * start, 4 * start, 1 * start, 2 * start}));
   }
   sum(y).backward();
   EXPECT_EQ(x.grad().to_vector(), (std::vector<float>{3, 4, 1, 2}));
@@ -89,13 +95,16 @@ TEST(Shapes, JoiningIds) {
 
 TEST(Shapes, Errors) {
   const Tensor a = Tensor::zeros({2, 3}), b = Tensor::zeros({2, 4});
-  EXPECT_EQ(error_of([&] { concatenate({a, b}, 0); }),
+  EXPECT_EQ(error_of([&] {
+              concatenate({a, b}, 0);
+            }),
             "[concatenate] part 1 is [2, 4], part 0 is [2, 3]: they may differ along 0 alone");
   EXPECT_EQ(error_of([&] { concatenate({}, 0); }), "[concatenate] no parts");
-  EXPECT_EQ(error_of([&] { split(a, {1, 1}, 1); }),
+  EXPECT_EQ(error_of([&] {
+              split(a, {1, 1}, 1);
+            }),
             "[split] sizes [1, 1] do not add up to dimension 1 of [2, 3]");
-  EXPECT_EQ(error_of([&] { pad(a, 0, -1, 0); }),
-            "[pad] margins -1 and 0 must not be negative");
+  EXPECT_EQ(error_of([&] { pad(a, 0, -1, 0); }), "[pad] margins -1 and 0 must not be negative");
 }
 
 }  // namespace

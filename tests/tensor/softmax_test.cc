@@ -19,14 +19,19 @@ Array swapped(const Array& x) {
 
 TEST(Softmax, AlongAnyDimension) {
   for (const int64_t n : {1, 3, 16, 37}) {
-    check({"softmax", {{3, n}}, [](const Tensors& x) { return softmax(x[0]); },
+    check({"softmax",
+           {{3, n}},
+           [](const Tensors& x) { return softmax(x[0]); },
            [](const Arrays& x) {
              return each(rows(x[0], log_softmax_row), [](double e) { return std::exp(e); });
            }});
-    check({"log_softmax", {{3, n}}, [](const Tensors& x) { return log_softmax(x[0]); },
+    check({"log_softmax",
+           {{3, n}},
+           [](const Tensors& x) { return log_softmax(x[0]); },
            [](const Arrays& x) { return rows(x[0], log_softmax_row); }});
   }
-  check({"log_softmax, dimension 0", {{5, 2}},
+  check({"log_softmax, dimension 0",
+         {{5, 2}},
          [](const Tensors& x) { return log_softmax(x[0], 0); },
          [](const Arrays& x) { return swapped(rows(swapped(x[0]), log_softmax_row)); }});
 }
@@ -35,8 +40,8 @@ TEST(Softmax, ExtremeRows) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const std::string& name : isas()) {
     use_isa(name);
-    const Tensor x = Tensor::from({-inf, -inf, -inf, 1000, 1000, -inf, -1e30f, -1e30f, -1e30f},
-                                  {3, 3});
+    const Tensor x =
+        Tensor::from({-inf, -inf, -inf, 1000, 1000, -inf, -1e30f, -1e30f, -1e30f}, {3, 3});
     const auto y = softmax(x).to_vector();
     EXPECT_EQ(y[0], 0.0f);
     EXPECT_EQ(y[2], 0.0f);
@@ -58,7 +63,8 @@ TEST(CrossEntropy, EveryOption) {
   const std::vector<int64_t> targets{1, -1, 4, 0};
   for (const float s : {0.0f, 0.1f}) {
     for (const Reduction r : {Reduction::mean, Reduction::sum, Reduction::none}) {
-      check({"cross_entropy", {{2, 2, 5}},
+      check({"cross_entropy",
+             {{2, 2, 5}},
              [&](const Tensors& x) {
                return cross_entropy(x[0], Tensor::from_ids(targets, {2, 2}),
                                     {.label_smoothing = s, .ignore_index = -1, .reduction = r});
@@ -92,9 +98,13 @@ TEST(CrossEntropy, AllIgnored) {
 }
 
 TEST(CrossEntropy, Errors) {
-  EXPECT_EQ(error_of([] { cross_entropy(Tensor::zeros({2, 3}), Tensor::arange(3)); }),
+  EXPECT_EQ(error_of([] {
+              cross_entropy(Tensor::zeros({2, 3}), Tensor::arange(3));
+            }),
             "[cross_entropy] logits is [2, 3], targets is [3], expected [..,C] and [..]");
-  EXPECT_EQ(error_of([] { cross_entropy(Tensor::zeros({4, 3}), Tensor::arange(4)); }),
+  EXPECT_EQ(error_of([] {
+              cross_entropy(Tensor::zeros({4, 3}), Tensor::arange(4));
+            }),
             "[cross_entropy] target 3 is not in 0 … 2");
 }
 

@@ -65,8 +65,9 @@ TEST(Tape, TheGraphIsFreed) {
   Tensor x = Tensor::scalar(2.0f).set_requires_grad();
   const Tensor y = exp(x);
   y.backward();
-  EXPECT_EQ(error_of([&] { y.backward(); }),
-            "[backward] the graph through exp was freed by an earlier backward(); compute it again");
+  EXPECT_EQ(
+      error_of([&] { y.backward(); }),
+      "[backward] the graph through exp was freed by an earlier backward(); compute it again");
   const int64_t before = memory_in_use();
   Tensor big = Tensor::zeros({1 << 18}).set_requires_grad();
   const Tensor total = sum(exp(big));
@@ -151,7 +152,8 @@ TEST(Tape, GradientsSkipWhatIsNotAskedFor) {
 
 TEST(Tape, WrongGradientsAreNamed) {
   Tensor x = Tensor::zeros({2}).set_requires_grad();
-  const Tensor y = record("odd", {x}, Tensor::zeros({3}), [](const Tensor& dy) { return Grads{dy}; });
+  const Tensor y =
+      record("odd", {x}, Tensor::zeros({3}), [](const Tensor& dy) { return Grads{dy}; });
   EXPECT_EQ(error_of([&] { sum(y).backward(); }),
             "[backward] odd gave a gradient of shape [3] for an input of shape [2]");
   EXPECT_EQ(error_of([&] { y.backward(); }),

@@ -13,47 +13,86 @@ Array picked(const Array& x, const Shape& shape,
 using At = std::vector<int64_t>;
 
 TEST(Views, Gradients) {
-  check({"reshape", {{3, 4}}, [](const Tensors& x) { return x[0].reshape({2, -1}); },
-         [](const Arrays& x) { Array y = x[0]; y.shape = {2, 6}; return y; }});
-  check({"transpose", {{3, 4, 2}}, [](const Tensors& x) { return x[0].transpose(0, -1); },
+  check({"reshape",
+         {{3, 4}},
+         [](const Tensors& x) {
+           return x[0].reshape({2, -1});
+         },
+         [](const Arrays& x) {
+           Array y = x[0];
+           y.shape = {2, 6};
+           return y;
+         }});
+  check({"transpose",
+         {{3, 4, 2}},
+         [](const Tensors& x) { return x[0].transpose(0, -1); },
          [](const Arrays& x) {
            return picked(x[0], {2, 4, 3}, [](const At& i) { return At{i[2], i[1], i[0]}; });
          }});
-  check({"permute", {{3, 4, 2}}, [](const Tensors& x) { return x[0].permute({2, 0, 1}); },
+  check({"permute",
+         {{3, 4, 2}},
+         [](const Tensors& x) {
+           return x[0].permute({2, 0, 1});
+         },
          [](const Arrays& x) {
            return picked(x[0], {2, 3, 4}, [](const At& i) { return At{i[1], i[2], i[0]}; });
          }});
-  check({"slice", {{7, 2}}, [](const Tensors& x) { return x[0].slice(0, 1, 7, 3); },
+  check({"slice",
+         {{7, 2}},
+         [](const Tensors& x) { return x[0].slice(0, 1, 7, 3); },
          [](const Arrays& x) {
            return picked(x[0], {2, 2}, [](const At& i) { return At{1 + 3 * i[0], i[1]}; });
          }});
-  check({"slice backwards", {{7, 2}}, [](const Tensors& x) { return x[0].slice(0, -1, -8, -2); },
+  check({"slice backwards",
+         {{7, 2}},
+         [](const Tensors& x) { return x[0].slice(0, -1, -8, -2); },
          [](const Arrays& x) {
            return picked(x[0], {4, 2}, [](const At& i) { return At{6 - 2 * i[0], i[1]}; });
          }});
-  check({"select", {{3, 4}}, [](const Tensors& x) { return x[0].select(1, -2); },
+  check({"select",
+         {{3, 4}},
+         [](const Tensors& x) { return x[0].select(1, -2); },
          [](const Arrays& x) {
            return picked(x[0], {3}, [](const At& i) { return At{i[0], 2}; });
          }});
-  check({"expand", {{3, 1}}, [](const Tensors& x) { return x[0].expand({2, 3, 4}); },
+  check({"expand",
+         {{3, 1}},
+         [](const Tensors& x) {
+           return x[0].expand({2, 3, 4});
+         },
          [](const Arrays& x) {
            return picked(x[0], {2, 3, 4}, [](const At& i) { return At{i[1], 0}; });
          }});
-  check({"squeeze", {{3, 1}}, [](const Tensors& x) { return x[0].squeeze(1).unsqueeze(0); },
-         [](const Arrays& x) { Array y = x[0]; y.shape = {1, 3}; return y; }});
-  check({"clone", {{3, 2}}, [](const Tensors& x) { return x[0].clone().contiguous(); },
+  check({"squeeze",
+         {{3, 1}},
+         [](const Tensors& x) { return x[0].squeeze(1).unsqueeze(0); },
+         [](const Arrays& x) {
+           Array y = x[0];
+           y.shape = {1, 3};
+           return y;
+         }});
+  check({"clone",
+         {{3, 2}},
+         [](const Tensors& x) { return x[0].clone().contiguous(); },
          [](const Arrays& x) { return x[0]; }});
-  check({"windows", {{6}},
-         [](const Tensors& x) { return x[0].contiguous().as_strided({4, 3}, {1, 1}, 0); },
+  check({"windows",
+         {{6}},
+         [](const Tensors& x) {
+           return x[0].contiguous().as_strided({4, 3}, {1, 1}, 0);
+         },
          [](const Arrays& x) {
            return picked(x[0], {4, 3}, [](const At& i) { return At{i[0] + i[1]}; });
          }});
-  check({"as_strided, negative and zero", {{6}},
-         [](const Tensors& x) { return x[0].contiguous().as_strided({2, 3}, {0, -2}, 5); },
+  check({"as_strided, negative and zero",
+         {{6}},
+         [](const Tensors& x) {
+           return x[0].contiguous().as_strided({2, 3}, {0, -2}, 5);
+         },
          [](const Arrays& x) {
            return picked(x[0], {2, 3}, [](const At& i) { return At{5 - 2 * i[1]}; });
          }});
-  check({"view of views", {{4, 3}},
+  check({"view of views",
+         {{4, 3}},
          [](const Tensors& x) {
            return x[0].contiguous().as_strided({3, 4}, {3, 1}, 0).as_strided({2, 2}, {5, 1}, 1);
          },
@@ -124,13 +163,19 @@ TEST(Views, Empty) {
 
 TEST(Views, Errors) {
   const Tensor x = Tensor::zeros({2, 3});
-  EXPECT_EQ(error_of([&] { x.reshape({4, 2}); }),
+  EXPECT_EQ(error_of([&] {
+              x.reshape({4, 2});
+            }),
             "[reshape] shape [2, 3] has 6 elements, [4, 2] cannot hold them");
   EXPECT_EQ(error_of([&] { x.transpose(0, 2); }), "[transpose] dimension 2 of a tensor of rank 2");
-  EXPECT_EQ(error_of([&] { x.permute({0, 0}); }),
+  EXPECT_EQ(error_of([&] {
+              x.permute({0, 0});
+            }),
             "[permute] the order must name each of the 2 dimensions once");
   EXPECT_EQ(error_of([&] { x.select(0, 2); }), "[select] index 2 of dimension 0 in shape [2, 3]");
-  EXPECT_EQ(error_of([&] { x.expand({2, 4}); }),
+  EXPECT_EQ(error_of([&] {
+              x.expand({2, 4});
+            }),
             "[expand] shape [2, 3] does not broadcast to [2, 4]");
   EXPECT_EQ(error_of([&] { x.squeeze(0); }), "[squeeze] dimension 0 of [2, 3] is not 1");
   EXPECT_EQ(error_of([&] { x.as_strided({3}, {3}, 0); }),
@@ -138,13 +183,19 @@ TEST(Views, Errors) {
   EXPECT_EQ(error_of([&] { x.slice(0, 0, 1, 0); }), "[slice] the step is 0");
   EXPECT_EQ(error_of([&] { x.data<int64_t>(); }), "[data] the tensor is f32, expected i64");
   EXPECT_EQ(error_of([&] { x.item(); }), "[item] shape [2, 3] is not one element");
-  EXPECT_EQ(error_of([&] { x.expand({9, 2, 3}).fill_(1.0f); }),
+  EXPECT_EQ(error_of([&] {
+              x.expand({9, 2, 3}).fill_(1.0f);
+            }),
             "[copy_] elements of the tensor share memory: strides [0, 3, 1]");
   EXPECT_EQ(error_of([&] { Tensor::zeros({-1}); }), "[zeros] a size is negative in shape [-1]");
   const int64_t half = int64_t{1} << 32;
-  EXPECT_EQ(error_of([&] { Tensor::empty({half, half}); }),
+  EXPECT_EQ(error_of([&] {
+              Tensor::empty({half, half});
+            }),
             "[empty] shape [4294967296, 4294967296] has too many elements");
-  EXPECT_EQ(error_of([&] { Tensor::empty({half, 3, half, half}); }),
+  EXPECT_EQ(error_of([&] {
+              Tensor::empty({half, 3, half, half});
+            }),
             "[empty] shape [4294967296, 3, 4294967296, 4294967296] has too many elements");
   EXPECT_EQ(Tensor::empty({half, half, 0}).numel(), 0);
   EXPECT_EQ(error_of([] { Tensor().shape(); }), "[shape] the tensor is undefined");
