@@ -62,7 +62,7 @@ std::vector<AttentionCase> all_cases() {
   return all;
 }
 
-const char* name_of(Backward backward) {
+const char* backward_name(Backward backward) {
   switch (backward) {
     case Backward::context:
       return "context";
@@ -89,23 +89,7 @@ Json to_json(const AttentionCase& c) {
           {"mask", c.mask},
           {"weighting", c.weighting},
           {"weights", c.weights},
-          {"backward", name_of(c.backward)}};
-}
-
-const char* name_of(fovea::Plan plan) {
-  switch (plan) {
-    case fovea::Plan::automatic:
-      return "automatic";
-    case fovea::Plan::fused:
-      return "fused";
-    case fovea::Plan::linear:
-      return "linear";
-    case fovea::Plan::composed:
-      return "composed";
-    case fovea::Plan::reference:
-      return "reference";
-  }
-  return "?";
+          {"backward", backward_name(c.backward)}};
 }
 
 // A case with its inputs in memory, ready to be called again and again.
