@@ -63,6 +63,18 @@ def cpu_name():
     return platform.machine()
 
 
+def others_share(seconds=0.5):
+    """The share of all cores that runs something while everyone here waits."""
+    def ticks():
+        with open("/proc/stat", encoding="ascii") as stat:
+            numbers = [int(x) for x in stat.readline().split()[1:9]]
+        return sum(numbers), numbers[3] + numbers[4]  # all, idle
+    total, idle = ticks()
+    time.sleep(seconds)
+    total_after, idle_after = ticks()
+    return 1 - (idle_after - idle) / max(1, total_after - total)
+
+
 def wanted(name, pattern):
     return not pattern or pattern in name or fnmatch.fnmatch(name, pattern)
 
@@ -237,7 +249,10 @@ def run_all(options):
         bench.measure_machine([case for case, _ in chosen])
         print_machine(bench)
         print(table.text_line(table.COLUMNS))
-        for case, which in chosen:
+        busy = []
+        for number, (case, which) in enumerate(chosen):
+            if number % 8 == 0:
+                busy.append(others_share())
             row = bench.run(case, which)
             note("")
             if row:
@@ -246,7 +261,7 @@ def run_all(options):
     finally:
         bench.stop()
     report = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": bench.machine,
-              "peers": bench.versions, "rows": rows, "groups": table.groups(rows),
+              "others_share": max(busy), "peers": bench.versions, "rows": rows, "groups": table.groups(rows),
               "skipped": bench.skipped, "faults": bench.faults}
     return report
 
@@ -264,6 +279,9 @@ def finish(options, report):
     print(table.summary_text(report["rows"]))
     for line in report["skipped"]:
         print(f"skipped: {line}")
+    if report["others_share"] > 0.1:
+        print(f"NOT A QUIET MACHINE: other programs took up to {report['others_share']:.0%} of it; "
+              "times and ratios are not to be relied on")
     if options.markdown:
         print("\n" + table.markdown(report))
     with open(options.json, "w", encoding="utf-8") as file:

@@ -1,5 +1,7 @@
 """Holds the program, `fovea attend`, against PyTorch's own attention and against oracle.py, both in
-float64: contexts and weights within 1e-5, gradients within 1e-4 of their largest element.
+float64: contexts and weights within 1e-5, gradients within 1e-4 of their largest element. Where
+float32 cannot do that (scores of several hundred, say, whose last bit alone is 3e-5), a case is held
+against the same formulas computed by PyTorch in float32; those cases are counted and named.
 
     python3 tests/attention/check_attend.py [--program build/fovea] [--only PATTERN] [-v]
 
@@ -23,6 +25,7 @@ import oracle
 from check_cases import all_cases
 from check_misuse import misuse_checks
 
+FLOAT32_FACTOR = 8  # of the error PyTorch makes in float32
 TOLERANCE = {"context": 1e-5, "weights": 1e-5, "lse": 1e-5, "gradient": 1e-4}
 
 
@@ -100,10 +103,10 @@ def by_torch(case, t):
     return context, None, None, torch.zeros(context.shape[:3], dtype=torch.bool)
 
 
-def expected(case, inputs):
-    """float64 results by name, and the rows where rounding may decide a choice: these are left out,
-    and their d_context is zeroed in `inputs` so that gradients leave them out too."""
-    t = {name: x.double() if x.is_floating_point() else x for name, x in inputs.items()}
+def expected(case, inputs, dtype=torch.float64):
+    """Results by name, and the rows where rounding may decide a choice: these are left out, and
+    their d_context is zeroed in `inputs` so that gradients leave them out too."""
+    t = {name: x.to(dtype).clone() if x.is_floating_point() else x for name, x in inputs.items()}
     leaves = {n: x.requires_grad_() for n, x in t.items()
               if x.is_floating_point() and n != "d_context"}
     context, weights, lse, unsure = (by_torch if case.against == "torch" else by_oracle)(case, t)
@@ -116,7 +119,7 @@ def expected(case, inputs):
     if lse is not None:
         want["lse"] = lse.detach().reshape(shape[:-1])
     if context.requires_grad:
-        context.backward(inputs["d_context"].double().reshape(context.shape))
+        context.backward(inputs["d_context"].to(context.dtype).reshape(context.shape))
     for name, x in leaves.items():
         want["d_" + name] = torch.zeros_like(x) if x.grad is None else x.grad
     return want, unsure.reshape(shape[:-1])
@@ -167,20 +170,23 @@ def error_of(name, got, want, unsure):
 
 
 def run_case(case, program, folder):
-    """→ ({kind: worst error}, lines that say what failed)."""
+    """→ ({kind: worst error}, lines that say what failed, whether float32 was the limit)."""
     inputs = make_inputs(case)
     want, unsure = expected(case, inputs)
     if unsure.numel() and unsure.double().mean() > 0.2:
-        return {}, ["too many rows that rounding decides"]
+        return {}, ["too many rows that rounding decides"], False
     out = f"{folder}/out.safetensors"
     if os.path.exists(out):
         os.remove(out)
     save_file(inputs, f"{folder}/in.safetensors")
     ran = subprocess.run(command(case, program, folder), capture_output=True, text=True, check=False)
     if ran.returncode != 0:
-        return {}, [f"exit {ran.returncode}: {ran.stderr.strip()[:300]}"]
-    got = load_file(out)
-    worst, faults = {}, []
+        return {}, [f"exit {ran.returncode}: {ran.stderr.strip()[:300]}"], False
+    return compare(case, inputs, load_file(out), want, unsure)
+
+
+def compare(case, inputs, got, want, unsure):
+    worst, faults, by_float32 = {}, [], None
     for name, value in want.items():
         kind = "gradient" if name.startswith("d_") else name
         if name == "lse" and not case.lse:
@@ -189,10 +195,15 @@ def run_case(case, program, folder):
             faults.append(f"{name} is missing")
             continue
         error = error_of(name, got[name], value, unsure)
+        if error > TOLERANCE[kind] and math.isfinite(error):
+            by_float32 = by_float32 or expected(case, dict(inputs), torch.float32)[0]
+            limit = FLOAT32_FACTOR * error_of(name, by_float32[name], value, unsure)
+            if error <= limit:
+                continue
         worst[kind] = max(worst.get(kind, 0.0), error)
         if not error <= TOLERANCE[kind]:
             faults.append(f"{name} is off by {error:.2g}")
-    return worst, faults
+    return worst, faults, by_float32 is not None
 
 
 def bit_equality(case, program, folder):
@@ -212,8 +223,11 @@ def bit_equality(case, program, folder):
 class Tally:
     def __init__(self, verbose):
         self.verbose, self.worst, self.passed, self.failed = verbose, {}, 0, []
+        self.limited = []
 
-    def add(self, case, errors, faults):
+    def add(self, case, errors, faults, limited):
+        if limited and not faults:
+            self.limited.append(case.name)
         for mechanism in case.mechanisms():
             row = self.worst.setdefault(mechanism, {"runs": 0})
             row["runs"] += 1
@@ -238,6 +252,9 @@ class Tally:
             print(f"{mechanism:<30}{row['runs']:>6}" + "".join(
                 f"{row[k]:>11.1e}" if k in row else f"{'–':>11}" for k in kinds))
         print(f"{'allowed':<36}" + "".join(f"{TOLERANCE[k]:>11.0e}" for k in kinds))
+        if self.limited:
+            print(f"{len(self.limited)} cases within {FLOAT32_FACTOR} times PyTorch's own error in "
+                  f"float32: {', '.join(self.limited)}")
 
 
 def main():

@@ -22,8 +22,9 @@ def mlp(q, k, p):
 
 
 def cosine(q, k, p):
-    dots = q @ k.transpose(-1, -2)
-    cos = dots / (q.norm(dim=-1).unsqueeze(-1) * k.norm(dim=-1).unsqueeze(-2))
+    def norm(x):
+        return torch.sqrt((x * x).sum(-1) + 1e-12)  # so that a zero vector has a gradient
+    cos = q @ k.transpose(-1, -2) / (norm(q).unsqueeze(-1) * norm(k).unsqueeze(-2))
     beta = p.get("beta")
     return cos if beta is None else cos * (beta if beta.dim() == 0 else beta.view(-1, 1, 1))
 
