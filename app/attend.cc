@@ -155,6 +155,12 @@ void run(AttendOptions options) {
   }
 }
 
+std::string names_of(const std::vector<Listed>& list) {
+  std::vector<std::string> names;
+  for (const Listed& item : list) names.push_back(item.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 void add_attend(CLI::App& program) {
@@ -164,15 +170,12 @@ void add_attend(CLI::App& program) {
   auto options = std::make_shared<AttendOptions>();
   verb->add_option("IN", options->in, "Input, a safetensors file")->required();
   verb->add_option("-o,--out", options->out, "Output; without it a summary is printed");
-  verb->add_option("--score", options->score, "How a query is compared with a key")
-      ->capture_default_str();
+  verb->add_option("--score", options->score, names_of(list_scores()))->capture_default_str();
   verb->add_option("--scale", options->scale, "Multiplies the score; else the mechanism's own");
-  verb->add_option(
-          "--mask", options->mask,
-          "everything, causal, window:W, local-p:W, lengths, segments, matrix; joined by +")
+  verb->add_option("--mask", options->mask,
+                   names_of(list_masks()) + "; joined by +, widths as in window:8")
       ->capture_default_str();
-  verb->add_option("--weighting", options->weighting,
-                   "softmax, sample, argmax, gumbel, sparsemax, entmax15, sigmoid, none")
+  verb->add_option("--weighting", options->weighting, names_of(list_weightings()))
       ->capture_default_str();
   verb->add_option("--temperature", options->temperature, "Scores are divided by it")
       ->capture_default_str();
@@ -187,7 +190,8 @@ void add_attend(CLI::App& program) {
   verb->add_flag("--entropy", options->entropy, "Write each row's entropy");
   verb->add_option("--top", options->top, "Write the K largest weights of each row and their keys");
   verb->add_flag("--grad", options->grad, "Write d_NAME for every float input; needs d_context");
-  verb->add_option("--plan", options->plan, "automatic, fused, linear, composed, reference")
+  verb->add_option("--plan", options->plan,
+                   fmt::format("automatic, {}", fmt::join(list_plans(), ", ")))
       ->capture_default_str();
   verb->add_option("--threads", options->threads, "Threads; results do not depend on them");
   verb->callback([options] { run(*options); });

@@ -36,7 +36,7 @@ std::string cell(float weight) {
     return fmt::format("\x1b[48;2;{};{};{}m  \x1b[0m", red, green, blue);
   }
   static constexpr const char* kShades[] = {"··", "░░", "▒▒", "▓▓", "██"};
-  const int shade = weight <= 0.01f ? 0 : 1 + static_cast<int>(std::min(weight, 0.999f) * 4);
+  const int shade = (weight > 0.05f) + (weight > 0.2f) + (weight > 0.45f) + (weight > 0.7f);
   return kShades[shade];
 }
 
@@ -111,22 +111,22 @@ void show_date() {
 
 const Words kSentence = {"the", "cat", "sat", "on", "the", "mat", "as", "it", "was", "tired"};
 
-// Features: article, animal, thing, verb, small word, feeling; and what each word looks for.
-const std::vector<int64_t> kIs = {0, 1, 3, 4, 0, 2, 4, 1, 3, 5};
+// What each word is: article 0, animal 1, thing 2, verb 3, small word 4, feeling 5, pronoun 6; and,
+// a row for each, what it looks for.
+const std::vector<int64_t> kIs = {0, 1, 3, 4, 0, 2, 4, 6, 3, 5};
 Tensor looks_for() {
-  // article → the nouns; animal → itself and feelings; thing → small words; verb → who and how;
-  // small word → things and verbs; feeling → animals.
-  return Tensor::from({0, 2, 2, 0, 0, 0,   //
-                       0, 3, 0, 1, 0, 2,   //
-                       1, 0, 1, 0, 2, 0,   //
-                       0, 3, 0, 1, 0, 2,   //
-                       0, 0, 3, 2, 0, 0,   //
-                       0, 4, 0, 1, 0, 1},  //
-                      {6, 6});
+  return Tensor::from({0, 3, 3, 0, 0, 0,   0,  //
+                       1, 1, 0, 3, 0, 2,   0,  //
+                       1, 0, 1, 1, 3, 0,   0,  //
+                       0, 4, 1, 0, 0, 2,   3,  //
+                       0, 0, 4, 2, 0, 0,   1,  //
+                       0, 3, 0, 2, 0, 0,   3,  //
+                       0, 3, 2, 0, 0, 2.5, 0},
+                      {7, 7});
 }
 
 void show_sentence() {
-  const Tensor x = one_hot(kIs, 6);
+  const Tensor x = one_hot(kIs, 7);
   const size_t n = kSentence.size();
   const std::vector<std::string> masks = {"everything", "causal", "causal+window:2"};
   std::vector<std::vector<float>> weights;
@@ -153,7 +153,7 @@ void show_sentence() {
 // ---- Weightings --------------------------------------------------------------------------------
 
 void show_weightings() {
-  const Tensor x = one_hot(kIs, 6);
+  const Tensor x = one_hot(kIs, 7);
   const Tensor it = x.slice(0, 7, 8);
   fmt::print("\n{}\n\n  {:>11} ", bold("What \"it\" looks at, by weighting"), "");
   for (const std::string& word : kSentence) fmt::print("{:>6}", word);
