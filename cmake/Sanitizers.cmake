@@ -8,6 +8,7 @@ if(FOVEA_SANITIZE)
 endif()
 if(FOVEA_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
+  add_compile_definitions(HWY_COMPILE_ONLY_STATIC)  # parsers need no SIMD: one instruction set
 endif()
 
 # What the tests need in their environment. FOVEA_TEST_QUICK asks for reduced sizes. Threads that
