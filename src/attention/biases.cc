@@ -12,7 +12,8 @@ namespace {
 
 void check_lengths(const char* call, int64_t Lq, int64_t Lk) {
   if (Lq < 0 || Lk < 0)
-    throw Error(call, "Lq=" + std::to_string(Lq) + " Lk=" + std::to_string(Lk) + ", expected 0 or more");
+    throw Error(call,
+                "Lq=" + std::to_string(Lq) + " Lk=" + std::to_string(Lk) + ", expected 0 or more");
 }
 
 int64_t distances(int64_t Lq, int64_t Lk) { return std::max<int64_t>(Lq + Lk - 1, 0); }
@@ -56,10 +57,10 @@ Bias t5(const Tensor& table, int64_t Lq, int64_t Lk, bool bidirectional, int64_t
     throw Error("t5", "table is " + to_string(table.shape()) + ", expected f32 [buckets,H]");
   const int64_t buckets = table.size(0), exact = buckets / (bidirectional ? 4 : 2);
   if (exact < 1 || max_distance <= exact)
-    throw Error("t5", "buckets=" + std::to_string(buckets) + " max_distance=" +
-                          std::to_string(max_distance) + ", expected at least " +
-                          (bidirectional ? "4" : "2") + " buckets and a distance beyond the exact " +
-                          std::to_string(exact));
+    throw Error("t5", "buckets=" + std::to_string(buckets) +
+                          " max_distance=" + std::to_string(max_distance) + ", expected at least " +
+                          (bidirectional ? "4" : "2") +
+                          " buckets and a distance beyond the exact " + std::to_string(exact));
   std::vector<int64_t> bucket(distances(Lq, Lk));
   for (int64_t r = 0; r < distances(Lq, Lk); ++r)
     bucket[r] = t5_bucket(r + 1 - Lk, buckets, bidirectional, max_distance);

@@ -14,7 +14,9 @@ const Def& named(std::span<const Def* const> table, const char* name) {
 }
 
 bool has_mark(const std::string& s) { return !s.empty() && s.back() == '?'; }
-std::string without_mark(const std::string& s) { return has_mark(s) ? s.substr(0, s.size() - 1) : s; }
+std::string without_mark(const std::string& s) {
+  return has_mark(s) ? s.substr(0, s.size() - 1) : s;
+}
 
 std::string in_letters(const ParameterDef& p) {
   std::string s = "[";
@@ -26,7 +28,7 @@ std::string in_letters(const ParameterDef& p) {
 class Letters {
  public:
   explicit Letters(const Sizes& n)
-      : size_{{"B", n.B},   {"H", n.H},   {"Lq", n.Lq}, {"Lk", n.Lk},
+      : size_{{"B", n.B},   {"H", n.H},   {"Lq", n.Lq},          {"Lk", n.Lk},
               {"Dq", n.Dq}, {"Dk", n.Dk}, {"Dq+Dk", n.Dq + n.Dk}} {}
 
   bool fit(const ParameterDef& p, const Shape& shape) {
@@ -79,16 +81,16 @@ struct Checker {
   void bias(const Bias& bias) const {
     if (!bias.table || bias.table.dtype() != DType::f32) fail("the bias is no f32 tensor");
     const int64_t distances = std::max<int64_t>(n.Lq + n.Lk - 1, 0);
-    const ParameterDef def =
-        bias.relative ? ParameterDef{"bias", {"B?", "H?", "Lq+Lk-1"}}
-                      : ParameterDef{"bias", {"B?", "H?", "Lq?", "Lk?"}};
+    const ParameterDef def = bias.relative ? ParameterDef{"bias", {"B?", "H?", "Lq+Lk-1"}}
+                                           : ParameterDef{"bias", {"B?", "H?", "Lq?", "Lk?"}};
     const Shape& shape = bias.table.shape();
-    const bool fits = bias.relative
-                          ? !shape.empty() && shape.back() == distances &&
-                                Letters(n).fit({"bias", {"B?", "H?"}}, {shape.begin(), shape.end() - 1})
-                          : Letters(n).fit(def, shape);
+    const bool fits =
+        bias.relative ? !shape.empty() && shape.back() == distances &&
+                            Letters(n).fit({"bias", {"B?", "H?"}}, {shape.begin(), shape.end() - 1})
+                      : Letters(n).fit(def, shape);
     if (!fits)
-      fail("the bias is " + to_string(shape) + ", expected " + in_letters(def) + " with " + sizes());
+      fail("the bias is " + to_string(shape) + ", expected " + in_letters(def) + " with " +
+           sizes());
   }
 
   std::string sizes() const {
@@ -151,8 +153,8 @@ void check_attention(const char* call, const Attention& attention, const Sizes& 
     check.parameters(term.def->name, term.def->parameters, term.parameters);
     const int64_t least = term.def->center ? 1 : 0;
     if (term.def->takes_width && term.width < least)
-      check.fail(term.def->name + " has width " + std::to_string(term.width) + ", expected at least " +
-                 std::to_string(least));
+      check.fail(term.def->name + " has width " + std::to_string(term.width) +
+                 ", expected at least " + std::to_string(least));
   }
 
   const Weighting& w = attention.weighting;

@@ -90,7 +90,8 @@ MaskTerm parse_term(const std::string& text) {
   return term;
 }
 
-Mask single(const char* name, Parameters parameters = {}, int64_t width = 0, bool renormalise = false) {
+Mask single(const char* name, Parameters parameters = {}, int64_t width = 0,
+            bool renormalise = false) {
   return {{{.def = &find("mask", mask_table(), name),
             .parameters = only_defined(std::move(parameters)),
             .width = width,

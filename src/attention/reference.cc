@@ -131,8 +131,7 @@ class Reference {
     const std::span<const T> row(s);
 
     out.weights.resize(keys.size());
-    weighting_.reference(
-        Row<T>{.scores = row, .gumbel = gumbel(p, keys), .weights = out.weights});
+    weighting_.reference(Row<T>{.scores = row, .gumbel = gumbel(p, keys), .weights = out.weights});
     out.log_sum_exp = log_sum_exp(row);
     std::vector<T> probabilities = out.weights;
     if (weighting_.hard || !weighting_.normalised) softmax<T>(row, probabilities);
@@ -323,8 +322,14 @@ void formula_backward(const void* self, int64_t n, const float* s, const float* 
 }  // namespace
 
 Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return {.B = q.size(0), .H = q.size(1), .Hk = k.size(1), .Lq = q.size(2),
-          .Lk = k.size(2), .Dq = q.size(3), .Dk = k.size(3), .Dv = v.size(3)};
+  return {.B = q.size(0),
+          .H = q.size(1),
+          .Hk = k.size(1),
+          .Lq = q.size(2),
+          .Lk = k.size(2),
+          .Dq = q.size(3),
+          .Dk = k.size(3),
+          .Dv = v.size(3)};
 }
 
 ReferenceValues<double> reference_values(const ReferenceInputs& in) {

@@ -39,14 +39,14 @@ struct ReferenceInputs {
 };
 
 struct ReferenceOutput {
-  std::vector<double> context;            // [B,H,Lq,Dv]
-  std::vector<double> weights;            // [B,H,Lq,Lk], as they multiply the values
-  std::vector<double> log_sum_exp;        // [B,H,Lq], of s whatever the weighting
+  std::vector<double> context;      // [B,H,Lq,Dv]
+  std::vector<double> weights;      // [B,H,Lq,Lk], as they multiply the values
+  std::vector<double> log_sum_exp;  // [B,H,Lq], of s whatever the weighting
   // [B,H,Lq]. Of the weighting's own probabilities where it is soft and normalised, before windows
   // and dropout; of softmax(s) otherwise.
   std::vector<double> entropy;
-  std::vector<int64_t> chosen;            // [B,H,Lq]; hard weightings
-  std::vector<double> log_prob;           // [B,H,Lq]; hard weightings: log softmax(s) at the chosen
+  std::vector<int64_t> chosen;   // [B,H,Lq]; hard weightings
+  std::vector<double> log_prob;  // [B,H,Lq]; hard weightings: log softmax(s) at the chosen
 };
 
 // Gradients of the loss with respect to the outputs; empty where there is none.

@@ -83,7 +83,8 @@ struct ScalarWeighting {
   ScalarWeighting() = default;
   template <class F>
   ScalarWeighting(F)  // NOLINT
-      : on_double([](const Row<double>& x) { F{}(x); }), on_var([](const Row<Var>& x) { F{}(x); }) {}
+      : on_double([](const Row<double>& x) { F{}(x); }),
+        on_var([](const Row<Var>& x) { F{}(x); }) {}
   void operator()(const Row<double>& x) const { on_double(x); }
   void operator()(const Row<Var>& x) const { on_var(x); }
 };

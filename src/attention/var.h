@@ -52,7 +52,9 @@ class Var {
 
   friend Var operator-(const Var& a) { return made(-a.value_, a, -1); }
   friend Var operator+(const Var& a, const Var& b) { return made(a.value_ + b.value_, a, 1, b, 1); }
-  friend Var operator-(const Var& a, const Var& b) { return made(a.value_ - b.value_, a, 1, b, -1); }
+  friend Var operator-(const Var& a, const Var& b) {
+    return made(a.value_ - b.value_, a, 1, b, -1);
+  }
   friend Var operator*(const Var& a, const Var& b) {
     return made(a.value_ * b.value_, a, b.value_, b, a.value_);
   }

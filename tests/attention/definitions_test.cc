@@ -31,7 +31,8 @@ Tensor evaluate(const Lowered& form, const Tensor& q, const Tensor& k, const Siz
   }
   const int64_t P = n.B * n.H * n.Lq * n.Lk;
   const Tensor q_rows = q.unsqueeze(3).expand({n.B, n.H, n.Lq, n.Lk, n.Dq}).reshape({P, n.Dq});
-  const Tensor k_rows = repeat_heads(k, n).unsqueeze(2).expand({n.B, n.H, n.Lq, n.Lk, n.Dk}).reshape({P, n.Dk});
+  const Tensor k_rows =
+      repeat_heads(k, n).unsqueeze(2).expand({n.B, n.H, n.Lq, n.Lk, n.Dk}).reshape({P, n.Dk});
   return std::get<PairsForm>(form).score(q_rows, k_rows).reshape({n.B, n.H, n.Lq, n.Lk});
 }
 
@@ -52,7 +53,8 @@ TEST_P(Scores, LowerToTheirFormulaForwardAndBackward) {
     for (auto& [name, t] : score.parameters) t.set_requires_grad();
 
     // With weighting none the weights are the scores.
-    ReferenceInputs in{.q = x.q, .k = x.k, .v = x.v, .attention = {.score = score}, .n = n, .weights = true};
+    ReferenceInputs in{
+        .q = x.q, .k = x.k, .v = x.v, .attention = {.score = score}, .n = n, .weights = true};
     in.attention.weighting = weightings::none();
     in.attention.score.scale = 1.0f;
     const ReferenceOutput expected = reference_forward(in);
@@ -88,7 +90,8 @@ TEST_P(Scores, RefuseParametersThatDoNotFit) {
     Score bad = good;
     bad.parameters[bare_name(def)] = Tensor::zeros({3, 1, 2});
     EXPECT_THROW(check_attention("attend", {.score = bad}, kSizes), Error) << def.name;
-    bad.parameters[bare_name(def)] = Tensor::zeros(good.parameters.at(bare_name(def)).shape(), DType::i64);
+    bad.parameters[bare_name(def)] =
+        Tensor::zeros(good.parameters.at(bare_name(def)).shape(), DType::i64);
     EXPECT_THROW(check_attention("attend", {.score = bad}, kSizes), Error) << def.name;
     bad.parameters.erase(bare_name(def));
     if (is_optional(def))
@@ -170,7 +173,8 @@ TEST_P(Masks, PredictTheirCentreAsTheFormula) {
     const std::vector<double> q(q32.begin(), q32.end());
     for (size_t r = 0; r < p.size(); ++r) {
       const double length = with_lengths && r < p.size() / 2 ? 2 : 5;
-      const CenterArgs<double> args{.q = std::span(q).subspan(r * 6, 6), .length = length, .p = parameters};
+      const CenterArgs<double> args{
+          .q = std::span(q).subspan(r * 6, 6), .length = length, .p = parameters};
       EXPECT_NEAR(p[r], GetParam()->center_reference(args), 1e-5);
     }
   }
@@ -211,7 +215,10 @@ TEST(MaskPictures, AreWhatTheFormulasSay) {
 
 TEST(Names, AreForgivingAndHelpful) {
   EXPECT_EQ(score("scaled-dot").def->name, "scaled_dot");
-  EXPECT_EQ(mask("local-p:3", {{"w_p", Tensor::zeros({1, 2})}, {"u_p", Tensor::zeros({1})}}).terms[0].width, 3);
+  EXPECT_EQ(mask("local-p:3", {{"w_p", Tensor::zeros({1, 2})}, {"u_p", Tensor::zeros({1})}})
+                .terms[0]
+                .width,
+            3);
   EXPECT_TRUE(mask("local_p:3:renormalise").terms[0].renormalise);
   EXPECT_TRUE(mask("").terms.empty());
   EXPECT_EQ(weighting("entmax15").def->kind, WeightingKind::entmax15);
@@ -226,8 +233,9 @@ TEST(Names, AreForgivingAndHelpful) {
   EXPECT_NE(message([] { score("aditive"); }).find("\"additive\""), std::string::npos);
   EXPECT_NE(message([] { mask("casual"); }).find("\"causal\""), std::string::npos);
   EXPECT_NE(message([] { weighting("spersemax"); }).find("\"sparsemax\""), std::string::npos);
-  for (const char* bad : {"window", "window:", "window:-1", "window:3x", "window:99999999999999999999",
-                          "causal:3", "causal+", "local_p:3:original"})
+  for (const char* bad :
+       {"window", "window:", "window:-1", "window:3x", "window:99999999999999999999", "causal:3",
+        "causal+", "local_p:3:original"})
     EXPECT_THROW(mask(bad), Error) << bad;
   EXPECT_THROW(score("dot", {{"w", Tensor::zeros({1})}}), Error);
   EXPECT_THROW(mask("causal", {{"lengths", Tensor::zeros({1}, DType::i64)}}), Error);
@@ -237,7 +245,9 @@ TEST(Names, AreForgivingAndHelpful) {
 }
 
 TEST(Checks, RefuseWhatCannotWork) {
-  const auto refuse = [](Attention a) { EXPECT_THROW(check_attention("attend", a, kSizes), Error); };
+  const auto refuse = [](Attention a) {
+    EXPECT_THROW(check_attention("attend", a, kSizes), Error);
+  };
   refuse({.mask = masks::window(-1)});
   refuse({.mask = masks::local_p(0, Tensor::zeros({2, 6}), Tensor::zeros({2}))});
   refuse({.mask = masks::lengths(Tensor::zeros({3}, DType::i64))});
@@ -252,7 +262,9 @@ TEST(Checks, RefuseWhatCannotWork) {
   refuse({.weighting = {.temperature = 0}});
   refuse({.weighting = {.temperature = NAN}});
   refuse({.weighting = {.dropout = 1}});
-  check_attention("attend", {.score = {.bias = Bias{.table = Tensor::zeros({4, 7}), .relative = true}}}, kSizes);
+  check_attention("attend",
+                  {.score = {.bias = Bias{.table = Tensor::zeros({4, 7}), .relative = true}}},
+                  kSizes);
   check_attention("attend", {.score = scores::cosine(Tensor::scalar(2))}, kSizes);
   check_attention("attend", {.score = scores::cosine(Tensor::zeros({4}))}, kSizes);
 }
@@ -267,8 +279,11 @@ TEST(Biases, AlibiFallsWithTheDistanceFromWhereACausalQueryStands) {
 
 TEST(Cosine, IsZeroForAZeroVector) {
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 1, .Lk = 2, .Dq = 2, .Dk = 2, .Dv = 1};
-  ReferenceInputs in{.q = Tensor::zeros({1, 1, 1, 2}), .k = generate::normal({1, 1, 2, 2}, 1),
-                     .v = generate::normal({1, 1, 2, 1}, 2), .n = n, .weights = true};
+  ReferenceInputs in{.q = Tensor::zeros({1, 1, 1, 2}),
+                     .k = generate::normal({1, 1, 2, 2}, 1),
+                     .v = generate::normal({1, 1, 2, 1}, 2),
+                     .n = n,
+                     .weights = true};
   in.attention = {.score = scores::cosine(), .weighting = weightings::none()};
   EXPECT_EQ(reference_forward(in).weights, (std::vector<double>{0, 0}));
   for (const auto& [name, d] : reference_backward(in, {.weights = {1, 1}}))

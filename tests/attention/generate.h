@@ -29,19 +29,32 @@ inline Shape shape_of(const ParameterDef& p, const Sizes& n, const Free& free) {
   Shape shape;
   for (const std::string& letter : p.shape) {
     const bool alone = p.shape.size() == 1;
-    if (letter == "A") shape.push_back(free.A);
-    else if (letter == "A2") shape.push_back(free.A2);
-    else if (letter == "B") shape.push_back(n.B);
-    else if (letter == "H") shape.push_back(n.H);
-    else if (letter == "B?") shape.push_back(alone ? n.B : 1);
-    else if (letter == "H?") shape.push_back(alone ? n.H : 1);
-    else if (letter == "Lq" || letter == "Lq?") shape.push_back(n.Lq);
-    else if (letter == "Lk" || letter == "Lk?") shape.push_back(n.Lk);
-    else if (letter == "Lmax") shape.push_back(n.Lk + 3);
-    else if (letter == "Dq") shape.push_back(n.Dq);
-    else if (letter == "Dk") shape.push_back(n.Dk);
-    else if (letter == "Dq+Dk") shape.push_back(n.Dq + n.Dk);
-    else throw Error("generate", "no size for the letter " + letter);
+    if (letter == "A")
+      shape.push_back(free.A);
+    else if (letter == "A2")
+      shape.push_back(free.A2);
+    else if (letter == "B")
+      shape.push_back(n.B);
+    else if (letter == "H")
+      shape.push_back(n.H);
+    else if (letter == "B?")
+      shape.push_back(alone ? n.B : 1);
+    else if (letter == "H?")
+      shape.push_back(alone ? n.H : 1);
+    else if (letter == "Lq" || letter == "Lq?")
+      shape.push_back(n.Lq);
+    else if (letter == "Lk" || letter == "Lk?")
+      shape.push_back(n.Lk);
+    else if (letter == "Lmax")
+      shape.push_back(n.Lk + 3);
+    else if (letter == "Dq")
+      shape.push_back(n.Dq);
+    else if (letter == "Dk")
+      shape.push_back(n.Dk);
+    else if (letter == "Dq+Dk")
+      shape.push_back(n.Dq + n.Dk);
+    else
+      throw Error("generate", "no size for the letter " + letter);
   }
   return shape;
 }

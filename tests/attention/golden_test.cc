@@ -41,8 +41,8 @@ ReferenceInputs inputs(const json& c) {
   in.n = sizes_of(in.q, in.k, in.v);
   if (c.contains("mask_spec")) in.attention.mask = mask(c["mask_spec"].get<std::string>());
   if (c.contains("allowed"))
-    in.attention.mask = masks::matrix(
-        Tensor::from_bools(c["allowed"].get<std::vector<uint8_t>>(), {n[3], n[4]}));
+    in.attention.mask =
+        masks::matrix(Tensor::from_bools(c["allowed"].get<std::vector<uint8_t>>(), {n[3], n[4]}));
   if (c.contains("scale")) in.attention.score.scale = c["scale"].get<float>();
   if (c.contains("bias"))
     in.attention.score.bias = Bias{.table = tensor(c["bias"], c["bias_shape"].get<Shape>())};

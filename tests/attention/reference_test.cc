@@ -76,8 +76,7 @@ void expect_gradients(const ReferenceInputs& in) {
 // Each mask alone, and together with others.
 std::vector<std::pair<std::string, Mask>> all_masks(const Sizes& n) {
   std::vector<std::pair<std::string, Mask>> masks;
-  for (const MaskDef* def : mask_table())
-    masks.emplace_back(def->name, generate::mask(*def, n, 5));
+  for (const MaskDef* def : mask_table()) masks.emplace_back(def->name, generate::mask(*def, n, 5));
   const Mask window = masks::window(1), causal = masks::causal();
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{3, 0}, {2});
   const Tensor w_p = generate::normal({5, n.Dq}, 21), u_p = generate::normal({5}, 22);
@@ -95,8 +94,7 @@ constexpr auto kByName = [](const auto& test) { return test.param->name; };
 
 class EveryScore : public testing::TestWithParam<const ScoreDef*> {};
 INSTANTIATE_TEST_SUITE_P(Reference, EveryScore,
-                         testing::ValuesIn(score_table().begin(), score_table().end()),
-                         kByName);
+                         testing::ValuesIn(score_table().begin(), score_table().end()), kByName);
 
 TEST_P(EveryScore, HasTheGradientOfItsDifferencesUnderEveryMaskAndWeighting) {
   Sizes n = kSmall;
@@ -105,9 +103,10 @@ TEST_P(EveryScore, HasTheGradientOfItsDifferencesUnderEveryMaskAndWeighting) {
     for (const WeightingDef* weighting : weighting_table()) {
       if (!differentiable(*weighting)) continue;
       SCOPED_TRACE(mask_name + ", " + weighting->name);
-      expect_gradients(inputs(n, {.score = generate::score(*GetParam(), n, 3),
-                                  .mask = mask,
-                                  .weighting = {.def = weighting, .temperature = 0.7f, .seed = 4}}));
+      expect_gradients(
+          inputs(n, {.score = generate::score(*GetParam(), n, 3),
+                     .mask = mask,
+                     .weighting = {.def = weighting, .temperature = 0.7f, .seed = 4}}));
     }
   }
 }
@@ -135,8 +134,7 @@ TEST_P(EveryScore, FollowsAPermutationOfTheQueries) {
   std::vector<float> q(in.q.numel());
   const std::vector<float> old = in.q.to_vector();
   for (int64_t r = 0; r < kSmall.B * kSmall.H * kSmall.Lq; ++r)
-    for (int64_t d = 0; d < kSmall.Dq; ++d)
-      q[r * 3 + d] = old[(r / 3 * 3 + order[r % 3]) * 3 + d];
+    for (int64_t d = 0; d < kSmall.Dq; ++d) q[r * 3 + d] = old[(r / 3 * 3 + order[r % 3]) * 3 + d];
   in.q = Tensor::from(q, in.q.shape());
   const ReferenceOutput after = reference_forward(in);
   for (int64_t r = 0; r < kSmall.B * kSmall.H * kSmall.Lq; ++r)
@@ -145,7 +143,8 @@ TEST_P(EveryScore, FollowsAPermutationOfTheQueries) {
 }
 
 TEST_P(EveryScore, GivesAQueryWithoutKeysNothingAndNoGradient) {
-  const Tensor none = Tensor::from_bools(std::vector<uint8_t>{1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1}, {3, 4});
+  const Tensor none =
+      Tensor::from_bools(std::vector<uint8_t>{1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1}, {3, 4});
   for (const WeightingDef* weighting : weighting_table()) {
     SCOPED_TRACE(weighting->name);
     const ReferenceInputs in = inputs(kSmall, {.score = generate::score(*GetParam(), kSmall, 3),
@@ -171,8 +170,8 @@ TEST_P(EveryScore, GivesAQueryWithoutKeysNothingAndNoGradient) {
 
 TEST_P(EveryScore, NeverReadsWhatIsMasked) {
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{2, 3}, {2});
-  const ReferenceInputs in = inputs(kSmall, {.score = generate::score(*GetParam(), kSmall, 3),
-                                             .mask = masks::lengths(lengths)});
+  const ReferenceInputs in = inputs(
+      kSmall, {.score = generate::score(*GetParam(), kSmall, 3), .mask = masks::lengths(lengths)});
   const ReferenceValues<double> clean = reference_values(in);
   ReferenceValues<double> dirty = clean;
   for (const auto& [b, j] : {std::pair{0, 2}, {0, 3}, {1, 3}})
@@ -279,7 +278,8 @@ TEST(Reference, WorksWithoutKeysAndWithoutQueries) {
 TEST(Reference, TreatsTheLowestFiniteMaskAsAScoreAndMinusInfinityAsAbsence) {
   const float low = std::numeric_limits<float>::lowest(), none = -INFINITY;
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 3, .Lk = 2, .Dq = 2, .Dk = 2, .Dv = 1};
-  ReferenceInputs in = inputs(n, {.mask = masks::matrix(Tensor::from({low, low, low, 0, none, none}, {3, 2}))});
+  ReferenceInputs in =
+      inputs(n, {.mask = masks::matrix(Tensor::from({low, low, low, 0, none, none}, {3, 2}))});
   const ReferenceOutput out = reference_forward(in);
   EXPECT_EQ(out.weights, (std::vector<double>{0.5, 0.5, 0, 1, 0, 0}));
   EXPECT_EQ(out.log_sum_exp[2], -kInfinity);
@@ -371,7 +371,8 @@ TEST(Reference, DifferentiatesAGumbelDrawAsItsNoisySoftmax) {
           x.bias.data[e] = -std::log(-std::log1p(-t)) * static_cast<double>(temperature);
         }
   ReferenceUpstream up{.context = normals(24, 11), .weights = normals(48, 12)};
-  const ReferenceGradients hard = reference_backward(in, up), expected = reference_backward(soft, x, up);
+  const ReferenceGradients hard = reference_backward(in, up),
+                           expected = reference_backward(soft, x, up);
   for (const char* name : {"q", "k"})
     for (size_t e = 0; e < expected.at(name).size(); ++e)
       EXPECT_NEAR(hard.at(name)[e], expected.at(name)[e], 1e-12) << name;

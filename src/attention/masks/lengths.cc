@@ -8,11 +8,12 @@ extern const MaskDef mask_lengths = {
     .name = "lengths",
     .formula = "j < lengths[b]",
     .parameters = {{"lengths", {"B"}, DType::i64}},
-    .range = [](const MaskTerm& t, const MaskContext& c, int64_t b, int64_t) {
-      const Tensor& lengths = t.parameters.at("lengths");
-      const int64_t length = lengths.data<int64_t>()[b * lengths.strides()[0]];
-      return KeyRange{0, std::clamp<int64_t>(length, 0, c.n.Lk)};
-    },
+    .range =
+        [](const MaskTerm& t, const MaskContext& c, int64_t b, int64_t) {
+          const Tensor& lengths = t.parameters.at("lengths");
+          const int64_t length = lengths.data<int64_t>()[b * lengths.strides()[0]];
+          return KeyRange{0, std::clamp<int64_t>(length, 0, c.n.Lk)};
+        },
 };
 
 }  // namespace fovea

@@ -9,13 +9,15 @@ extern const MaskDef mask_local_p = {
     .formula = "|j − p| ≤ W, p = S·sigmoid(u_pᵀ tanh(W_p q)), weights · exp(−(j−p)²/(2(W/2)²))",
     .parameters = {{"w_p", {"A", "Dq"}}, {"u_p", {"A"}}},
     .takes_width = true,
-    .center = [](const Tensor& q, const MaskTerm& t, const MaskContext& c) {
-      const Tensor hidden = tanh(matmul(q, t.parameters.at("w_p").transpose(0, 1)));  // [B,H,Lq,A]
-      const Tensor logit = matmul(hidden, t.parameters.at("u_p").unsqueeze(1)).squeeze(3);
-      const Tensor length = c.lengths ? c.lengths.to(DType::f32).reshape({c.n.B, 1, 1})
-                                      : Tensor::scalar(static_cast<float>(c.n.Lk));
-      return sigmoid(logit) * length;  // [B,H,Lq]
-    },
+    .center =
+        [](const Tensor& q, const MaskTerm& t, const MaskContext& c) {
+          const Tensor hidden =
+              tanh(matmul(q, t.parameters.at("w_p").transpose(0, 1)));  // [B,H,Lq,A]
+          const Tensor logit = matmul(hidden, t.parameters.at("u_p").unsqueeze(1)).squeeze(3);
+          const Tensor length = c.lengths ? c.lengths.to(DType::f32).reshape({c.n.B, 1, 1})
+                                          : Tensor::scalar(static_cast<float>(c.n.Lk));
+          return sigmoid(logit) * length;  // [B,H,Lq]
+        },
     .center_reference = []<class T>(const CenterArgs<T>& x) -> T {
       const ScalarParameter<T>&w_p = x.p.at("w_p"), &u_p = x.p.at("u_p");
       T logit = 0;

@@ -8,23 +8,26 @@ extern const MaskDef mask_matrix = {
     .name = "matrix",
     .formula = "matrix[b,h,i,j], or + matrix[b,h,i,j]",
     .parameters = {{"matrix", {"B?", "H?", "Lq?", "Lk?"}, DType::boolean, true}},
-    .allows = [](const MaskTerm& t, const MaskContext&, int64_t b, int64_t h, int64_t i, int64_t j) {
-      const Tensor& m = t.parameters.at("matrix");
-      if (m.dtype() != DType::boolean) return true;
-      const int64_t at[] = {b, h, i, j};
-      int64_t offset = 0;
-      for (int d = 0; d < m.rank(); ++d)
-        if (m.size(d) != 1) offset += at[4 - m.rank() + d] * m.strides()[d];
-      return m.data<uint8_t>()[offset] != 0;
-    },
-    .allowed = [](const MaskTerm& t, const MaskContext&) {
-      const Tensor& m = t.parameters.at("matrix");
-      return m.dtype() == DType::boolean ? m : Tensor();
-    },
-    .bias = [](const MaskTerm& t) {
-      const Tensor& m = t.parameters.at("matrix");
-      return m.dtype() == DType::f32 ? m : Tensor();
-    },
+    .allows =
+        [](const MaskTerm& t, const MaskContext&, int64_t b, int64_t h, int64_t i, int64_t j) {
+          const Tensor& m = t.parameters.at("matrix");
+          if (m.dtype() != DType::boolean) return true;
+          const int64_t at[] = {b, h, i, j};
+          int64_t offset = 0;
+          for (int d = 0; d < m.rank(); ++d)
+            if (m.size(d) != 1) offset += at[4 - m.rank() + d] * m.strides()[d];
+          return m.data<uint8_t>()[offset] != 0;
+        },
+    .allowed =
+        [](const MaskTerm& t, const MaskContext&) {
+          const Tensor& m = t.parameters.at("matrix");
+          return m.dtype() == DType::boolean ? m : Tensor();
+        },
+    .bias =
+        [](const MaskTerm& t) {
+          const Tensor& m = t.parameters.at("matrix");
+          return m.dtype() == DType::f32 ? m : Tensor();
+        },
 };
 
 }  // namespace fovea

@@ -21,20 +21,23 @@ Segments segments(const MaskTerm& t, const char* name, int64_t b) {
 extern const MaskDef mask_segments = {
     .name = "segments",
     .formula = "q_segments[b,i] = k_segments[b,j]",
-    .parameters = {{"q_segments", {"B", "Lq"}, DType::i64}, {"k_segments", {"B", "Lk"}, DType::i64}},
-    .allows = [](const MaskTerm& t, const MaskContext&, int64_t b, int64_t, int64_t i, int64_t j) {
-      return segments(t, "q_segments", b)[i] == segments(t, "k_segments", b)[j];
-    },
-    .allowed = [](const MaskTerm& t, const MaskContext& c) {
-      Tensor same = Tensor::empty({c.n.B, 1, c.n.Lq, c.n.Lk}, DType::boolean);
-      uint8_t* out = same.mutable_data<uint8_t>();
-      for (int64_t b = 0; b < c.n.B; ++b) {
-        const Segments q = segments(t, "q_segments", b), k = segments(t, "k_segments", b);
-        for (int64_t i = 0; i < c.n.Lq; ++i)
-          for (int64_t j = 0; j < c.n.Lk; ++j) *out++ = q[i] == k[j];
-      }
-      return same;
-    },
+    .parameters = {{"q_segments", {"B", "Lq"}, DType::i64},
+                   {"k_segments", {"B", "Lk"}, DType::i64}},
+    .allows =
+        [](const MaskTerm& t, const MaskContext&, int64_t b, int64_t, int64_t i, int64_t j) {
+          return segments(t, "q_segments", b)[i] == segments(t, "k_segments", b)[j];
+        },
+    .allowed =
+        [](const MaskTerm& t, const MaskContext& c) {
+          Tensor same = Tensor::empty({c.n.B, 1, c.n.Lq, c.n.Lk}, DType::boolean);
+          uint8_t* out = same.mutable_data<uint8_t>();
+          for (int64_t b = 0; b < c.n.B; ++b) {
+            const Segments q = segments(t, "q_segments", b), k = segments(t, "k_segments", b);
+            for (int64_t i = 0; i < c.n.Lq; ++i)
+              for (int64_t j = 0; j < c.n.Lk; ++j) *out++ = q[i] == k[j];
+          }
+          return same;
+        },
 };
 
 }  // namespace fovea

@@ -9,12 +9,13 @@ extern const MaskDef mask_window = {
     .name = "window",
     .formula = "|j − p| ≤ W, p = i, or i + Lk − Lq together with causal",
     .takes_width = true,
-    .range = [](const MaskTerm& t, const MaskContext& c, int64_t, int64_t i) {
-      const int64_t p = c.causal ? i + c.n.Lk - c.n.Lq : i;
-      const int64_t w = std::min(t.width, c.n.Lq + c.n.Lk);  // no overflow, the same keys
-      const int64_t begin = std::clamp<int64_t>(p - w, 0, c.n.Lk);
-      return KeyRange{begin, std::clamp<int64_t>(p + w + 1, begin, c.n.Lk)};
-    },
+    .range =
+        [](const MaskTerm& t, const MaskContext& c, int64_t, int64_t i) {
+          const int64_t p = c.causal ? i + c.n.Lk - c.n.Lq : i;
+          const int64_t w = std::min(t.width, c.n.Lq + c.n.Lk);  // no overflow, the same keys
+          const int64_t begin = std::clamp<int64_t>(p - w, 0, c.n.Lk);
+          return KeyRange{begin, std::clamp<int64_t>(p + w + 1, begin, c.n.Lk)};
+        },
     .range_by_batch = false,
 };
 

@@ -24,8 +24,8 @@ extern const ScoreDef score_cosine = {
       return DotForm{.q = unit_q, .k = normalised(k)};
     },
     .reference = []<class T>(const Pair<T>& x) -> T {
-      const T cosine = dot(x.q, x.k) /
-                       (sqrt(dot(x.q, x.q) + kEpsilon) * sqrt(dot(x.k, x.k) + kEpsilon));
+      const T cosine =
+          dot(x.q, x.k) / (sqrt(dot(x.q, x.q) + kEpsilon) * sqrt(dot(x.k, x.k) + kEpsilon));
       const auto beta = x.p.find("beta");
       return beta == x.p.end() ? cosine : beta->second.of_head(x.h) * cosine;
     },

@@ -6,7 +6,10 @@ namespace fovea {
 extern const ScoreDef score_mlp = {
     .name = "mlp",
     .formula = "uᵀ tanh(W_2 tanh(W_1 [q; k] + b_1) + b_2)",
-    .parameters = {{"w_1", {"A", "Dq+Dk"}}, {"b_1", {"A"}}, {"w_2", {"A2", "A"}}, {"b_2", {"A2"}},
+    .parameters = {{"w_1", {"A", "Dq+Dk"}},
+                   {"b_1", {"A"}},
+                   {"w_2", {"A2", "A"}},
+                   {"b_2", {"A2"}},
                    {"u", {"A2"}}},
     .lower = [](const Tensor&, const Tensor&, const Parameters& p) -> Lowered {
       return PairsForm{[p](const Tensor& q_rows, const Tensor& k_rows) {

@@ -11,9 +11,10 @@ extern const ScoreDef score_scaled_dot = {
     .lower = [](const Tensor& q, const Tensor& k, const Parameters&) -> Lowered {
       return DotForm{.q = q, .k = k};
     },
-    .default_scale = [](const Sizes& n) {
-      return n.Dq == 0 ? 1.0f : 1.0f / std::sqrt(static_cast<float>(n.Dq));
-    },
+    .default_scale =
+        [](const Sizes& n) {
+          return n.Dq == 0 ? 1.0f : 1.0f / std::sqrt(static_cast<float>(n.Dq));
+        },
     .reference = []<class T>(const Pair<T>& x) -> T { return dot(x.q, x.k); },
 };
 

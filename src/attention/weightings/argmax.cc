@@ -7,9 +7,10 @@ extern const WeightingDef weighting_argmax = {
     .formula = "onehot(argmax s), the first of equals",
     .kind = WeightingKind::argmax,
     .hard = true,
-    .reference = []<class T>(const Row<T>& row) {
-      onehot<T>(index_of_max(values_of(row.scores)), row.weights);
-    },
+    .reference =
+        []<class T>(const Row<T>& row) {
+          onehot<T>(index_of_max(values_of(row.scores)), row.weights);
+        },
 };
 
 }  // namespace fovea

@@ -8,14 +8,15 @@ extern const WeightingDef weighting_gumbel = {
     .formula = "onehot(argmax(s + g)) forward, softmax(s + g) backward",
     .kind = WeightingKind::gumbel,
     .hard = true,
-    .reference = []<class T>(const Row<T>& row) {
-      std::vector<T> noisy, soft(row.scores.size());
-      for (size_t j = 0; j < row.scores.size(); ++j)
-        noisy.push_back(row.scores[j] + row.gumbel[j]);
-      softmax<T>(noisy, soft);
-      onehot<T>(index_of_max(values_of<T>(noisy)), row.weights);
-      for (size_t j = 0; j < soft.size(); ++j) row.weights[j] += soft[j] - value_of(soft[j]);
-    },
+    .reference =
+        []<class T>(const Row<T>& row) {
+          std::vector<T> noisy, soft(row.scores.size());
+          for (size_t j = 0; j < row.scores.size(); ++j)
+            noisy.push_back(row.scores[j] + row.gumbel[j]);
+          softmax<T>(noisy, soft);
+          onehot<T>(index_of_max(values_of<T>(noisy)), row.weights);
+          for (size_t j = 0; j < soft.size(); ++j) row.weights[j] += soft[j] - value_of(soft[j]);
+        },
 };
 
 }  // namespace fovea

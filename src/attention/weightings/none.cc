@@ -10,9 +10,10 @@ extern const WeightingDef weighting_none = {
     .formula = "s_j",
     .kind = WeightingKind::none,
     .normalised = false,
-    .reference = []<class T>(const Row<T>& row) {
-      std::copy(row.scores.begin(), row.scores.end(), row.weights.begin());
-    },
+    .reference =
+        []<class T>(const Row<T>& row) {
+          std::copy(row.scores.begin(), row.scores.end(), row.weights.begin());
+        },
 };
 
 }  // namespace fovea

@@ -9,12 +9,13 @@ extern const WeightingDef weighting_sample = {
     .formula = "onehot(argmax(s + g)), g = −log(−log(uniform))",
     .kind = WeightingKind::sample,
     .hard = true,
-    .reference = []<class T>(const Row<T>& row) {
-      std::vector<double> noisy;
-      for (size_t j = 0; j < row.scores.size(); ++j)
-        noisy.push_back(value_of(row.scores[j]) + row.gumbel[j]);
-      onehot<T>(index_of_max(noisy), row.weights);
-    },
+    .reference =
+        []<class T>(const Row<T>& row) {
+          std::vector<double> noisy;
+          for (size_t j = 0; j < row.scores.size(); ++j)
+            noisy.push_back(value_of(row.scores[j]) + row.gumbel[j]);
+          onehot<T>(index_of_max(noisy), row.weights);
+        },
 };
 
 }  // namespace fovea

@@ -7,9 +7,10 @@ extern const WeightingDef weighting_sigmoid = {
     .formula = "1 / (1 + exp(−s_j))",
     .kind = WeightingKind::sigmoid,
     .normalised = false,
-    .reference = []<class T>(const Row<T>& row) {
-      for (size_t j = 0; j < row.scores.size(); ++j) row.weights[j] = sigmoid(row.scores[j]);
-    },
+    .reference =
+        []<class T>(const Row<T>& row) {
+          for (size_t j = 0; j < row.scores.size(); ++j) row.weights[j] = sigmoid(row.scores[j]);
+        },
 };
 
 }  // namespace fovea
