@@ -112,25 +112,25 @@ HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& me
                                 int64_t j1) {
   const AttentionProblem& p = c.p;
   const int64_t step = RoundUp(p.Dv, 2);
-  for (int64_t j = j0; j < j1; j += kPanel) {
-    for (int64_t g = 0; g * kGroup < n; ++g) {
-      if (r.group_end[g] <= j || r.group_begin[g] >= j + kPanel) continue;
-      const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
-      float* to = mem.dw + i * mem.lds + (j - j0);
+  for (int64_t g = 0; g * kGroup < n; ++g) {
+    const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
+    EachPart(r, g, j0, j1, [&](PanelPart part) HWY_ATTR {
+      float* to = mem.dw + i * mem.lds + (part.j - j0);
       if (c.g.d_context && p.weigh != Weigh::sample) {
-        MatMul({mem.d_out + i * c.ldv, c.ldv, 1}, mem.v_panels + j * step, kPanel, to, mem.lds, m,
-               kPanel, p.Dv, false);
+        const int64_t inside = part.j % kPanel;
+        MatMul({mem.d_out + i * c.ldv, c.ldv, 1}, mem.v_panels + (part.j - inside) * step + inside,
+               kPanel, to, mem.lds, m, part.n, p.Dv, false);
       } else {
-        for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, 0, kPanel, 0.0f);
+        for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, 0, part.n, 0.0f);
       }
-      if (!c.g.d_weights) continue;
+      if (!c.g.d_weights) return;
       for (int64_t k = 0; k < m; ++k) {
-        const float* more = c.g.d_weights.row(at.b, at.h, at.i + i + k) + j * c.g.d_weights.c;
-        for (int64_t x = 0; x < std::min(kPanel, p.Lk - j); ++x) {
+        const float* more = c.g.d_weights.row(at.b, at.h, at.i + i + k) + part.j * c.g.d_weights.c;
+        for (int64_t x = 0; x < std::min(part.n, p.Lk - part.j); ++x) {
           to[k * mem.lds + x] += more[x * c.g.d_weights.c];
         }
       }
-    }
+    });
   }
 }
 
@@ -275,14 +275,17 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
                       AllFinite(RowsOf(p.q, b, h, i0), n, p.D));
   const bool careful = p.masked() && !finite;
 
-  ScoreTile(p, keys.packed, queries, c.w, at, r, n, j0, j1, mem.s, mem.lds);
+  for (int64_t g = 0; g * kGroup < n; ++g) {
+    ScoreGroup(p, keys.packed, queries, c.w, at, r, g, std::min(kGroup, n - g * kGroup), j0, j1,
+               mem.s + g * kGroup * mem.lds, mem.lds);
+  }
   if (c.scores) WeightGradients(c, mem, r, at, n, j0, j1);
   for (int64_t i = 0; i < n; ++i) {
     const Stretch x = StretchOf(r, at, i, i0 + i, j0, j1);
     if (x.from >= x.to) continue;
     float* s = mem.s + i * mem.lds;
     float* dw = mem.dw + i * mem.lds;
-    if (p.masked() || p.center || x.end < x.to) MaskRow(p, x, s);
+    if (NeedsMask(p, x)) MaskRow(p, x, s);
     const RowTerms terms = TermsOf(c, b, h, i0 + i);
     if (!c.scores) {  // only dv: the weights are enough
       if (p.weigh == Weigh::formula) {
@@ -328,10 +331,12 @@ HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, int64_t b, int64_t h, 
     const int64_t at = (b * p.H + h) * p.Lq + i;
     const int32_t j = c.g.chosen[at];
     if (j < 0) continue;
-    const float* v = p.v.row(b, h / p.group(), j);
-    const float* d_out = c.g.d_context.row(b, h, i);
-    float dw = 0.0f;
-    for (int64_t d = 0; d < p.Dv; ++d) dw += d_out[d * c.g.d_context.c] * v[d * p.v.c];
+    float dw = c.g.d_weights ? c.g.d_weights.row(b, h, i)[j * c.g.d_weights.c] : 0.0f;
+    if (c.g.d_context) {
+      const float* v = p.v.row(b, h / p.group(), j);
+      const float* d_out = c.g.d_context.row(b, h, i);
+      for (int64_t d = 0; d < p.Dv; ++d) dw += d_out[d * c.g.d_context.c] * v[d * p.v.c];
+    }
     const float away = static_cast<float>(j) - *p.center.row(b, h, i);
     c.g.dcenter[at] += dw * ChosenWeight(p, b, h, i, j) * away / (p.sigma * p.sigma);
   }
@@ -345,7 +350,7 @@ HWY_NOINLINE void WriteQueryGradients(const BackwardCall& c, const float* dq, in
     float* to = c.g.dq.row(b, h, i);
     const float* from = dq + (i - i0) * c.ld;
     if (p.family == Family::dot) {
-      for (int64_t d = 0; d < p.D; ++d) to[d * c.g.dq.c] = from[d] * scale;
+      WriteRow(from, p.D, scale, to, c.g.dq.c);
     } else {
       for (int64_t d = 0; d < p.D; ++d) to[d * c.g.dq.c] = from[d] * (4.0f * c.w.u[d]);
     }
@@ -414,7 +419,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
   const int64_t chunk = (blocks + chunks - 1) / chunks * kMaxBlockRows;
   const BackwardCall c{p, g, additive.weights, BlockingFor(p, whole, false), wanted && smooth,
-                       g.dv && !Hard(p.weigh), find_mean, bell && Hard(p.weigh), std::min(chunk, p.Lq), chunks,
+                       g.dv && g.d_context && !Hard(p.weigh), find_mean, bell && Hard(p.weigh), std::min(chunk, p.Lq), chunks,
                        RoundUp(p.D, kLanes), RoundUp(p.Dv, kLanes)};
 
   const int64_t pairs = p.B * p.Hk, units = pairs * chunks;
@@ -449,7 +454,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     }
     const int64_t b = bh / p.Hk, hk = bh % p.Hk;
     BackwardUnit(c, mem, sums, b, hk, unit % chunks);
-    if (c.chosen_centers && g.dcenter && g.d_context) {
+    if (c.chosen_centers && g.dcenter && (g.d_context || g.d_weights)) {
       for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
         const int64_t first = (unit % chunks) * c.chunk;
         AddChosenCenters(c, b, h, first, std::min(first + c.chunk, p.Lq));

@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kMaxBlockRows = 64;
-constexpr int64_t kBlockKeys = 256;  // fixed, so that a row's arithmetic depends on nothing else
+constexpr int64_t kBlockKeys = 512;  // fixed, so that a row's arithmetic depends on nothing else
 
 // Weightings that need a whole row of scores at once.
 inline bool WholeRows(Weigh w) {
@@ -55,15 +55,25 @@ struct BlockRanges {
 
 HWY_INLINE void FindRanges(const AttentionProblem& p, int64_t b, int64_t h, const int64_t* rows,
                            int64_t i0, int64_t n, BlockRanges& r) {
+  if (!p.begin) {
+    const auto Lk = static_cast<int32_t>(p.Lk);
+    const int64_t groups = (n + kGroup - 1) / kGroup;
+    std::fill_n(r.begin.begin(), n, 0);
+    std::fill_n(r.end.begin(), n, Lk);
+    std::fill_n(r.group_begin.begin(), groups, 0);
+    std::fill_n(r.group_end.begin(), groups, Lk);
+    r.first = 0;
+    r.last = p.Lk;
+    return;
+  }
   r.first = p.Lk;
   r.last = 0;
   for (int64_t g = 0; g * kGroup < n; ++g) {
     int32_t lo = static_cast<int32_t>(p.Lk), hi = 0;
     for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
       const int64_t row = rows ? rows[i0 + i] : i0 + i;
-      r.begin[i] = p.begin ? std::max(*p.begin.row(b, h, row), 0) : 0;
-      r.end[i] = p.end ? std::min<int32_t>(*p.end.row(b, h, row), static_cast<int32_t>(p.Lk))
-                       : static_cast<int32_t>(p.Lk);
+      r.begin[i] = std::max(*p.begin.row(b, h, row), 0);
+      r.end[i] = std::min(*p.end.row(b, h, row), static_cast<int32_t>(p.Lk));
       if (r.begin[i] >= r.end[i]) r.begin[i] = r.end[i] = 0;
       if (r.begin[i] == r.end[i]) continue;
       lo = std::min(lo, r.begin[i]);
@@ -118,7 +128,9 @@ HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t h
   PackedKeys keys{to, FindRange(p, b, hk), true};
   if (p.family != Family::given) {
     PackPanels(RowsOf(p.k, b, hk), p.Lk, p.D, to);
-    if (p.family == Family::additive && keys.range != Range::large) ExpTwice(to, KeyFloats(p));
+    if (p.family == Family::additive && keys.range != Range::large) {
+      ExpTwicePanels(to, p.Lk, p.D);
+    }
   }
   if (p.masked()) {
     keys.finite = AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
@@ -127,18 +139,26 @@ HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t h
   return keys;
 }
 
-// Scores of the block's rows and keys j0 ≤ j < j1 into s [n][lds], where a group sees any.
-HWY_INLINE void ScoreTile(const AttentionProblem& p, const PackedKeys& keys,
-                          const PackedQueries& queries, const AdditiveWeights& w,
-                          const ScoreBlock& at, const BlockRanges& r, int64_t n, int64_t j0,
-                          int64_t j1, float* s, int64_t lds) {
-  for (int64_t j = j0; j < j1; j += kPanel) {
-    for (int64_t g = 0; g * kGroup < n; ++g) {
-      if (r.group_end[g] <= j || r.group_begin[g] >= j + kPanel) continue;
-      ScorePanel(p, keys, queries, w, at, g * kGroup, std::min(kGroup, n - g * kGroup), j / kPanel,
-                 s + g * kGroup * lds + (j - j0), lds);
-    }
+// Calls f(j, n) for the parts of panels in [j0, j1) that a group sees; whole vectors.
+template <class Function>
+HWY_INLINE void EachPart(const BlockRanges& r, int64_t g, int64_t j0, int64_t j1, const Function& f) {
+  const int64_t from = std::max(RoundDown(r.group_begin[g], kLanes), j0);
+  const int64_t to = std::min(RoundUp(r.group_end[g], kLanes), RoundUp(j1, kLanes));
+  for (int64_t j = from; j < to;) {
+    const int64_t next = std::min(RoundDown(j, kPanel) + kPanel, to);
+    f(PanelPart{j, next - j});
+    j = next;
   }
+}
+
+// Scores of group g's rows and keys [j0, j1) into s [8][lds], where the group sees any.
+HWY_INLINE void ScoreGroup(const AttentionProblem& p, const PackedKeys& keys,
+                           const PackedQueries& queries, const AdditiveWeights& w,
+                           const ScoreBlock& at, const BlockRanges& r, int64_t g, int64_t m,
+                           int64_t j0, int64_t j1, float* s, int64_t lds) {
+  EachPart(r, g, j0, j1, [&](PanelPart part) HWY_ATTR {
+    ScorePanel(p, keys, queries, w, at, g * kGroup, m, part, s + (part.j - j0), lds);
+  });
 }
 
 // The part of row i of the block that lies in keys [j0, j1).

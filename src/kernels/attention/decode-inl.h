@@ -18,7 +18,7 @@ constexpr int64_t kDecodeRows = 8;     // heads of the group × queries
 constexpr int64_t kDecodeKeys = 512;   // keys of one part; fixed, so that threads change nothing
 
 inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
-  return p.family == Family::dot && p.weigh == Weigh::softmax && p.Lq * p.group() <= kDecodeRows &&
+  return p.Lk >= 8 * p.Lq && p.family == Family::dot && out.context && p.weigh == Weigh::softmax && p.Lq * p.group() <= kDecodeRows &&
          !out.weights && !p.bias && !p.allowed && !p.center && p.dropout == 0.0f &&
          p.k.c == 1 && p.v.c == 1 && p.D % kLanes == 0 && p.Dv % kLanes == 0 && p.D > 0;
 }

@@ -13,11 +13,21 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-// The online softmax of a row: Σ e^{s−m} and m so far; and of hard weightings the best so far.
-struct RowState {
-  float m = -kInf, l = 0.0f;
-  float best = -kInf;
-  int32_t chosen = -1;
+// Of each row of a block so far: the maximum m and Σ e^{s−m} of the online softmax (or the threshold
+// of a sparse weighting in m), and the best key of a hard weighting.
+struct RowStates {
+  HWY_ALIGN float m[kMaxBlockRows];
+  HWY_ALIGN float l[kMaxBlockRows];
+  float best[kMaxBlockRows];
+  int32_t chosen[kMaxBlockRows];
+
+  RowStates(int64_t n, bool hard) {
+    std::fill(m, m + RoundUp(n, kLanes), -kInf);
+    std::fill(l, l + RoundUp(n, kLanes), 0.0f);
+    if (!hard) return;
+    std::fill(best, best + n, -kInf);
+    std::fill(chosen, chosen + n, -1);
+  }
 };
 
 struct ForwardScratch {
@@ -25,13 +35,13 @@ struct ForwardScratch {
   int64_t lds;
 
   static int64_t Floats(const AttentionProblem& p, Blocking by) {
-    return by.rows * (by.keys + kLanes + QueryFloats(p) + RoundUp(p.Dv, kLanes)) +
+    return kGroup * (by.keys + kLanes) + by.rows * (QueryFloats(p) + RoundUp(p.Dv, kLanes)) +
            2 * by.keys + RoundUp(p.D + 1, kLanes) + 4 * kLanes +
            RoundUp(by.rows * (p.Lk / by.keys + 1), kLanes);
   }
   ForwardScratch(const AttentionProblem& p, Blocking by, float* base) : lds(by.keys + kLanes) {
     s = base;
-    queries = s + by.rows * lds;
+    queries = s + kGroup * lds;
     context = queries + by.rows * QueryFloats(p);
     spare = context + by.rows * RoundUp(p.Dv, kLanes);
     block_max = spare + 2 * by.keys + RoundUp(p.D + 1, kLanes) + 2 * kLanes;
@@ -65,64 +75,66 @@ inline float ChosenWeight(const AttentionProblem& p, int64_t b, int64_t h, int64
   return weight;
 }
 
-// Turns a stretch of scores into (unnormalised) weights; returns what the row's sum so far must be
-// multiplied by.
-HWY_INLINE float AdvanceSoftmax(const Stretch& x, float* s, RowState& row) {
-  float* at = s + (x.from - x.origin);
-  const float m = std::max(row.m, RowMax(at, x.size()));
-  const float base = m == -kInf ? 0.0f : m;
-  const float sum = ExpRow(at, x.size(), base);
-  const float decay = row.m == m ? 1.0f : std::exp(row.m - base);
-  row.l = row.l * decay + sum;
-  row.m = m;
-  return decay;
+// Scores of `n` rows, all in the same columns, become e^{s−m}; decay[r] is what the sums so far must
+// be multiplied by. Row by row within each step, so that the reductions of different rows overlap.
+HWY_INLINE void AdvanceSoftmax(float* s, int64_t lds, int64_t columns, int64_t n, float* m, float* l,
+                               float* decay) {
+  float base[kGroup];
+  for (int64_t r = 0; r < n; ++r) base[r] = RowMax(s + r * lds, columns);
+  for (int64_t r = 0; r < n; ++r) {
+    const float before = m[r], now = std::max(before, base[r]);
+    base[r] = now == -kInf ? 0.0f : now;
+    decay[r] = before == now ? 1.0f : before == -kInf ? 0.0f : std::exp(before - base[r]);
+    m[r] = now;
+  }
+  for (int64_t r = 0; r < n; ++r) l[r] = l[r] * decay[r] + ExpRow(s + r * lds, columns, base[r]);
 }
 
-HWY_INLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, float* s, float* spare,
-                            RowState& row) {
+// The other weightings, one row at a time.
+HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, float* s, float* spare,
+                              RowStates& state, int64_t i) {
   float* at = s + (x.from - x.origin);
+  float decay = 1.0f;
   switch (p.weigh) {
-    case Weigh::softmax: return AdvanceSoftmax(x, s, row);
+    case Weigh::softmax: break;
     case Weigh::sample:
       std::copy(at, at + x.size(), spare + (x.from - x.origin));
       AddGumbel(p, x, spare);
-      UpdateBest(spare, x, row.best, row.chosen);
-      return AdvanceSoftmax(x, s, row);
+      UpdateBest(spare, x, state.best[i], state.chosen[i]);
+      AdvanceSoftmax(at, 0, x.size(), 1, state.m + i, state.l + i, &decay);
+      break;
     case Weigh::gumbel:
       AddGumbel(p, x, s);
-      UpdateBest(s, x, row.best, row.chosen);
-      return AdvanceSoftmax(x, s, row);
-    case Weigh::argmax: UpdateBest(s, x, row.best, row.chosen); return 1.0f;
+      UpdateBest(s, x, state.best[i], state.chosen[i]);
+      AdvanceSoftmax(at, 0, x.size(), 1, state.m + i, state.l + i, &decay);
+      break;
+    case Weigh::argmax: UpdateBest(s, x, state.best[i], state.chosen[i]); break;
     case Weigh::sparsemax:
-      row.m = SparseThreshold(at, x.size(), 1.0f, false);
-      WeighRow(p.weigh, at, x.size(), row.m);
-      return 1.0f;
+      state.m[i] = SparseThreshold(at, x.size(), 1.0f, false);
+      WeighRow(p.weigh, at, x.size(), state.m[i]);
+      break;
     case Weigh::entmax15:
-      row.m = SparseThreshold(at, x.size(), 0.5f, true);
-      WeighRow(p.weigh, at, x.size(), row.m);
-      return 1.0f;
+      state.m[i] = SparseThreshold(at, x.size(), 0.5f, true);
+      WeighRow(p.weigh, at, x.size(), state.m[i]);
+      break;
     case Weigh::sigmoid:
-    case Weigh::none: WeighRow(p.weigh, at, x.size(), 0.0f); return 1.0f;
-    case Weigh::formula: FormulaRow(p, x, s, spare); return 1.0f;
+    case Weigh::none: WeighRow(p.weigh, at, x.size(), 0.0f); break;
+    case Weigh::formula: FormulaRow(p, x, s, spare); break;
   }
-  return 1.0f;
+  return decay;
 }
 
-// context[n][ldc] (+)= w[n][keys]·v, group by group over the keys each group sees.
-HWY_INLINE void SumValues(const BlockRanges& r, const KeySide& side, bool careful, int64_t n,
-                          int64_t j0, int64_t j1, const float* s, int64_t lds, float* context,
-                          int64_t ldc, int64_t Dv, bool* started) {
-  for (int64_t g = 0; g * kGroup < n; ++g) {
-    const int64_t a = std::clamp<int64_t>(r.group_begin[g], j0, j1);
-    const int64_t z = std::clamp<int64_t>(r.group_end[g], j0, j1);
-    if (a >= z) continue;
-    const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
-    const Left weights{s + i * lds + (a - j0), lds, 1};
-    const float* v = side.values.data + a * side.values.row;
-    auto* product = careful ? &MatMulSkippingZeros : &MatMul;
-    product(weights, v, side.values.row, context + i * ldc, ldc, m, Dv, z - a, started[g]);
-    started[g] = true;
-  }
+// context[m][Dv] (+)= w[m][keys]·v over the keys [j0, j1) that group g sees.
+HWY_INLINE void SumValues(const BlockRanges& r, const KeySide& side, bool careful, int64_t g,
+                          int64_t m, int64_t j0, int64_t j1, const float* s, int64_t lds,
+                          float* context, int64_t Dv, bool& started) {
+  const int64_t a = std::clamp<int64_t>(r.group_begin[g], j0, j1);
+  const int64_t z = std::clamp<int64_t>(r.group_end[g], j0, j1);
+  if (a >= z) return;
+  auto* product = careful ? &MatMulSkippingZeros : &MatMul;
+  product({s + (a - j0), lds, 1}, side.values.data + a * side.values.row, side.values.row, context,
+          RoundUp(Dv, kLanes), m, Dv, z - a, started);
+  started = true;
 }
 
 HWY_INLINE void KeepWeights(const ForwardCall& c, const Stretch& x, const float* s) {
@@ -133,13 +145,14 @@ HWY_INLINE void KeepWeights(const ForwardCall& c, const Stretch& x, const float*
 }
 
 // Unseen keys get 0; softmax weights were kept relative to the maximum of their time.
-HWY_NOINLINE void FinishWeights(const ForwardCall& c, const BlockRanges& r, int64_t b, int64_t h,
-                                int64_t i0, int64_t i, const RowState& row, const float* block_max) {
+HWY_NOINLINE void FinishWeights(const ForwardCall& c, const BlockRanges& r, const ScoreBlock& at,
+                                int64_t i, const RowStates& state, const float* block_max) {
   const AttentionProblem& p = c.p;
-  float* w = c.out.weights.row(b, h, i0 + i);
+  float* w = c.out.weights.row(at.b, at.h, at.i + i);
   if (Hard(p.weigh)) {
     FillRow(w, 0, p.Lk, 0.0f);
-    if (row.chosen >= 0) w[row.chosen] = ChosenWeight(p, b, h, i0 + i, row.chosen);
+    const int32_t j = state.chosen[i];
+    if (j >= 0) w[j] = ChosenWeight(p, at.b, at.h, at.i + i, j);
     return;
   }
   const int64_t g = i / kGroup;
@@ -150,34 +163,77 @@ HWY_NOINLINE void FinishWeights(const ForwardCall& c, const BlockRanges& r, int6
   if (p.weigh != Weigh::softmax) return;
   for (int64_t j = RoundDown(from, c.by.keys); j < to; j += c.by.keys) {
     const float m = block_max[(j / c.by.keys) * c.by.rows + i];
-    const float factor = row.l == 0.0f ? 0.0f : std::exp(m - row.m) / row.l;
-    const int64_t end = std::min(to, j + c.by.keys);
-    for (int64_t k = std::max(from, j); k < end; ++k) w[k] = m == -kInf ? 0.0f : w[k] * factor;
+    const bool none = state.l[i] == 0.0f || m == -kInf;
+    const float factor = none ? 0.0f : std::exp(m - state.m[i]) / state.l[i];
+    const int64_t first = std::max(from, j), end = std::min(to, j + c.by.keys);
+    WriteRow(w + first, end - first, factor, w + first, 1);
   }
 }
 
-HWY_INLINE void FinishRow(const ForwardCall& c, const KeySide& side, int64_t b, int64_t h, int64_t i,
-                          const RowState& row, const float* sum, bool started) {
+HWY_INLINE void FinishRow(const ForwardCall& c, const KeySide& side, const ScoreBlock& at, int64_t i,
+                          const RowStates& state, const float* sum, bool started) {
   const AttentionProblem& p = c.p;
-  const int64_t at = (b * p.H + h) * p.Lq + i;
-  float* out = c.out.context.row(b, h, i);
+  const int64_t row = at.i + i;
+  float* out = c.out.context.row(at.b, at.h, row);
   if (Hard(p.weigh)) {
-    c.out.chosen[at] = row.chosen;
-    const float weight = row.chosen < 0 ? 0.0f : ChosenWeight(p, b, h, i, row.chosen);
-    const float* v = side.values.data + std::max(row.chosen, 0) * side.values.row;
-    for (int64_t d = 0; d < p.Dv; ++d) out[d * c.out.context.c] = weight == 0.0f ? 0.0f : weight * v[d];
-  } else {
-    float factor = started ? 1.0f : 0.0f;
-    if (p.weigh == Weigh::softmax && started) factor = row.l == 0.0f ? 0.0f : 1.0f / row.l;
-    for (int64_t d = 0; d < p.Dv; ++d) {
-      out[d * c.out.context.c] = factor == 0.0f ? 0.0f : sum[d] * factor;
+    const int32_t j = state.chosen[i];
+    c.out.chosen[(at.b * p.H + at.h) * p.Lq + row] = j;
+    const float weight = j < 0 ? 0.0f : ChosenWeight(p, at.b, at.h, row, j);
+    WriteRow(side.values.data + std::max(j, 0) * side.values.row, p.Dv, weight, out, c.out.context.c);
+    return;
+  }
+  float factor = started ? 1.0f : 0.0f;
+  if (p.weigh == Weigh::softmax && started) factor = state.l[i] == 0.0f ? 0.0f : 1.0f / state.l[i];
+  WriteRow(sum, p.Dv, factor, out, c.out.context.c);
+}
+
+// stat ← m + log l, or m where that is a threshold. Positive l are normal: the largest term is 1.
+HWY_INLINE void FinishStatistics(const AttentionProblem& p, RowStates& state, int64_t n, float* stat) {
+  const F d;
+  if (HasLogSumExp(p.weigh)) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const Vec m = hn::Load(d, state.m + i), l = hn::Load(d, state.l + i);
+      const Vec sum = hn::Add(m, hn::IfThenElse(hn::Eq(l, l), Log(l), l));
+      hn::Store(hn::IfThenElse(hn::Eq(l, hn::Zero(d)), hn::Set(d, -kInf), sum), d, state.m + i);
     }
   }
-  if (!c.out.stat) return;
-  if (HasLogSumExp(p.weigh)) {
-    c.out.stat[at] = row.l == 0.0f ? -kInf : row.m + std::log(row.l);
+  std::copy(state.m, state.m + n, stat);
+}
+
+// Masks and weighs the scores of group g, rows first … first+m, keys [j0, j1).
+HWY_INLINE void WeighGroup(const ForwardCall& c, const ForwardScratch& mem, const BlockRanges& r,
+                           const ScoreBlock& at, RowStates& state, int64_t g, int64_t m, int64_t j0,
+                           int64_t j1, bool started) {
+  const AttentionProblem& p = c.p;
+  const int64_t first = g * kGroup, ldc = RoundUp(p.Dv, kLanes);
+  const Stretch all = StretchOf(r, at, first, at.i + first, j0, j1);
+  if (all.from >= all.to) return;
+  float decay[kGroup];
+  if (p.masked() || p.center || all.to > p.Lk) {
+    for (int64_t i = 0; i < m; ++i) {
+      const Stretch x = StretchOf(r, at, first + i, at.i + first + i, j0, j1);
+      if (NeedsMask(p, x)) MaskRow(p, x, mem.s + i * mem.lds);
+    }
+  }
+  if (p.weigh == Weigh::softmax) {
+    AdvanceSoftmax(mem.s + (all.from - j0), mem.lds, all.size(), m, state.m + first, state.l + first, decay);
   } else {
-    c.out.stat[at] = row.m;
+    for (int64_t i = 0; i < m; ++i) {
+      const Stretch x = StretchOf(r, at, first + i, at.i + first + i, j0, j1);
+      decay[i] = AdvanceRow(p, x, mem.s + i * mem.lds, mem.spare, state, first + i);
+    }
+  }
+  for (int64_t i = 0; i < m && started; ++i) {
+    if (decay[i] != 1.0f) ScaleRow(mem.context + (first + i) * ldc, ldc, decay[i]);
+  }
+  if (!HasFactor(p) && !c.out.weights) return;
+  for (int64_t i = 0; i < m; ++i) {
+    const Stretch x = StretchOf(r, at, first + i, at.i + first + i, j0, j1);
+    float* s = mem.s + i * mem.lds;
+    if (HasFactor(p) && !Hard(p.weigh)) FactorRow(p, x, s);
+    if (!c.out.weights) continue;
+    mem.block_max[(j0 / c.by.keys) * c.by.rows + first + i] = state.m[first + i];
+    KeepWeights(c, x, s);
   }
 }
 
@@ -186,39 +242,31 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, int64_
   const AttentionProblem& p = c.p;
   const ForwardScratch mem(p, c.by, scratch);
   const int64_t n = std::min(c.by.rows, p.Lq - i0), ldc = RoundUp(p.Dv, kLanes);
+  const bool sums = !Hard(p.weigh), careful = p.masked() && !side.keys.finite;
+  const ScoreBlock at{b, h, i0};
   BlockRanges r;
   FindRanges(p, b, h, nullptr, i0, n, r);
-  const ScoreBlock at{b, h, i0};
   const PackedQueries queries =
       PackQueries(p, side.keys.range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries, mem.spare);
-  const bool sums = !Hard(p.weigh), careful = p.masked() && !side.keys.finite;
-  std::array<RowState, kMaxBlockRows> state;
+  RowStates state(n, !sums);
   bool started[kMaxBlockRows / kGroup] = {};
 
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
     const int64_t j1 = std::min(j0 + c.by.keys, r.last);
-    ScoreTile(p, side.keys, queries, c.w, at, r, n, j0, j1, mem.s, mem.lds);
-    for (int64_t i = 0; i < n; ++i) {
-      const Stretch x = StretchOf(r, at, i, i0 + i, j0, j1);
-      if (x.from >= x.to) continue;
-      float* s = mem.s + i * mem.lds;
-      if (p.masked() || p.center || x.end < x.to) MaskRow(p, x, s);
-      const float decay = AdvanceRow(p, x, s, mem.spare, state[i]);
-      if (decay != 1.0f && sums && started[i / kGroup]) ScaleRow(mem.context + i * ldc, ldc, decay);
-      if (HasFactor(p) && sums) FactorRow(p, x, s);
-      if (c.out.weights) {
-        mem.block_max[(j0 / c.by.keys) * c.by.rows + i] = state[i].m;
-        KeepWeights(c, x, s);
-      }
-    }
-    if (sums) {
-      SumValues(r, side, careful, n, j0, j1, mem.s, mem.lds, mem.context, ldc, p.Dv, started);
+    for (int64_t g = 0; g * kGroup < n; ++g) {
+      const int64_t m = std::min(kGroup, n - g * kGroup);
+      ScoreGroup(p, side.keys, queries, c.w, at, r, g, m, j0, j1, mem.s, mem.lds);
+      WeighGroup(c, mem, r, at, state, g, m, j0, j1, started[g] && sums);
+      if (!sums) continue;
+      SumValues(r, side, careful, g, m, j0, j1, mem.s, mem.lds, mem.context + g * kGroup * ldc, p.Dv,
+                started[g]);
     }
   }
   for (int64_t i = 0; i < n; ++i) {
-    if (c.out.weights) FinishWeights(c, r, b, h, i0, i, state[i], mem.block_max);
-    FinishRow(c, side, b, h, i0 + i, state[i], mem.context + i * ldc, started[i / kGroup]);
+    if (c.out.weights) FinishWeights(c, r, at, i, state, mem.block_max);
+    if (c.out.context) FinishRow(c, side, at, i, state, mem.context + i * ldc, started[i / kGroup]);
   }
+  if (c.out.stat) FinishStatistics(p, state, n, c.out.stat + (b * p.H + h) * p.Lq + i0);
 }
 
 inline int64_t ValueFloats(const AttentionProblem& p) {

@@ -29,22 +29,25 @@ HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, int
   }
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
     const int64_t j1 = std::min(j0 + c.by.keys, r.last);
-    if (p.family == Family::given) {
-      for (int64_t i = 0; i < n; ++i) {
-        const ScoreBlock at{b, h, rows ? rows[i0 + i] : i0 + i};
-        for (int64_t j = j0; j < j1; j += kPanel) {
-          ScorePanel(p, keys, queries, c.w, at, 0, 1, j / kPanel, mem.s + i * mem.lds + (j - j0), mem.lds);
+    for (int64_t g = 0; g * kGroup < n; ++g) {
+      const int64_t first = g * kGroup, m = std::min(kGroup, n - first);
+      if (p.family == Family::given && rows) {
+        for (int64_t i = 0; i < m; ++i) {  // rows that do not follow one another
+          EachPart(r, g, j0, j1, [&](PanelPart part) HWY_ATTR {
+            ScorePanel(p, keys, queries, c.w, {b, h, rows[i0 + first + i]}, 0, 1, part,
+                       mem.s + i * mem.lds + (part.j - j0), mem.lds);
+          });
         }
+      } else {
+        ScoreGroup(p, keys, queries, c.w, {b, h, i0}, r, g, m, j0, j1, mem.s, mem.lds);
       }
-    } else {
-      ScoreTile(p, keys, queries, c.w, {b, h, i0}, r, n, j0, j1, mem.s, mem.lds);
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      const Stretch x = StretchOf(r, {b, h, 0}, i, rows ? rows[i0 + i] : i0 + i, j0, j1);
-      if (x.from >= x.to) continue;
-      float* s = mem.s + i * mem.lds;
-      if (p.masked() || p.center || x.end < x.to) MaskRow(p, x, s);
-      row(x, s, i, mem.spare);
+      for (int64_t i = first; i < first + m; ++i) {
+        const Stretch x = StretchOf(r, {b, h, 0}, i, rows ? rows[i0 + i] : i0 + i, j0, j1);
+        if (x.from >= x.to) break;
+        float* s = mem.s + (i - first) * mem.lds;
+        if (NeedsMask(p, x)) MaskRow(p, x, s);
+        row(x, s, i, mem.spare);
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
 // Copies that turn strided inputs into what the tiles read: rows padded to whole vectors, and
-// panels of 32 keys side by side, [panel][width][32], so that lanes are keys.
+// panels of 64 keys side by side, [panel][width][64], so that lanes are keys.
 #if defined(FOVEA_ATTENTION_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_ATTENTION_PACK_INL_H_
 #undef FOVEA_ATTENTION_PACK_INL_H_
@@ -43,9 +43,11 @@ HWY_INLINE void Transpose4x4(const float* from, int64_t row, float* to, int64_t 
 #endif
 }
 
-// One panel: up to 32 keys transposed, the rest 0; an odd width gets one more row of 0.
+// One panel: up to 64 keys transposed, 0 up to the next whole vector; an odd width gets one more row.
 HWY_INLINE void PackPanel(Rows from, int64_t n, int64_t width, float* to) {
-  if (n < kPanel || (width & 1)) FillRow(to, 0, RoundUp(width, 2) * kPanel, 0.0f);
+  const int64_t padded = RoundUp(n, kLanes);
+  for (int64_t d = 0; d < width && n < padded; ++d) FillRow(to + d * kPanel, n, padded, 0.0f);
+  if (width & 1) FillRow(to + width * kPanel, 0, padded, 0.0f);
   int64_t j = 0;
   const int64_t whole = from.c == 1 ? RoundDown(width, 4) : 0;
   for (; j + 4 <= n; j += 4) {
@@ -122,11 +124,18 @@ HWY_NOINLINE float LargestMagnitude(Rows from, int64_t n, int64_t width) {
 }
 
 // x ← e^{2x}, padding included.
-HWY_NOINLINE void ExpTwice(float* x, int64_t n) {
+HWY_INLINE void ExpTwice(float* x, int64_t n) {
   const F d;
   for (int64_t i = 0; i < n; i += kLanes) {
     const Vec v = hn::LoadU(d, x + i);
     hn::StoreU(Exp(hn::Add(v, v)), d, x + i);
+  }
+}
+HWY_NOINLINE void ExpTwicePanels(float* panels, int64_t n, int64_t width) {
+  for (int64_t j = 0; j < n; j += kPanel) {
+    for (int64_t d = 0; d < RoundUp(width, 2); ++d, panels += kPanel) {
+      ExpTwice(panels, std::min(kPanel, RoundUp(n - j, kLanes)));
+    }
   }
 }
 

@@ -31,6 +31,11 @@ inline uint32_t DropBelow(const AttentionProblem& p) {
   return static_cast<uint32_t>(static_cast<double>(p.dropout) * 4294967296.0);
 }
 
+// Whether a stretch holds anything to forbid or add.
+inline bool NeedsMask(const AttentionProblem& p, const Stretch& x) {
+  return x.from < x.begin || x.end < x.to || p.bias || p.allowed || (p.center && p.renormalise);
+}
+
 // s ← (s + bias/T) where allowed, −inf elsewhere. Temperature and scale are in s already.
 HWY_NOINLINE void MaskRow(const AttentionProblem& p, const Stretch& x, float* s) {
   float* at = s - x.origin;
@@ -99,6 +104,18 @@ HWY_INLINE void ScaleRow(float* x, int64_t n, float factor) {
   for (int64_t j = 0; j < n; j += kLanes) {
     hn::StoreU(hn::Mul(hn::LoadU(d, x + j), hn::Set(d, factor)), d, x + j);
   }
+}
+
+// to[d] ← factor·from[d]; a factor of 0 gives 0 whatever is there.
+HWY_INLINE void WriteRow(const float* from, int64_t n, float factor, float* to, int64_t stride) {
+  const F d;
+  int64_t j = 0;
+  if (stride == 1 && factor != 0.0f) {
+    for (; j + kLanes <= n; j += kLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, from + j), hn::Set(d, factor)), d, to + j);
+    }
+  }
+  for (; j < n; ++j) to[j * stride] = factor == 0.0f ? 0.0f : from[j] * factor;
 }
 
 // What multiplies a weight after the weighting: the predicted window's bell, and dropout.

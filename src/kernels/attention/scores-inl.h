@@ -30,7 +30,7 @@ inline Range RangeOf(float a, float kappa) {
 
 // The key side of one (b, hk), packed once and shared by its query blocks.
 struct PackedKeys {
-  const float* panels = nullptr;  // [panel][D][32]; e^{2κ} for additive ranges small and medium
+  const float* panels = nullptr;  // [panel][D][64]; e^{2κ} for additive ranges small and medium
   Range range = Range::small;
   bool finite = true;  // k and v; looked at only when something is masked
 };
@@ -54,11 +54,11 @@ struct AdditiveWeights {
 
 template <int MR, bool kGuard>
 HWY_INLINE void AdditiveTile(const float* HWY_RESTRICT q, int64_t ldq, const AdditiveWeights& w,
-                             const float* HWY_RESTRICT panel, int64_t pairs,
+                             const float* HWY_RESTRICT panel, int64_t n, int64_t pairs,
                              float* HWY_RESTRICT s, int64_t lds) {
   const F d;
   const Vec one = hn::Set(d, 1.0f), most = hn::Set(d, kLargestX);
-  for (int64_t j = 0; j < kPanel; j += kLanes) {
+  for (int64_t j = 0; j < n; j += kLanes) {
     Vec sum[MR];
     HWY_UNROLL(8)
     for (int i = 0; i < MR; ++i) sum[i] = hn::Zero(d);
@@ -96,11 +96,11 @@ HWY_INLINE Vec DirectX(Vec a, Vec kappa) {
 }
 
 HWY_NOINLINE void AdditiveDirect(const float* q, int64_t ldq, const AdditiveWeights& w,
-                                 const float* panel, int64_t width, int64_t m, float* s,
+                                 const float* panel, int64_t n, int64_t width, int64_t m, float* s,
                                  int64_t lds) {
   const F d;
   for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < kPanel; j += kLanes) {
+    for (int64_t j = 0; j < n; j += kLanes) {
       Vec sum = hn::Zero(d);
       for (int64_t k = 0; k < width; ++k) {
         const Vec x = DirectX(hn::Set(d, q[i * ldq + k]), hn::LoadU(d, panel + k * kPanel + j));
@@ -113,10 +113,13 @@ HWY_NOINLINE void AdditiveDirect(const float* q, int64_t ldq, const AdditiveWeig
 
 template <bool kGuard>
 HWY_NOINLINE void AdditiveRows(const float* q, int64_t ldq, const AdditiveWeights& w,
-                               const float* panel, int64_t pairs, int64_t m, float* s, int64_t lds) {
+                               const float* panel, int64_t n, int64_t pairs, int64_t m, float* s,
+                               int64_t lds) {
   int64_t i = 0;
-  for (; i + 4 <= m; i += 4) AdditiveTile<4, kGuard>(q + i * ldq, ldq, w, panel, pairs, s + i * lds, lds);
-  for (; i < m; ++i) AdditiveTile<1, kGuard>(q + i * ldq, ldq, w, panel, pairs, s + i * lds, lds);
+  for (; i + 4 <= m; i += 4) {
+    AdditiveTile<4, kGuard>(q + i * ldq, ldq, w, panel, n, pairs, s + i * lds, lds);
+  }
+  for (; i < m; ++i) AdditiveTile<1, kGuard>(q + i * ldq, ldq, w, panel, n, pairs, s + i * lds, lds);
 }
 
 HWY_NOINLINE void PackAdditiveQueries(Rows from, int64_t n, int64_t width, const AdditiveWeights& w,
@@ -206,29 +209,34 @@ struct ScoreBlock {  // where a block's rows are, for the family that reads a ma
   int64_t b, h, i;
 };
 
-// s[m][32] ← scores of m query rows (the first is row `first` of the block) and the panel's keys.
+// Keys j … j+n of one panel, whole vectors of them.
+struct PanelPart {
+  int64_t j, n;
+};
+
+// s[m][n] ← scores of m query rows (the first is row `first` of the block) and those keys.
 HWY_INLINE void ScorePanel(const AttentionProblem& p, const PackedKeys& keys,
                            const PackedQueries& queries, const AdditiveWeights& w,
-                           const ScoreBlock& at, int64_t first, int64_t m, int64_t panel, float* s,
+                           const ScoreBlock& at, int64_t first, int64_t m, PanelPart part, float* s,
                            int64_t lds) {
   const float* q = queries.rows + first * queries.ld;
-  const int64_t width = RoundUp(p.D, 2);
-  const float* k = keys.panels + panel * width * kPanel;
+  const int64_t width = RoundUp(p.D, 2), inside = part.j % kPanel;
+  const float* k = keys.panels + (part.j - inside) * width + inside;
   if (p.family == Family::dot) {
-    MatMul({q, queries.ld, 1}, k, kPanel, s, lds, m, kPanel, p.D, false);
+    MatMul({q, queries.ld, 1}, k, kPanel, s, lds, m, part.n, p.D, false);
   } else if (p.family == Family::additive) {
     switch (keys.range) {
-      case Range::small: return AdditiveRows<false>(q, queries.ld, w, k, width / 2, m, s, lds);
-      case Range::medium: return AdditiveRows<true>(q, queries.ld, w, k, width / 2, m, s, lds);
-      case Range::large: return AdditiveDirect(q, queries.ld, w, k, p.D, m, s, lds);
+      case Range::small: return AdditiveRows<false>(q, queries.ld, w, k, part.n, width / 2, m, s, lds);
+      case Range::medium: return AdditiveRows<true>(q, queries.ld, w, k, part.n, width / 2, m, s, lds);
+      case Range::large: return AdditiveDirect(q, queries.ld, w, k, part.n, p.D, m, s, lds);
     }
   } else {
     const float factor = p.scale / p.temperature;
-    const int64_t n = std::min(kPanel, p.Lk - panel * kPanel);
+    const int64_t n = std::min(part.n, p.Lk - part.j);
     for (int64_t i = 0; i < m; ++i) {
-      const float* from = p.given.row(at.b, at.h, at.i + first + i) + panel * kPanel * p.given.c;
+      const float* from = p.given.row(at.b, at.h, at.i + first + i) + part.j * p.given.c;
       for (int64_t j = 0; j < n; ++j) s[i * lds + j] = factor * from[j * p.given.c];
-      FillRow(s + i * lds, n, kPanel, 0.0f);
+      FillRow(s + i * lds, n, part.n, 0.0f);
     }
   }
 }

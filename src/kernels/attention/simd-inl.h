@@ -26,9 +26,11 @@ using Vec = hn::Vec<F>;
 
 constexpr int64_t kLanes = hn::MaxLanes(F());
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr int64_t kPanel = 32;  // keys side by side in a packed panel; a multiple of every kLanes
+constexpr int64_t kPanel = 64;  // keys side by side in a packed panel; a multiple of every kLanes
 constexpr int64_t kGroup = 8;   // query rows that share a range of keys
-constexpr int64_t kTileRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;  // 16 accumulators, or 8 of 16
+// A register tile has 4 rows of 4 vectors or 8 of 2 where there are 32 registers, else 4 of 2.
+constexpr int kTileVecs = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+constexpr int TileRows(int vecs) { return HWY_TARGET <= HWY_AVX3 && vecs <= 2 ? 8 : 4; }
 
 constexpr int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 constexpr int64_t RoundDown(int64_t n, int64_t to) { return n / to * to; }
@@ -135,7 +137,7 @@ HWY_INLINE void Tile(Left a, const float* HWY_RESTRICT b, int64_t ldb, float* HW
   Vec sum[MR][NV];
   HWY_UNROLL(8)
   for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(2)
+    HWY_UNROLL(4)
     for (int j = 0; j < NV; ++j) {
       sum[i][j] = accumulate ? hn::LoadU(d, c + i * ldc + j * kLanes) : hn::Zero(d);
     }
@@ -143,18 +145,18 @@ HWY_INLINE void Tile(Left a, const float* HWY_RESTRICT b, int64_t ldb, float* HW
   const float* HWY_RESTRICT left = a.data;
   for (int64_t k = 0; k < K; ++k, left += a.k, b += ldb) {
     Vec right[NV];
-    HWY_UNROLL(2)
+    HWY_UNROLL(4)
     for (int j = 0; j < NV; ++j) right[j] = hn::LoadU(d, b + j * kLanes);
     HWY_UNROLL(8)
     for (int i = 0; i < MR; ++i) {
       const Vec x = hn::Set(d, left[i * a.row]);
-      HWY_UNROLL(2)
+      HWY_UNROLL(4)
       for (int j = 0; j < NV; ++j) sum[i][j] = hn::MulAdd(x, right[j], sum[i][j]);
     }
   }
   HWY_UNROLL(8)
   for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(2)
+    HWY_UNROLL(4)
     for (int j = 0; j < NV; ++j) hn::StoreU(sum[i][j], d, c + i * ldc + j * kLanes);
   }
 }
@@ -162,31 +164,30 @@ HWY_INLINE void Tile(Left a, const float* HWY_RESTRICT b, int64_t ldb, float* HW
 template <int NV>
 HWY_NOINLINE void TileColumn(Left a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t m,
                              int64_t K, bool accumulate) {
-  int64_t i = 0;
-  for (; i + kTileRows <= m; i += kTileRows) {
-    Tile<kTileRows, NV>({a.data + i * a.row, a.row, a.k}, b, ldb, c + i * ldc, ldc, K, accumulate);
+  constexpr int kRows = TileRows(NV);
+  for (; m >= kRows; m -= kRows, a.data += kRows * a.row, c += kRows * ldc) {
+    Tile<kRows, NV>(a, b, ldb, c, ldc, K, accumulate);
   }
-  a.data += i * a.row;
-  c += i * ldc;
-  switch (m - i) {
-    case 1: return Tile<1, NV>(a, b, ldb, c, ldc, K, accumulate);
-    case 2: return Tile<2, NV>(a, b, ldb, c, ldc, K, accumulate);
-    case 3: return Tile<3, NV>(a, b, ldb, c, ldc, K, accumulate);
-    case 4: return Tile<4, NV>(a, b, ldb, c, ldc, K, accumulate);
-    case 5: return Tile<5, NV>(a, b, ldb, c, ldc, K, accumulate);
-    case 6: return Tile<6, NV>(a, b, ldb, c, ldc, K, accumulate);
-    case 7: return Tile<7, NV>(a, b, ldb, c, ldc, K, accumulate);
-    default: return;
+  if (m >= 4) {
+    Tile<4, NV>(a, b, ldb, c, ldc, K, accumulate);
+    m -= 4, a.data += 4 * a.row, c += 4 * ldc;
   }
+  if (m == 3) Tile<3, NV>(a, b, ldb, c, ldc, K, accumulate);
+  if (m == 2) Tile<2, NV>(a, b, ldb, c, ldc, K, accumulate);
+  if (m == 1) Tile<1, NV>(a, b, ldb, c, ldc, K, accumulate);
 }
 
 HWY_INLINE void MatMul(Left a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t m,
                        int64_t n, int64_t K, bool accumulate) {
-  int64_t j = 0;
-  for (; j + kLanes < n; j += 2 * kLanes) {
-    TileColumn<2>(a, b + j, ldb, c + j, ldc, m, K, accumulate);
+  int64_t vecs = (n + kLanes - 1) / kLanes;
+  for (; vecs >= kTileVecs; vecs -= kTileVecs, b += kTileVecs * kLanes, c += kTileVecs * kLanes) {
+    TileColumn<kTileVecs>(a, b, ldb, c, ldc, m, K, accumulate);
   }
-  if (j < n) TileColumn<1>(a, b + j, ldb, c + j, ldc, m, K, accumulate);
+  if constexpr (kTileVecs > 2) {
+    if (vecs == 3) TileColumn<3>(a, b, ldb, c, ldc, m, K, accumulate);
+    if (vecs == 2) TileColumn<2>(a, b, ldb, c, ldc, m, K, accumulate);
+  }
+  if (vecs == 1) TileColumn<1>(a, b, ldb, c, ldc, m, K, accumulate);
 }
 
 // The same product where an element of A that is 0 contributes nothing, whatever B holds there:
