@@ -215,7 +215,7 @@ uint64_t current_pass() { return pass_here; }
 
 Saved::Saved(const Tensor& t) {
   if (!t) return;
-  tensor_ = t.requires_grad() ? t.detach() : t;
+  tensor_ = t.detach();  // not t: it may be the output about to be recorded
   version_ = t.version();
 }
 

@@ -77,6 +77,16 @@ TEST(Tape, TheGraphIsFreed) {
   EXPECT_LT(memory_in_use(), before + (5 << 18));
 }
 
+TEST(Tape, WhatIsNeverRunBackwardIsFreedToo) {
+  const int64_t before = memory_in_use();
+  {
+    Tensor x = Tensor::zeros({1 << 16}).set_requires_grad();
+    const Tensor y = softmax(exp(tanh(x)) / sigmoid(x));  // each keeps its own output
+    EXPECT_GT(memory_in_use(), before);
+  }
+  EXPECT_EQ(memory_in_use(), before);
+}
+
 TEST(Tape, ChangesInPlaceAreNoticed) {
   Tensor x = Tensor::from({1, 2}, {2}).set_requires_grad();
   Tensor w = Tensor::from({3, 4}, {2});
