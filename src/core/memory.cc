@@ -23,7 +23,7 @@ constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHugeFrom = size_t{4} << 20;  // blocks that ask for huge pages
 constexpr size_t kCacheCap = size_t{1} << 30;  // bytes kept for reuse at most
 constexpr size_t kLargest = size_t{1} << 47;   // an address space
-constexpr int kSteps = 8;  // size classes per power of two: ≤ 12.5 % unused
+constexpr int kSteps = 8;                      // size classes per power of two: ≤ 12.5 % unused
 constexpr int kClasses = 64 * kSteps;
 
 struct SizeClass {

@@ -26,6 +26,12 @@ struct StridedLoop {
 
   StridedLoop(std::span<const int64_t> shape, std::span<const int64_t* const> by_operand)
       : operands(static_cast<int>(by_operand.size())) {
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {  // nothing to walk
+      numel = sizes[0] = 0;
+      rank = 1;
+      for (int o = 0; o < operands; ++o) strides[o][0] = 1;
+      return;
+    }
     for (size_t d = 0; d < shape.size(); ++d) {
       numel *= shape[d];
       if (shape[d] == 1) continue;

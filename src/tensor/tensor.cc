@@ -102,7 +102,7 @@ Shape contiguous_strides(const Shape& shape) {
   int64_t n = 1;
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = n;
-    n *= std::max<int64_t>(shape[i], 1);
+    if (shape[i] > 1 && __builtin_mul_overflow(n, shape[i], &n)) n = 1;  // an empty tensor's
   }
   return strides;
 }

@@ -27,8 +27,7 @@ bool places_are_distinct(const Shape& shape, const Shape& strides) {
 Tensor view_of(const Tensor& x, Shape shape, Shape strides, int64_t offset) {
   auto impl = std::make_shared<TensorImpl>();
   const TensorImpl& from = *x.impl();
-  impl->numel = 1;
-  for (const int64_t s : shape) impl->numel *= s;
+  impl->numel = numel_of("view", shape);
   impl->contiguous = strides_are_contiguous(shape, strides);
   impl->shape = std::move(shape);
   impl->strides = std::move(strides);
