@@ -41,6 +41,7 @@ TEST(Conv, TwoDimensions) {
       {{{1, 4, 5, 5}, {2, 2, 2, 2}, {2}}, {.stride_x = 2, .dilation_y = 2, .groups = 2}},
       {{{2, 3, 4, 4}, {3, 1, 3, 3}, {3}}, {.pad_y = 1, .pad_x = 1, .groups = 3}},
       {{{2, 3, 2, 3}, {4, 3, 1, 1}, {4}}, {}},
+      {{{35, 1, 3, 2}, {2, 1, 2, 2}, {2}}, {}},  // more images than partial sums
       {{{1, 1, 2, 2}, {1, 1, 3, 3}, {1}}, {.pad_y = 2, .pad_x = 2, .dilation_y = 2}}};
   for (const Setting& s : all) {
     check({"conv2d", s.shapes, [&](const Tensors& x) { return conv2d(x[0], x[1], x[2], s.how); },
