@@ -56,9 +56,9 @@ std::deque<AttentionCase> score_cases() {
 
 std::vector<AttentionCase> all_cases() {
   static const std::deque<AttentionCase> scores = score_cases();
-  const auto table = fovea::cases::all();
-  std::vector<AttentionCase> all(table.begin(), table.end());
-  all.insert(all.end(), scores.begin(), scores.end());
+  std::vector<AttentionCase> all;
+  for (const AttentionCase& c : fovea::cases::all()) all.push_back(c);
+  for (const AttentionCase& c : scores) all.push_back(c);
   return all;
 }
 

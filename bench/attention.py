@@ -9,6 +9,7 @@ import fnmatch
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -293,6 +294,7 @@ def finish(options, report):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers are stopped
     options = arguments()
     if options.source:
         with open(options.source, encoding="utf-8") as file:

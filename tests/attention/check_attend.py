@@ -265,7 +265,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose name has this in it")
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0))))
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # waiting threads leave the cores to others
     tally = Tally(options.verbose)
     with tempfile.TemporaryDirectory(prefix="fovea-check-") as folder:
         for case in all_cases():

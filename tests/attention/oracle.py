@@ -63,7 +63,7 @@ class Masked:
 def masked(spec, q, t, shape, renormalise):
     B, H, Lq, Lk = shape
     i, j = torch.arange(Lq).view(-1, 1), torch.arange(Lk).view(1, -1)
-    terms = [term.split(":") for term in spec.split("+")]
+    terms = sorted((term.split(":") for term in spec.split("+")), key=lambda x: x[0] == "local-p")
     is_causal = ["causal"] in terms
     m = Masked(shape)
     for name, *arguments in terms:
@@ -88,11 +88,11 @@ def masked(spec, q, t, shape, renormalise):
 
 
 def predicted_window(m, q, t, width, Lk, j, renormalise):
-    length = t["lengths"].view(-1, 1, 1).double() if "lengths" in t else float(Lk)
+    length = t["lengths"].view(-1, 1, 1).to(q.dtype) if "lengths" in t else float(Lk)
     p = length * torch.sigmoid(torch.tanh(q @ t["w_p"].T) @ t["u_p"])
     off = (j - p.unsqueeze(-1)).abs()
+    m.unsure |= (m.allowed & ((off - width).abs() < 1e-3)).any(-1)
     m.allowed = m.allowed & (off <= width)
-    m.unsure |= ((off - width).abs() < 1e-3).any(-1)
     exponent = -off ** 2 / (2 * (width / 2) ** 2)
     if renormalise:
         m.added = m.added + exponent
@@ -144,7 +144,7 @@ def entmax15(s, ok):
 def one_hot_of_max(s, ok):
     s = torch.where(ok, s, -math.inf).detach()
     chosen = s.argmax(-1)
-    hot = torch.nn.functional.one_hot(chosen, s.shape[-1]).double() * ok.any(-1, keepdim=True)
+    hot = torch.nn.functional.one_hot(chosen, s.shape[-1]).to(s.dtype) * ok.any(-1, keepdim=True)
     unsure = torch.zeros(s.shape[:-1], dtype=torch.bool)
     if s.shape[-1] > 1:
         two = s.topk(2, -1).values
@@ -232,7 +232,7 @@ def attend(case, t):
     k, v = (x.repeat_interleave(H // Hk, 1) for x in (k, v))
     shape = (B, H, Lq, Lk)
     if Lk == 0:
-        empty = torch.zeros(shape, dtype=torch.float64)
+        empty = torch.zeros(shape, dtype=q.dtype)
         return empty @ v, empty, torch.full(shape[:3], -math.inf), empty.any(-1)
     m = masked(case.mask, q, t, shape, case.renormalise)
     # What no query sees is never read; 1 stands in for it, so that 0 times NaN cannot occur.
@@ -249,11 +249,11 @@ def attend(case, t):
     s = torch.where(ok, s, 0.0) / case.temperature
     if "local-p" in case.mask:
         s = s + m.added  # after the temperature
-    noise = gumbel_noise(case.seed, shape) if case.weighting in ("sample", "gumbel") else None
+    noise = gumbel_noise(case.seed, shape).to(s) if case.weighting in ("sample", "gumbel") else None
     weights, unsure = weigh(case.weighting, s, ok, noise)
     weights = weights * m.factor
     if case.dropout:
-        weights = weights * keep_factor(case.seed, case.dropout, shape)
+        weights = weights * keep_factor(case.seed, case.dropout, shape).to(s)
     weights = torch.where(ok, weights, 0.0)
     lse = torch.logsumexp(torch.where(ok, s, -math.inf), -1)
     return weights @ v, weights, lse, unsure | m.unsure
