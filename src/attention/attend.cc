@@ -73,14 +73,16 @@ bool all_seen(const LoweredMask& m, const Sizes& n) {
 
 // Where something is hidden and holds Inf or NaN, what nobody sees becomes 0: it must not reach
 // projections and their gradients. Rows that some query sees stay as they are.
-void hide_unseen(const LoweredMask& mask, const Sizes& n, Tensor& q, Tensor& k, Tensor& v) {
-  if (!mask.hides() || all_seen(mask, n)) return;
-  if (is_finite(q) && is_finite(k) && is_finite(v)) return;
+// Returns whether anything changed.
+bool hide_unseen(const LoweredMask& mask, const Sizes& n, Tensor& q, Tensor& k, Tensor& v) {
+  if (!mask.hides() || all_seen(mask, n)) return false;
+  if (is_finite(q) && is_finite(k) && is_finite(v)) return false;
   const Visible seen = visible(mask, n);
   const Tensor zero = Tensor::scalar(0.0f);
   k = where(seen.keys, k, zero);
   v = where(seen.keys, v, zero);
   q = where(seen.queries, q, zero);
+  return true;
 }
 
 // Whether every query sees the keys from 0 to an end that never falls.
@@ -123,7 +125,10 @@ Attended attend(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, cons
   state->rank = q_in.rank();
   state->attention = attention;
   state->mask = lower_mask(attention, n, q);
-  hide_unseen(state->mask, n, q, k, v);
+  // A centre predicted from a query that sees nothing must not be NaN either: its gradient is 0·centre′.
+  if (hide_unseen(state->mask, n, q, k, v) && state->mask.center) {
+    state->mask.center = lower_mask(attention, n, q).center;
+  }
   const Lowered score = def_of(attention.score).lower(q, k, attention.score.parameters);
   state->plan = choose_plan(request_for(attention, n, state->mask, score), want.plan);
 
@@ -133,6 +138,8 @@ Attended attend(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, cons
   for (const Tensor& t : state->on_tape) {
     if (t) state->saved.emplace_back(t);
   }
+  if (state->mask.allowed) state->saved.emplace_back(state->mask.allowed);
+  state->results.emplace_back(context);
   Attended out;
   out.context = state->shaped(record_output(state, "attend", context, &Upstream::context));
   out.state = std::move(state);

@@ -29,13 +29,21 @@ void expect_hard(const char* call, const State& s) {
   if (!def.hard) throw Error(call, def.name + " chooses no key; sample, argmax and gumbel do");
 }
 
+// Scores are computed again from q, k and the rest: they must still be those of the call.
+void check_unchanged(const AttendedState& s, const char* op) {
+  for (const Saved& saved : s.saved) saved.get(op);
+}
+
 // Off the tape: [B,H',Lq',Lk].
 Tensor selected_weights(const State& s, const Select& select) {
   const bool all = select.heads.empty() && select.rows.empty();
   const Tensor kept = by_reference(s) ? from_doubles(s->result.weights, {s->n.B, s->n.H, s->n.Lq, s->n.Lk})
                                       : s->weights;
   if (kept && all) return kept;
-  if (!kept) return weights_by_kernels(*s, select);
+  if (!kept) {
+    check_unchanged(*s, "Attended::weights");
+    return weights_by_kernels(*s, select);
+  }
   const auto pick = [](const Tensor& t, int dim, const std::vector<int64_t>& ids) {
     return ids.empty() ? t : index_select(t, dim, Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())}));
   };
@@ -63,23 +71,32 @@ Tensor spread(const State& s, const Select& select, const Tensor& d) {
 }
 
 Grads backward(const AttendedState& s, const char* op, const Upstream& up) {
-  for (const Saved& saved : s.saved) saved.get(op);
+  check_unchanged(s, op);
+  for (const Saved& saved : s.results) saved.get(op);
   return s.plan == Plan::reference ? backward_by_reference(s, up) : backward_by_kernels(s, up);
 }
 
+// Outputs are detached before they go on the tape: the state keeps some of them, and a node that
+// keeps the state must not be kept by it.
 Tensor record_selection(const State& s, const Select& select, const Tensor& weights) {
-  return record("Attended::weights", s->on_tape, weights, [s, select](const Tensor& d) {
+  return record("Attended::weights", s->on_tape, weights.detach(), [s, select](const Tensor& d) {
     return backward(*s, "Attended::weights", {.weights = spread(s, select, d)});
   });
 }
 
 Tensor row_log_sum_exp(const State& s) {
+  check_unchanged(*s, "Attended");
   return by_reference(s) ? from_doubles(s->result.log_sum_exp, rows_shape(s)) : log_sum_exp_by_kernels(*s);
 }
 
 // Sparse weightings have an entropy of their own, before windows and dropout: −Σ w log w.
 Tensor sparse_entropy(const State& s) {
+  check_unchanged(*s, "Attended::entropy");
   auto plain = std::make_shared<AttendedState>(*s);
+  if (plain->problem.begin) {  // its own copy: `s` may go first
+    plain->problem.begin.data = plain->mask.begin.data();
+    plain->problem.end.data = plain->mask.end.data();
+  }
   plain->problem.dropout = 0.0f;
   if (!plain->problem.renormalise) plain->problem.center = {};
   plain->weights = {};
@@ -107,7 +124,7 @@ void top_of_row(const float* w, int64_t n, int64_t k, const RowTop& to) {
 
 Tensor record_output(const std::shared_ptr<const AttendedState>& s, const char* op, const Tensor& output,
                      Tensor Upstream::*of) {
-  return record(op, s->on_tape, output, [s, op, of](const Tensor& d) {
+  return record(op, s->on_tape, output.detach(), [s, op, of](const Tensor& d) {
     Upstream up;
     up.*of = d;
     return backward(*s, op, up);

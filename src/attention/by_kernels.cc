@@ -86,7 +86,7 @@ void take_weighting(AttendedState& s) {
   if (def.kind == WeightingKind::formula) p.formula = row_formula(def);
 }
 
-bool empty(const Sizes& n) { return n.B * n.H * n.Lq * n.Lk == 0; }
+bool empty(const Sizes& n) { return n.B == 0 || n.H == 0 || n.Lq == 0 || n.Lk == 0; }
 
 // The same call with softmax probabilities and no values: what log-sum-exp, entropy and
 // log-probabilities are defined on, whatever the weighting.

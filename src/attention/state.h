@@ -35,7 +35,8 @@ struct AttendedState {
   std::vector<std::string> names;
 
   std::vector<Tensor> on_tape;  // everything a gradient may flow to
-  std::vector<Saved> saved;     // the same, to notice changes
+  std::vector<Saved> saved;     // what looks inside read again, to notice changes
+  std::vector<Saved> results;   // what only the backward pass reads again
 
   // A result [B,H,…] in the rank the caller used.
   Tensor shaped(Tensor t) const {
