@@ -23,14 +23,20 @@ Call row_alone(const Call& x, const Picked& p, bool causal) {
   const auto part = [](const Tensor& t, int64_t b, int64_t h, int64_t i0, int64_t i1) {
     return t.slice(0, b, b + 1).slice(1, h, h + 1).slice(2, i0, i1);
   };
-  return {.q = part(x.q, p.b, p.h, p.i, p.i + 1), .k = part(x.k, p.b, hk, 0, seen),
-          .v = part(x.v, p.b, hk, 0, seen), .attention = {.score = x.attention.score}};
+  return {.q = part(x.q, p.b, p.h, p.i, p.i + 1),
+          .k = part(x.k, p.b, hk, 0, seen),
+          .v = part(x.v, p.b, hk, 0, seen),
+          .attention = {.score = x.attention.score}};
 }
 
 // argmax_j (log p_j + g_j), by the noise of the row's own place.
 int64_t drawn(const Call& one, const Picked& p, uint64_t seed) {
-  const ReferenceOutput soft = reference_forward({.q = one.q, .k = one.k, .v = one.v, .attention = one.attention,
-                                                  .n = sizes_of(one.q, one.k, one.v), .weights = true});
+  const ReferenceOutput soft = reference_forward({.q = one.q,
+                                                  .k = one.k,
+                                                  .v = one.v,
+                                                  .attention = one.attention,
+                                                  .n = sizes_of(one.q, one.k, one.v),
+                                                  .weights = true});
   const RandomKey key = random_key(seed, Purpose::gumbel, p.b, p.h, p.i);
   std::vector<double> noisy;
   for (size_t j = 0; j < soft.weights.size(); ++j)
@@ -62,9 +68,11 @@ TEST_P(EveryCase, AgreesWithTheReference) {
   const cases::AttentionCase& c = GetParam();
   if (reduced() && c.B * c.H * c.Lq * c.Lk * (c.D + c.Dv) > int64_t{1} << 29)
     GTEST_SKIP() << "too slow under a sanitizer";
-  const Sizes n{.B = c.B, .H = c.H, .Hk = c.Hk, .Lq = c.Lq, .Lk = c.Lk, .Dq = c.D, .Dk = c.D, .Dv = c.Dv};
+  const Sizes n{
+      .B = c.B, .H = c.H, .Hk = c.Hk, .Lq = c.Lq, .Lk = c.Lk, .Dq = c.D, .Dk = c.D, .Dv = c.Dv};
   const Score score = generate::score(score_named(std::string(c.score)), n, 5, {.A = c.A});
-  Call x{.q = repeated_normals({c.B, c.H, c.Lq, c.D}, 1), .k = repeated_normals({c.B, c.Hk, c.Lk, c.D}, 2),
+  Call x{.q = repeated_normals({c.B, c.H, c.Lq, c.D}, 1),
+         .k = repeated_normals({c.B, c.Hk, c.Lk, c.D}, 2),
          .v = repeated_normals({c.B, c.Hk, c.Lk, c.Dv}, 3),
          .attention = {score, mask(std::string(c.mask)), weighting(std::string(c.weighting))}};
   if (c.A > 0) x.attention.score.scale = 1.0f / std::sqrt(static_cast<float>(c.A));
@@ -81,10 +89,13 @@ TEST_P(EveryCase, AgreesWithTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Benched, EveryCase, testing::ValuesIn(cases::all().begin(), cases::all().end()),
+INSTANTIATE_TEST_SUITE_P(Benched, EveryCase,
+                         testing::ValuesIn(cases::all().begin(), cases::all().end()),
                          [](const auto& x) {
                            std::string name(x.param.name);
-                           std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
+                               '_');
                            return name;
                          });
 

@@ -134,8 +134,8 @@ inline Results results(Call c, Ask ask = Ask::everything) {
 // The context, and its gradients when asked for, in double precision.
 inline std::map<std::string, std::vector<double>> reference_results(const Call& c,
                                                                     bool gradients = true) {
-  const ReferenceInputs in{.q = c.q, .k = c.k, .v = c.v, .attention = c.attention,
-                           .n = sizes_of(c.q, c.k, c.v)};
+  const ReferenceInputs in{
+      .q = c.q, .k = c.k, .v = c.v, .attention = c.attention, .n = sizes_of(c.q, c.k, c.v)};
   std::map<std::string, std::vector<double>> r;
   r["context"] = reference_forward(in).context;
   if (!gradients) return r;
@@ -181,7 +181,8 @@ void expect_near(const Results& found, const Expected& expected, Tolerance forwa
                  Tolerance backward, const std::string& what) {
   for (const auto& [name, x] : expected) {
     ASSERT_TRUE(found.contains(name)) << what << " " << name;
-    expect_near(found.at(name), x, name.find(" of ") != name.npos ? backward : forward, what + " " + name);
+    expect_near(found.at(name), x, name.find(" of ") != name.npos ? backward : forward,
+                what + " " + name);
     if (testing::Test::HasFatalFailure()) return;
   }
 }

@@ -16,20 +16,23 @@ TEST(Weights, OfChosenHeadsAndRowsAreRowsOfAll) {
   for (const ScoreDef* score : score_table()) {
     for (const char* weighting : {"softmax", "sample", "sparsemax", "sigmoid"}) {
       for (const bool keep : {false, true}) {
-        const Call x = call(kSizes, {generate::score(*score, kSizes, 2), masks::causal(), fovea::weighting(weighting)});
+        const Call x = call(kSizes, {generate::score(*score, kSizes, 2), masks::causal(),
+                                     fovea::weighting(weighting)});
         const Attended a = attend(x.q, x.k, x.v, x.attention, {.weights = keep});
         const Tensor all = a.weights();
         for (const Select& pick : picks) {
           Tensor expected = all;
           const auto take = [&expected](int dim, const std::vector<int64_t>& ids) {
             if (!ids.empty())
-              expected = index_select(expected, dim, Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())}));
+              expected = index_select(expected, dim,
+                                      Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())}));
           };
           take(1, pick.heads);
           take(2, pick.rows);
           const Tensor found = a.weights(pick);
           ASSERT_EQ(found.shape(), expected.shape());
-          expect_near(found.to_vector(), expected.to_vector(), {1e-6, 1e-6}, score->name + " " + weighting);
+          expect_near(found.to_vector(), expected.to_vector(), {1e-6, 1e-6},
+                      score->name + " " + weighting);
           if (HasFatalFailure()) return;
         }
       }
@@ -46,8 +49,8 @@ TEST(Weights, OfASelectionHaveTheGradientOfThatSelection) {
     const Tensor some = a.weights(pick), d = Tensor::randn(some.shape(), 4);
     Results found, expected;
     add_gradients(some, d, "weights", leaves, found);
-    const Tensor all = index_select(index_select(a.weights(), 1, Tensor::from_ids(pick.heads, {2})), 2,
-                                    Tensor::from_ids(pick.rows, {3}));
+    const Tensor all = index_select(index_select(a.weights(), 1, Tensor::from_ids(pick.heads, {2})),
+                                    2, Tensor::from_ids(pick.rows, {3}));
     add_gradients(all, d, "weights", leaves, expected);
     expect_near(found, expected, {1e-6, 1e-5}, score);
   }
@@ -84,7 +87,8 @@ TEST(Statistics, AreThoseOfTheWeights) {
     const std::vector<float> w = a.weights().to_vector(), h = a.entropy().to_vector();
     for (size_t row = 0; row < h.size(); ++row) {
       double entropy = 0;
-      for (size_t j = 0; j < 45; ++j) entropy -= w[row * 45 + j] > 0 ? w[row * 45 + j] * std::log(w[row * 45 + j]) : 0;
+      for (size_t j = 0; j < 45; ++j)
+        entropy -= w[row * 45 + j] > 0 ? w[row * 45 + j] * std::log(w[row * 45 + j]) : 0;
       ASSERT_NEAR(h[row], entropy, 2e-5) << score->name;
     }
   }
@@ -94,11 +98,12 @@ TEST(Statistics, AreThoseOfTheWeights) {
   const Call x = call(n);
   const Tensor s = matmul(x.q, x.k.transpose(2, 3)) * (1.0f / std::sqrt(12.0f));
   const Tensor expected = log(sum(exp(s), {3}));
-  expect_near(attend(x.q, x.k, x.v).log_sum_exp().to_vector(), expected.to_vector(), {1e-5, 1e-5}, "log_sum_exp");
+  expect_near(attend(x.q, x.k, x.v).log_sum_exp().to_vector(), expected.to_vector(), {1e-5, 1e-5},
+              "log_sum_exp");
 }
 
-// The doubly stochastic penalty λ Σ_j (1 − Σ_i α_ij)² of captioning, against the reference given the
-// penalty's gradient with respect to the weights.
+// The doubly stochastic penalty λ Σ_j (1 − Σ_i α_ij)² of captioning, against the reference given
+// the penalty's gradient with respect to the weights.
 TEST(Weights, TrainADoublyStochasticPenalty) {
   const Sizes n{.B = 2, .H = 2, .Hk = 2, .Lq = 9, .Lk = 14, .Dq = 6, .Dk = 6, .Dv = 4};
   for (const std::string& score : families()) {
@@ -143,7 +148,8 @@ TEST(Looking, OutlivesTheResult) {
     const Leaves leaves = make_leaves(x);
     const Tensor entropy = attend(x.q, x.k, x.v, x.attention).entropy();
     const Tensor weights = attend(x.q, x.k, x.v, x.attention).weights();
-    std::vector<std::vector<int32_t>> others(50, std::vector<int32_t>(kSizes.Lq, -7));  // reuse freed memory
+    std::vector<std::vector<int32_t>> others(
+        50, std::vector<int32_t>(kSizes.Lq, -7));  // reuse freed memory
     Results r;
     add_gradients(entropy, Tensor::randn(entropy.shape(), 11), "entropy", leaves, r);
     add_gradients(weights, Tensor::randn(weights.shape(), 11), "weights", leaves, r);
@@ -164,7 +170,8 @@ TEST(ChangesInPlace, BetweenAttendAndBackwardAreNoticed) {
           const NoGrad quiet;
           leaf.mul_(2.0f);
         }
-        EXPECT_THROW(a.context.backward(Tensor::full(a.context.shape(), 1.0f)), Error) << score << " " << what;
+        EXPECT_THROW(a.context.backward(Tensor::full(a.context.shape(), 1.0f)), Error)
+            << score << " " << what;
       }
     }
   }
@@ -207,7 +214,8 @@ void expect_error(const std::function<void()>& f, const std::vector<std::string>
     ADD_FAILURE() << "no error; expected one that says " << says[0];
   } catch (const Error& e) {
     for (const std::string& part : says)
-      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what() << "\nsays no " << part;
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos)
+          << e.what() << "\nsays no " << part;
   }
 }
 
@@ -216,11 +224,19 @@ Tensor of(const Shape& shape) { return Tensor::zeros(shape); }
 TEST(Errors, NameTheCallTheArgumentWhatWasExpectedAndWhatCame) {
   const Tensor q = of({2, 4, 5, 8}), k = of({2, 2, 7, 8}), v = of({2, 2, 7, 6});
   expect_error([&] { attend(q, of({2, 2, 7, 9}), v); }, {"[attend]", "k has D=9", "q has D=8"});
-  expect_error([&] { attend(q, of({3, 2, 7, 8}), of({3, 2, 7, 6})); }, {"[attend]", "k has B=3", "q has B=2"});
+  expect_error(
+      [&] {
+        attend(q, of({3, 2, 7, 8}), of({3, 2, 7, 6}));
+      },
+      {"[attend]", "k has B=3", "q has B=2"});
   expect_error([&] { attend(q, k, of({2, 2, 8, 6})); }, {"[attend]", "v has Lk=8", "k has Lk=7"});
   expect_error([&] { attend(q, k, of({2, 4, 7, 6})); }, {"[attend]", "v has Hk=4", "k has Hk=2"});
   expect_error([&] { attend(q, of({2, 3, 7, 8}), of({2, 3, 7, 6})); }, {"[attend]", "Hk=3", "H=4"});
-  expect_error([&] { attend(q, of({2, 7, 8}), of({2, 7, 6})); }, {"[attend]", "k has rank 3", "q has rank 4"});
+  expect_error(
+      [&] {
+        attend(q, of({2, 7, 8}), of({2, 7, 6}));
+      },
+      {"[attend]", "k has rank 3", "q has rank 4"});
   expect_error([&] { attend(of({8}), of({8}), of({8})); }, {"[attend]", "q is [8]", "rank 2 to 4"});
   expect_error([&] { attend(of({1, 1, 1, 1, 1}), k, v); }, {"[attend]", "q is [1, 1, 1, 1, 1]"});
   expect_error([&] { attend({}, k, v); }, {"[attend]", "q is undefined"});
@@ -230,15 +246,33 @@ TEST(Errors, NameTheCallTheArgumentWhatWasExpectedAndWhatCame) {
 
 TEST(Errors, OfMechanismsNameTheParameter) {
   const Tensor q = of({2, 4, 5, 8}), k = of({2, 2, 7, 8}), v = of({2, 2, 7, 6});
-  expect_error([&] { attend(q, k, v, {score("additive")}); }, {"[attend]", "additive's w_q [A,Dq] is missing"});
-  expect_error([&] { attend(q, k, v, {scores::additive(of({3, 8}), of({4, 8}), of({3}))}); },
-               {"[attend]", "additive's w_k is [4, 8]", "[A,Dk]"});
-  expect_error([&] { attend(q, k, v, {scores::multiplicative(of({8, 9}))}); }, {"multiplicative's w is [8, 9]", "Dk=8"});
-  expect_error([&] { attend(q, k, v, {scores::location(of({6, 8}))}); }, {"location's w_loc is [6, 8]", "Lk=7"});
-  expect_error([&] { attend(q, k, v, {.mask = masks::lengths(of({2}))}); }, {"lengths's lengths is f32", "i64"});
-  expect_error([&] { attend(q, k, v, {.mask = masks::matrix(of({6, 7}))}); }, {"matrix's matrix is [6, 7]", "Lq=5"});
+  expect_error([&] { attend(q, k, v, {score("additive")}); },
+               {"[attend]", "additive's w_q [A,Dq] is missing"});
+  expect_error(
+      [&] {
+        attend(q, k, v, {scores::additive(of({3, 8}), of({4, 8}), of({3}))});
+      },
+      {"[attend]", "additive's w_k is [4, 8]", "[A,Dk]"});
+  expect_error(
+      [&] {
+        attend(q, k, v, {scores::multiplicative(of({8, 9}))});
+      },
+      {"multiplicative's w is [8, 9]", "Dk=8"});
+  expect_error(
+      [&] {
+        attend(q, k, v, {scores::location(of({6, 8}))});
+      },
+      {"location's w_loc is [6, 8]", "Lk=7"});
+  expect_error([&] { attend(q, k, v, {.mask = masks::lengths(of({2}))}); },
+               {"lengths's lengths is f32", "i64"});
+  expect_error(
+      [&] {
+        attend(q, k, v, {.mask = masks::matrix(of({6, 7}))});
+      },
+      {"matrix's matrix is [6, 7]", "Lq=5"});
   expect_error([&] { attend(q, k, v, {.mask = masks::window(-1)}); }, {"window has width -1"});
-  expect_error([&] { attend(q, k, v, {.weighting = weightings::softmax(0.0f)}); }, {"temperature is 0"});
+  expect_error([&] { attend(q, k, v, {.weighting = weightings::softmax(0.0f)}); },
+               {"temperature is 0"});
   expect_error([&] { attend(q, k, v, {.weighting = {.dropout = 1.0f}}); }, {"dropout is 1"});
   Attention a;
   a.score.bias = Bias{of({4, 5, 8}), false};
@@ -274,7 +308,8 @@ TEST(Errors, OfAPlanThatCannotSayWhatItWants) {
   expect_error([&] { attend(x.q, x.k, x.v, {}, {.plan = Plan::linear}); },
                {"[attend]", "plan linear cannot", "weighting none"});
   const Mask window = masks::local_p(3, of({5, 12}), of({5}));
-  expect_error([&] { attend(x.q, x.k, x.v, {.mask = window & window}, {.plan = Plan::fused}); }, {"plan fused cannot"});
+  expect_error([&] { attend(x.q, x.k, x.v, {.mask = window & window}, {.plan = Plan::fused}); },
+               {"plan fused cannot"});
   EXPECT_EQ(attend(x.q, x.k, x.v, {.mask = window & window}).plan(), Plan::reference);
 }
 

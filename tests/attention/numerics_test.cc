@@ -19,7 +19,8 @@ struct Case {
 std::vector<Case> blind_cases() {
   const Sizes n{.B = 3, .H = 2, .Hk = 1, .Lq = 19, .Lk = 21, .Dq = 6, .Dk = 6, .Dv = 5};
   std::vector<Case> cases;
-  cases.push_back({"lengths", n, masks::lengths(Tensor::from_ids(std::vector<int64_t>{9, 0, 21}, {3}))});
+  cases.push_back(
+      {"lengths", n, masks::lengths(Tensor::from_ids(std::vector<int64_t>{9, 0, 21}, {3}))});
 
   std::vector<uint8_t> allowed(n.Lq * n.Lk);
   std::vector<float> added(n.Lq * n.Lk, -kInf);
@@ -52,8 +53,8 @@ Unseen unseen(const Case& c) {
   Attention a{.mask = c.mask};
   a.score.bias = c.bias;
   const Call x = call(c.n, a);
-  const ReferenceOutput out = reference_forward(
-      {.q = x.q, .k = x.k, .v = x.v, .attention = a, .n = c.n, .weights = true});
+  const ReferenceOutput out =
+      reference_forward({.q = x.q, .k = x.k, .v = x.v, .attention = a, .n = c.n, .weights = true});
   const Sizes& n = c.n;
   Unseen u{std::vector<bool>(n.B * n.H * n.Lq, true), std::vector<bool>(n.B * n.Hk * n.Lk, true)};
   for (int64_t row = 0; row < n.B * n.H * n.Lq; ++row) {
@@ -77,16 +78,17 @@ void expect_zero_rows(const Results& r, const std::string& name, const std::vect
   const int64_t width = static_cast<int64_t>(x.size() / rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!rows[i]) continue;
-    ASSERT_EQ(row_of(x, static_cast<int64_t>(i), width), std::vector<float>(width)) << name << " row " << i;
+    ASSERT_EQ(row_of(x, static_cast<int64_t>(i), width), std::vector<float>(width))
+        << name << " row " << i;
   }
 }
 
-void expect_blind_rows_are_zero(const Case& c, const std::string& score, const WeightingDef* weighting,
-                                const Unseen& u) {
+void expect_blind_rows_are_zero(const Case& c, const std::string& score,
+                                const WeightingDef* weighting, const Unseen& u) {
   Call x = call(c.n, attention_for(c, score, weighting));
   const Results r = results(x);
-  for (const char* name : {"context", "weights", "dq of context", "dq of weights", "dq of log_sum_exp",
-                           "dq of entropy", "entropy"})
+  for (const char* name : {"context", "weights", "dq of context", "dq of weights",
+                           "dq of log_sum_exp", "dq of entropy", "entropy"})
     expect_zero_rows(r, name, u.queries);
   for (const char* name : {"dk of context", "dv of context", "dk of weights", "dk of entropy"})
     expect_zero_rows(r, name, u.keys);
@@ -148,8 +150,8 @@ void expect_garbage_ignored(const Case& c, const std::string& score, const Weigh
                             const Unseen& u, const std::vector<float>& all_garbage, Ask ask) {
   const Call x = call(c.n, attention_for(c, score, weighting));
   Results clean = results(with_garbage(x, u, 0.5f), ask);
-  // Finite garbage may change how additive scores are rounded, and log w has no bound where a sparse
-  // weight ends.
+  // Finite garbage may change how additive scores are rounded, and log w has no bound where a
+  // sparse weight ends.
   const WeightingDef& def = def_of(x.attention.weighting);
   const bool sparse = def.kind == WeightingKind::sparsemax || def.kind == WeightingKind::entmax15;
   if (sparse) std::erase_if(clean, [](const auto& r) { return r.first.ends_with("of entropy"); });
@@ -168,7 +170,8 @@ TEST(BehindTheMask, NanAndInfinityChangeNothing) {
       for (const WeightingDef* weighting : weighting_table()) {
         SCOPED_TRACE(weighting->name);
         const bool plain = weighting->kind == WeightingKind::softmax;
-        expect_garbage_ignored(c, score, weighting, u, plain ? kGarbage : std::vector{kNan}, Ask::everything);
+        expect_garbage_ignored(c, score, weighting, u, plain ? kGarbage : std::vector{kNan},
+                               Ask::everything);
         if (HasFatalFailure()) return;
       }
       on_every_isa([&](const std::string&) {
@@ -188,7 +191,8 @@ TEST(BehindTheMask, APredictedWindowIgnoresNanToo) {
   const Sizes n{.B = 2, .H = 2, .Hk = 2, .Lq = 9, .Lk = 17, .Dq = 6, .Dk = 6, .Dv = 4};
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{11, 0}, {2});
   const Case c{"local_p", n,
-               masks::lengths(lengths) & masks::local_p(40, Tensor::randn({5, 6}, 1), Tensor::randn({5}, 2))};
+               masks::lengths(lengths) &
+                   masks::local_p(40, Tensor::randn({5, 6}, 1), Tensor::randn({5}, 2))};
   const Unseen u = unseen(c);
   for (const std::string& score : families())
     expect_garbage_ignored(c, score, nullptr, u, kGarbage, Ask::everything);
@@ -232,10 +236,10 @@ void expect_causal_rows_apart(const std::string& score, const WeightingDef* weig
   const Results late = at_the_end(0.25f), early = at_the_start(0.25f);
   for (const float garbage : {kNan, kInf}) {
     const Results r = at_the_end(garbage), s = at_the_start(garbage);
-    const auto compare = [&](const Results& found, const Results& clean, const char* name, int64_t row,
-                             int64_t width) {
-      expect_near(without(found.at(name), row, 300, width), without(clean.at(name), row, 300, width),
-                  {1e-4, 1e-5}, name);
+    const auto compare = [&](const Results& found, const Results& clean, const char* name,
+                             int64_t row, int64_t width) {
+      expect_near(without(found.at(name), row, 300, width),
+                  without(clean.at(name), row, 300, width), {1e-4, 1e-5}, name);
     };
     compare(r, late, "context", 299, 9);
     compare(r, late, "dq of context", 299, 10);
@@ -249,7 +253,8 @@ void expect_causal_rows_apart(const std::string& score, const WeightingDef* weig
 TEST(BehindTheMask, CausalRowsAreApartAcrossTiles) {
   for (const char* score : {"scaled_dot", "additive_keras"}) {
     SCOPED_TRACE(score);
-    on_every_isa([&](const std::string&) { expect_causal_rows_apart(score, nullptr, Plan::fused); });
+    on_every_isa(
+        [&](const std::string&) { expect_causal_rows_apart(score, nullptr, Plan::fused); });
     for (const WeightingDef* weighting : weighting_table()) {
       SCOPED_TRACE(weighting->name);
       expect_causal_rows_apart(score, weighting, Plan::fused);
@@ -273,7 +278,8 @@ TEST(Extremes, ScoresOfTenThousandAreExactForwardAndFiniteBackward) {
     return Tensor::from(x, shape);
   };
   for (const char* mask : {"", "causal"}) {
-    for (const char* weighting : {"softmax", "sparsemax", "entmax15", "argmax", "sample", "sigmoid"}) {
+    for (const char* weighting :
+         {"softmax", "sparsemax", "entmax15", "argmax", "sample", "sigmoid"}) {
       SCOPED_TRACE(std::string(mask) + " " + weighting);
       Call x = call(n, {scores::dot(), fovea::mask(mask), fovea::weighting(weighting)});
       x.q = integers({1, 2, n.Lq, 2}, 4);
@@ -282,7 +288,8 @@ TEST(Extremes, ScoresOfTenThousandAreExactForwardAndFiniteBackward) {
       on_every_isa([&](const std::string&) {
         const Results r = results(x);
         for (const auto& [name, values] : r) ASSERT_TRUE(all_finite(values)) << name;
-        const bool stat = std::string(weighting) == "sparsemax" || std::string(weighting) == "entmax15";
+        const bool stat =
+            std::string(weighting) == "sparsemax" || std::string(weighting) == "entmax15";
         expect_near(r, expected, stat ? Tolerance{0.05, 0} : Tolerance{});
       });
       if (HasFatalFailure()) return;
@@ -302,8 +309,8 @@ TEST(Extremes, TheLowestNumberAsMaskAveragesOrVanishes) {
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 3, .Lk = 40, .Dq = 8, .Dk = 8, .Dv = 4};
   std::vector<float> added(n.Lq * n.Lk, 0.0f);
   for (int64_t j = 0; j < n.Lk; ++j) {
-    added[j] = lowest;                                // row 0: nothing else
-    if (j % 2 == 1) added[n.Lk + j] = lowest;         // row 1: mixed
+    added[j] = lowest;                                  // row 0: nothing else
+    if (j % 2 == 1) added[n.Lk + j] = lowest;           // row 1: mixed
     added[2 * n.Lk + j] = j % 2 == 1 ? lowest : -kInf;  // row 2: beside forbidden keys
   }
   for (const float temperature : {1.0f, 0.25f, 4.0f}) {
@@ -387,7 +394,8 @@ TEST(Memory, NothingThatWasNeverWrittenReachesTheResult) {
     for (const char* mask : {"", "causal+window:30"}) {
       for (const WeightingDef* weighting : weighting_table()) {
         SCOPED_TRACE(score + " " + weighting->name + " " + mask);
-        Call x = call(n, {score_for(score, n), fovea::mask(mask), {.def = weighting, .dropout = 0.2f}});
+        Call x =
+            call(n, {score_for(score, n), fovea::mask(mask), {.def = weighting, .dropout = 0.2f}});
         const Results clean = results(x, Ask::context);
         const Poisoned on;
         expect_same_bits(results(x, Ask::context), clean);

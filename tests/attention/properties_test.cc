@@ -54,7 +54,8 @@ TEST(Property, NormalisedWeightsSumTo1AndNoneIsNegative) {
     for (const WeightingDef* weighting : weighting_table()) {
       if (!weighting->normalised) continue;
       for (const char* mask : {"everything", "causal", "window:5"}) {
-        const Call x = call(kSizes, {generate::score(*score, kSizes, 2), fovea::mask(mask), {.def = weighting}});
+        const Call x = call(
+            kSizes, {generate::score(*score, kSizes, 2), fovea::mask(mask), {.def = weighting}});
         const Tensor w = attend(x.q, x.k, x.v, x.attention).weights();
         for (const float y : w.to_vector()) ASSERT_GE(y, 0.0f);
         for (const float y : sum(w, {3}).to_vector())
@@ -70,7 +71,8 @@ TEST(Property, TheContextIsTheWeightsTimesTheValues) {
   for (const WeightingDef* weighting : weighting_table()) {
     Call x = call(n, {{}, masks::causal(), {.def = weighting, .dropout = 0.3f, .seed = 7}});
     const Attended a = attend(x.q, x.k, x.v, x.attention);
-    expect_near(a.context.to_vector(), matmul(a.weights(), x.v).to_vector(), {2e-5, 1e-5}, weighting->name);
+    expect_near(a.context.to_vector(), matmul(a.weights(), x.v).to_vector(), {2e-5, 1e-5},
+                weighting->name);
   }
 }
 
@@ -95,8 +97,9 @@ TEST(Property, DecodingAgainstACacheIsTheLastRowOfTheWhole) {
       const Call x = call(n, {score_for(score, n), masks::causal()});
       const Tensor whole = attend(x.q, x.k, x.v, x.attention).context;
       for (const int64_t t : {0, 1, 17, 39}) {
-        const Tensor one = attend(x.q.slice(2, t, t + 1), x.k.slice(2, 0, t + 1), x.v.slice(2, 0, t + 1),
-                                  x.attention).context;
+        const Tensor one = attend(x.q.slice(2, t, t + 1), x.k.slice(2, 0, t + 1),
+                                  x.v.slice(2, 0, t + 1), x.attention)
+                               .context;
         expect_near(one.to_vector(), whole.slice(2, t, t + 1).to_vector(), kSame, score);
       }
     }
@@ -119,12 +122,14 @@ TEST(Property, HeadsSplitAsAViewNeedNoCopy) {
   };
   const Tensor qc = q.contiguous(), kc = k.contiguous();
   EXPECT_LE(peak(q, k), peak(qc, kc) + 4096);
-  expect_near(attend(q, k, k).context.to_vector(), expected.to_vector(), {1e-6, 1e-6}, "split heads");
+  expect_near(attend(q, k, k).context.to_vector(), expected.to_vector(), {1e-6, 1e-6},
+              "split heads");
 }
 
 TEST(Property, GroupedHeadsAreRepeatedKeysAndValues) {
   const auto repeated = [](const Tensor& t) {
-    return t.unsqueeze(2).expand({t.size(0), t.size(1), 2, t.size(2), t.size(3)})
+    return t.unsqueeze(2)
+        .expand({t.size(0), t.size(1), 2, t.size(2), t.size(3)})
         .reshape({t.size(0), 2 * t.size(1), t.size(2), t.size(3)});
   };
   for (const std::string& score : families()) {
@@ -166,14 +171,17 @@ TEST(Property, PlansAgree) {
   const Sizes n{.B = 2, .H = 4, .Hk = 2, .Lq = 70, .Lk = 150, .Dq = 9, .Dk = 9, .Dv = 20};
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{150, 77}, {2});
   for (const char* score : {"dot", "elu_dot", "multiplicative"}) {
-    for (const Mask& mask : {Mask{}, masks::causal(), masks::lengths(lengths), masks::causal() & masks::lengths(lengths)}) {
+    for (const Mask& mask : {Mask{}, masks::causal(), masks::lengths(lengths),
+                             masks::causal() & masks::lengths(lengths)}) {
       Call x = call(n, {score_for(score, n), mask, weightings::none()});
       x.attention.score.scale = 0.1f;
       x.want.plan = Plan::fused;
       const Results fused = results(x);
       x.want.plan = Plan::linear;
       // Sums of up to 150 products of size 1 in another order.
-      on_every_isa([&](const std::string&) { expect_near(results(x), fused, {1e-4, 1e-5}, {5e-4, 1e-5}, score); });
+      on_every_isa([&](const std::string&) {
+        expect_near(results(x), fused, {1e-4, 1e-5}, {5e-4, 1e-5}, score);
+      });
       if (HasFatalFailure()) return;
     }
   }
@@ -193,7 +201,9 @@ TEST(Property, ComposedIsFused) {
 TEST(Property, TemperatureDividesTheScale) {
   for (const std::string& score : families()) {
     for (const WeightingDef* weighting : weighting_table()) {
-      Call x = call(kSizes, {score_for(score, kSizes), {}, {.def = weighting, .temperature = 2.0f, .seed = 3}});
+      Call x =
+          call(kSizes,
+               {score_for(score, kSizes), {}, {.def = weighting, .temperature = 2.0f, .seed = 3}});
       x.attention.score.scale = 0.5f;
       const Results hot = results(x);
       x.attention.weighting.temperature = 1.0f;
@@ -268,7 +278,9 @@ TEST(Property, RanksTwoAndThreeAreRankFourWithOnes) {
   const Attention a{.mask = masks::causal(), .weighting = weightings::sample(4)};
   const Attended full = attend(q, k, k, a);
   for (const int rank : {2, 3}) {
-    const auto less = [rank](const Tensor& t) { return rank == 2 ? t.squeeze(0).squeeze(0) : t.squeeze(1); };
+    const auto less = [rank](const Tensor& t) {
+      return rank == 2 ? t.squeeze(0).squeeze(0) : t.squeeze(1);
+    };
     const Attended r = attend(less(q), less(k), less(k), a);
     EXPECT_EQ(r.context.rank(), rank);
     EXPECT_EQ(r.weights().rank(), rank);

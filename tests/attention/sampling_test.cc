@@ -34,7 +34,8 @@ TEST(Sample, FollowsTheSoftmaxProbabilities) {
         for (uint64_t seed = 0; seed < kSeeds; ++seed) {
           x.attention.weighting = fovea::weighting(weighting);
           x.attention.weighting.seed = seed * 77 + 1;
-          for (const int64_t j : attend(x.q, x.k, x.v, x.attention).chosen().to_ids()) ++observed[j];
+          for (const int64_t j : attend(x.q, x.k, x.v, x.attention).chosen().to_ids())
+            ++observed[j];
         }
         for (size_t j = 0; j < 12; ++j) expected[j] = kRows * kSeeds * static_cast<double>(p[j]);
         // 11 degrees of freedom: 31.3 is passed once in 1,000 times; the draws are fixed.
@@ -84,7 +85,8 @@ TEST(Argmax, TakesTheFirstOfEquals) {
     const Tensor q = Tensor::full({1, 1, 9, 1}, 1.0f);
     on_every_isa([&](const std::string&) {
       for (const Score& score : {scores::dot(), scores::additive_keras(Tensor::full({1}, 1.0f))}) {
-        const Attended a = attend(q, keys, keys, {.score = score, .weighting = weightings::argmax()});
+        const Attended a =
+            attend(q, keys, keys, {.score = score, .weighting = weightings::argmax()});
         EXPECT_EQ(a.chosen().to_ids(), std::vector<int64_t>(9, winner));
       }
     });
@@ -110,8 +112,10 @@ TEST(Sample, DoesNotDependOnTiling) {
       const Attended b = attend(longer.q, longer.k, longer.v, longer.attention);
       const Attended c = attend(rows.q, rows.k, rows.v, rows.attention);
       const Tensor w = a.weights();
-      expect_near(b.weights().slice(3, 0, 90).to_vector(), w.to_vector(), {1e-6, 1e-6}, "more keys");
-      expect_near(c.weights().slice(2, 0, 70).to_vector(), w.to_vector(), {1e-6, 1e-6}, "more rows");
+      expect_near(b.weights().slice(3, 0, 90).to_vector(), w.to_vector(), {1e-6, 1e-6},
+                  "more keys");
+      expect_near(c.weights().slice(2, 0, 70).to_vector(), w.to_vector(), {1e-6, 1e-6},
+                  "more rows");
       if (std::string(weighting) == "softmax") continue;
       EXPECT_EQ(b.chosen().to_ids(), a.chosen().to_ids());
       EXPECT_EQ(c.chosen().slice(2, 0, 70).to_ids(), a.chosen().to_ids());
@@ -187,7 +191,8 @@ TEST(Gumbel, IsStraightThroughTheNoisySoftmax) {
       for (int64_t row = 0; row < n.H * n.Lq; ++row) {
         const RandomKey key = random_key(6, Purpose::gumbel, 0, row / n.Lq, row % n.Lq);
         for (int64_t j = 0; j < n.Lk; ++j)  // bias is divided by the temperature, noise is not
-          noise[row * n.Lk + j] = temperature * static_cast<float>(-std::log(-std::log1p(-unit_open(bits32(key, j)))));
+          noise[row * n.Lk + j] =
+              temperature * static_cast<float>(-std::log(-std::log1p(-unit_open(bits32(key, j)))));
       }
       Call y = x;
       y.attention.weighting = weightings::softmax(temperature);

@@ -95,13 +95,14 @@ void expect_context(const Call& x, const std::string& what) {
 
 TEST(Lengths, OfAnySizeAreWithinTolerance) {
   const std::vector<std::pair<int64_t, int64_t>> lengths = {
-      {1, 1}, {2, 2}, {3, 3}, {5, 5}, {17, 17}, {97, 97}, {113, 203}, {127, 513}, {1, 1025}, {1025, 1},
-      {1023, 1024}, {1025, 1025}};
+      {1, 1},     {2, 2},     {3, 3},    {5, 5},    {17, 17},     {97, 97},
+      {113, 203}, {127, 513}, {1, 1025}, {1025, 1}, {1023, 1024}, {1025, 1025}};
   for (const auto& [Lq, Lk] : lengths) {
     const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = Lq, .Lk = Lk, .Dq = 16, .Dk = 16, .Dv = 16};
     for (const char* score : {"scaled_dot", "additive_keras"}) {
       const Call x = call(n, {score_for(score, n)});
-      const std::string what = std::string(score) + " " + std::to_string(Lq) + "×" + std::to_string(Lk);
+      const std::string what =
+          std::string(score) + " " + std::to_string(Lq) + "×" + std::to_string(Lk);
       on_every_isa([&](const std::string&) { expect_context(x, what); });
       if (HasFatalFailure()) return;
     }
@@ -115,7 +116,8 @@ TEST(Lengths, HaveGradientsWithinTolerance) {
     for (const char* score : {"scaled_dot", "additive_keras"}) {
       const Call x = call(n, {score_for(score, n)});
       const auto expected = reference_results(x);
-      const std::string what = std::string(score) + " " + std::to_string(Lq) + "×" + std::to_string(Lk);
+      const std::string what =
+          std::string(score) + " " + std::to_string(Lq) + "×" + std::to_string(Lk);
       on_every_isa([&](const std::string&) {
         expect_near(results(x, Ask::context), expected, kForward, kBackward, what);
       });
@@ -126,7 +128,8 @@ TEST(Lengths, HaveGradientsWithinTolerance) {
 
 TEST(Widths, OfAnySizeAreWithinTolerance) {
   for (const int64_t width : {1, 3, 40, 59, 111, 256}) {
-    const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 13, .Lk = 45, .Dq = width, .Dk = width, .Dv = width};
+    const Sizes n{
+        .B = 1, .H = 2, .Hk = 1, .Lq = 13, .Lk = 45, .Dq = width, .Dk = width, .Dv = width};
     for (const char* score : {"scaled_dot", "additive_keras"}) {
       Call x = call(n, {score_for(score, n)});
       if (std::string(score) == "additive_keras") x.attention.score.scale = 0.25f;
@@ -175,7 +178,8 @@ TEST(Lengths, ThatAreNoMultipleOfATileLeaveNoNan) {
 std::vector<std::pair<std::string, Tensor>> layouts(const Tensor& t) {
   const Tensor last_first = t.permute({3, 1, 0, 2}).contiguous().permute({2, 1, 3, 0});
   const Tensor heads_inside = t.transpose(1, 2).contiguous().transpose(1, 2);
-  const Tensor padded = pad(pad(t, 3, 3, 2), 2, 1, 4).slice(2, 1, 1 + t.size(2)).slice(3, 3, 3 + t.size(3));
+  const Tensor padded =
+      pad(pad(t, 3, 3, 2), 2, 1, 4).slice(2, 1, 1 + t.size(2)).slice(3, 3, 3 + t.size(3));
   const Tensor every_other = stack({t, t * 0.0f + kNan}, 4).select(4, 0);
   std::vector<float> reversed;
   const std::vector<float> x = t.to_vector();
@@ -183,9 +187,13 @@ std::vector<std::pair<std::string, Tensor>> layouts(const Tensor& t) {
     for (int64_t d = t.size(3) - 1; d >= 0; --d) reversed.push_back(x[row * t.size(3) + d]);
   Shape strides = t.contiguous().strides();
   for (int64_t& s : strides) s = -s;
-  const Tensor negative = Tensor::from(reversed, t.shape()).as_strided(t.shape(), strides, t.numel() - 1);
-  return {{"transposed", last_first}, {"heads inside", heads_inside}, {"offset", padded},
-          {"every other", every_other}, {"negative strides", negative}};
+  const Tensor negative =
+      Tensor::from(reversed, t.shape()).as_strided(t.shape(), strides, t.numel() - 1);
+  return {{"transposed", last_first},
+          {"heads inside", heads_inside},
+          {"offset", padded},
+          {"every other", every_other},
+          {"negative strides", negative}};
 }
 
 TEST(Views, OfAnyStridesAreAsContiguous) {
@@ -221,7 +229,8 @@ TEST(Views, WithStrideZeroAreAsExpanded) {
     Call y = x;
     for (Tensor* t : {&y.q, &y.k, &y.v, &y.d_context}) *t = t->contiguous();
     on_every_isa([&](const std::string&) {
-      expect_near(results(x, Ask::context), results(y, Ask::context), {2e-6, 2e-6}, {1e-4, 1e-4}, score);
+      expect_near(results(x, Ask::context), results(y, Ask::context), {2e-6, 2e-6}, {1e-4, 1e-4},
+                  score);
     });
   }
 }
@@ -242,8 +251,8 @@ TEST(Views, AsDecodedFromAStridedCacheAreAsContiguous) {
 TEST(Masks, OfRank1To4AreAsExpanded) {
   const Sizes n{.B = 3, .H = 4, .Hk = 2, .Lq = 21, .Lk = 37, .Dq = 8, .Dk = 8, .Dv = 8};
   for (const Shape& shape :
-       {Shape{37}, Shape{1}, Shape{21, 37}, Shape{21, 1}, Shape{4, 1, 37}, Shape{1, 21, 37}, Shape{3, 1, 1, 37},
-        Shape{3, 1, 21, 37}, Shape{1, 4, 21, 1}, Shape{3, 4, 21, 37}}) {
+       {Shape{37}, Shape{1}, Shape{21, 37}, Shape{21, 1}, Shape{4, 1, 37}, Shape{1, 21, 37},
+        Shape{3, 1, 1, 37}, Shape{3, 1, 21, 37}, Shape{1, 4, 21, 1}, Shape{3, 4, 21, 37}}) {
     const Tensor added = Tensor::randn(shape, 21);
     const Tensor allowed = greater(added, Tensor::scalar(-0.7f));
     for (const Tensor& matrix : {allowed, added}) {
@@ -290,7 +299,8 @@ TEST(Large, MorePairsThan32BitsCountAreIndexedIn64) {
     for (int64_t i = 3; i < 53; ++i) {
       for (int64_t d = 0; d < 2; ++d) {
         ASSERT_NEAR(r.at("context")[(L - 53 + i) * 2 + d], expected.at("context")[i * 2 + d], 1e-5);
-        ASSERT_NEAR(r.at("dq of context")[(L - 53 + i) * 2 + d], expected.at("dq of context")[i * 2 + d], 2e-5);
+        ASSERT_NEAR(r.at("dq of context")[(L - 53 + i) * 2 + d],
+                    expected.at("dq of context")[i * 2 + d], 2e-5);
       }
     }
   }

@@ -30,9 +30,12 @@ TEST(Threads, DoNotShowInAnyScoreOrWeighting) {
   const Sizes n{.B = 2, .H = 4, .Hk = 2, .Lq = 20, .Lk = 40, .Dq = 12, .Dk = 12, .Dv = 9};
   for (const ScoreDef* score : score_table()) {
     for (const WeightingDef* weighting : weighting_table()) {
-      Call x = call(n, {generate::score(*score, n, 2), masks::causal(), {.def = weighting, .dropout = 0.2f, .seed = 3}});
+      Call x = call(n, {generate::score(*score, n, 2),
+                        masks::causal(),
+                        {.def = weighting, .dropout = 0.2f, .seed = 3}});
       const bool all = score->name == "scaled_dot" || score->name == "additive";
-      expect_same_at_any_count(x, score->name + " " + weighting->name, all ? Ask::everything : Ask::context);
+      expect_same_at_any_count(x, score->name + " " + weighting->name,
+                               all ? Ask::everything : Ask::context);
       if (HasFatalFailure()) return;
     }
   }
@@ -50,7 +53,8 @@ TEST(Threads, DoNotShowInMasks) {
 // Where units of work meet in one element of a gradient.
 TEST(Threads, DoNotShowInBiasGradients) {
   const Sizes n{.B = 3, .H = 4, .Hk = 2, .Lq = 130, .Lk = 90, .Dq = 12, .Dk = 12, .Dv = 9};
-  for (const Shape& shape : {Shape{1}, Shape{90}, Shape{130, 90}, Shape{4, 1, 90}, Shape{3, 4, 130, 90}}) {
+  for (const Shape& shape :
+       {Shape{1}, Shape{90}, Shape{130, 90}, Shape{4, 1, 90}, Shape{3, 4, 130, 90}}) {
     Call x = call(n);
     x.attention.score.bias = Bias{Tensor::randn(shape, 3), false};
     expect_same_at_any_count(x, "bias " + to_string(shape), Ask::context);
