@@ -64,7 +64,7 @@ struct BackwardScratch {
     d_out = take(c.by.rows * c.ldv);
     s = take(c.by.rows * lds);
     dw = take(c.by.rows * lds);
-    spare = take(4 * (c.by.keys + 2 * kLanes) + RoundUp(p.D + 1, kLanes));
+    spare = take(4 * (c.by.keys + 2 * kLanes) + RoundUp(p.D + 4, kLanes));
     return at - base;
   }
 };
@@ -111,7 +111,7 @@ HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& me
                                 const BlockRanges& r, const ScoreBlock& at, int64_t n, int64_t j0,
                                 int64_t j1) {
   const AttentionProblem& p = c.p;
-  const int64_t step = RoundUp(p.Dv, 2);
+  const int64_t step = PanelRows(p.Dv);
   for (int64_t g = 0; g * kGroup < n; ++g) {
     const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
     EachPart(r, g, j0, j1, [&](PanelPart part) HWY_ATTR {
@@ -238,6 +238,8 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
                                       int64_t hk) {
   const AttentionProblem& p = c.p;
   UnitKeys keys{PackKeys(p, b, hk, mem.k_panels), RowsOf(p.k, b, hk)};
+  // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq.
+  if (!p.masked() && p.family == Family::dot) keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
   if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, mem.v_panels);
   if (BackwardScratch::KeyRows(c) > 0) {
     PackRows(keys.rows, p.Lk, p.D, 1.0f, mem.k_rows, c.ld);
@@ -261,7 +263,7 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
   const ScoreBlock at{b, h, i0};
   const Range range = keys.packed.range;
   const PackedQueries queries =
-      PackQueries(p, range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries, mem.spare);
+      PackQueries(p, range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
   bool finite = keys.packed.finite;
   if (c.g.d_context) {
     PackRows(RowsOf(c.g.d_context, b, h, i0), n, p.Dv, 1.0f, mem.d_out, c.ldv);
@@ -273,7 +275,7 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
   }
   finite = finite && (!p.masked() || p.family == Family::given ||
                       AllFinite(RowsOf(p.q, b, h, i0), n, p.D));
-  const bool careful = p.masked() && !finite;
+  const bool careful = !finite;
 
   for (int64_t g = 0; g * kGroup < n; ++g) {
     ScoreGroup(p, keys.packed, queries, c.w, at, r, g, std::min(kGroup, n - g * kGroup), j0, j1,
@@ -414,7 +416,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const bool find_mean = p.weigh == Weigh::gumbel || (p.weigh == Weigh::softmax && g.d_weights);
   const bool bell = p.center && !p.renormalise;
   const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter;
-  const bool whole = WholeRows(p.weigh) || find_mean;
+  const bool whole = WholeRows(p.weigh) || find_mean || AnyLargeStat(p, g.stat);
   const int64_t chunks = ChunksFor(p);
   const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
   const int64_t chunk = (blocks + chunks - 1) / chunks * kMaxBlockRows;

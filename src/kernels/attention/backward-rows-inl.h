@@ -141,6 +141,12 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, bool find_
     case Weigh::none: ElementGradRow(p.weigh, at, dw_at, x.size()); break;
     case Weigh::formula: FormulaGradRow(p, x, s, dw, spare); break;
     default:
+      if (std::isnan(t.stat)) {
+        SpreadNan(at, x.size(), dw_at);
+        SpreadNan(at, x.size(), at);
+        break;
+      }
+      if (LargeStat(t.stat)) t.stat = Recenter(at, x.size());
       if (find_mean) t.beta -= MeanGradient(at, dw_at, x.size(), t.stat);
       SoftmaxGradRow(at, dw_at, x.size(), t);
       if (t.chosen >= x.begin && t.chosen < x.end) dw[t.chosen - x.origin] += t.pick;

@@ -33,6 +33,11 @@ inline bool HasLogSumExp(Weigh w) {
   return w == Weigh::softmax || w == Weigh::sample || w == Weigh::gumbel;
 }
 
+// Whether some row's weights cannot be told from its log-sum-exp alone.
+inline bool AnyLargeStat(const AttentionProblem& p, const float* stat) {
+  return stat && HasLogSumExp(p.weigh) && std::any_of(stat, stat + p.rows(), LargeStat);
+}
+
 struct Blocking {
   int64_t rows;  // queries in a block
   int64_t keys;  // keys scored at a time
@@ -88,7 +93,7 @@ HWY_INLINE void FindRanges(const AttentionProblem& p, int64_t b, int64_t h, cons
   r.first = std::min(r.first, r.last);
 }
 
-// u·scale/T padded to an even number, u₁+u₂ of each pair, and the total.
+// u·scale/T in the three arrangements that the tiles read.
 struct AdditiveStore {
   Buffer<float> data;
   AdditiveWeights weights;
@@ -97,16 +102,17 @@ struct AdditiveStore {
 inline AdditiveStore PrepareAdditive(const AttentionProblem& p) {
   AdditiveStore store;
   if (p.family != Family::additive) return store;
-  const int64_t even = RoundUp(p.D, 2);
-  store.data = Buffer<float>(even + even / 2 + 1);
-  float* u = store.data.data();
+  const int64_t padded = RoundUp(PanelRows(p.D), kLanes);
+  store.data = Buffer<float>(3 * padded + 4);
+  float *u = store.data.data(), *swapped = u + padded, *pairs = swapped + padded;
   double total = 0.0;
-  for (int64_t d = 0; d < even; ++d) {
+  for (int64_t d = 0; d < padded; ++d) {
     u[d] = d < p.D ? p.u[d] * (p.scale / p.temperature) : 0.0f;
     total += u[d];
   }
-  for (int64_t d = 0; d < even; d += 2) u[even + d / 2] = u[d] + u[d + 1];
-  store.weights = {u, u + even, static_cast<float>(total)};
+  for (int64_t d = 0; d < padded; ++d) swapped[d] = (d ^ 1) < padded ? u[d ^ 1] : 0.0f;
+  for (int64_t d = 0; d + 1 < padded; d += 2) pairs[d / 2] = u[d] + u[d + 1];
+  store.weights = {u, swapped, pairs, static_cast<float>(total)};
   return store;
 }
 

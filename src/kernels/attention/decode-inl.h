@@ -16,6 +16,7 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kDecodeRows = 8;     // heads of the group × queries
 constexpr int64_t kDecodeKeys = 512;   // keys of one part; fixed, so that threads change nothing
+constexpr int64_t kDecodeHead = std::max<int64_t>(kLanes, 2);  // {m, l} before a part's sum
 
 inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
   return p.Lk >= 8 * p.Lq && p.family == Family::dot && out.context && p.weigh == Weigh::softmax && p.Lq * p.group() <= kDecodeRows &&
@@ -140,7 +141,7 @@ HWY_NOINLINE void MergeParts(const AttentionProblem& p, const AttentionResult& o
     const float* part = parts + c * part_step;
     if (part[1] == 0.0f) continue;
     const float factor = std::exp(part[0] - base) / l;
-    for (int64_t d = 0; d < Dv; ++d) to[d * out.context.c] += factor * part[kLanes + d];
+    for (int64_t d = 0; d < Dv; ++d) to[d * out.context.c] += factor * part[kDecodeHead + d];
   }
   if (out.stat) out.stat[(b * p.H + row.h) * p.Lq + row.i] = l == 0.0f ? -kInf : m + std::log(l);
 }
@@ -148,13 +149,13 @@ HWY_NOINLINE void MergeParts(const AttentionProblem& p, const AttentionResult& o
 void Decode(const AttentionProblem& p, const AttentionResult& out) {
   const int64_t parts = std::max<int64_t>(1, (p.Lk + kDecodeKeys - 1) / kDecodeKeys);
   const int64_t rows = p.Lq * p.group();
-  const int64_t stride = kLanes + RoundUp(p.Dv, kLanes);  // {m, l, …, sum[Dv]}
+  const int64_t stride = kDecodeHead + RoundUp(p.Dv, kLanes);  // {m, l, …, sum[Dv]}
   const Buffer<float> store(p.B * p.Hk * parts * rows * stride);
   const auto at = [&](int64_t unit) { return store.data() + unit * rows * stride; };
   const auto part = [&](int64_t unit) {
     float* to = at(unit);
     const int64_t bh = unit / parts;
-    DecodeKeys(p, bh / p.Hk, bh % p.Hk, (unit % parts) * kDecodeKeys, {to, to + 1, to + kLanes}, stride);
+    DecodeKeys(p, bh / p.Hk, bh % p.Hk, (unit % parts) * kDecodeKeys, {to, to + 1, to + kDecodeHead}, stride);
   };
   const auto merge = [&](int64_t bh) {
     for (int64_t r = 0; r < rows; ++r) {

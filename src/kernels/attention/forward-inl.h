@@ -36,7 +36,7 @@ struct ForwardScratch {
 
   static int64_t Floats(const AttentionProblem& p, Blocking by) {
     return kGroup * (by.keys + kLanes) + by.rows * (QueryFloats(p) + RoundUp(p.Dv, kLanes)) +
-           2 * by.keys + RoundUp(p.D + 1, kLanes) + 4 * kLanes +
+           2 * by.keys + RoundUp(p.D + 4, kLanes) + 4 * kLanes +
            RoundUp(by.rows * (p.Lk / by.keys + 1), kLanes);
   }
   ForwardScratch(const AttentionProblem& p, Blocking by, float* base) : lds(by.keys + kLanes) {
@@ -44,7 +44,7 @@ struct ForwardScratch {
     queries = s + kGroup * lds;
     context = queries + by.rows * QueryFloats(p);
     spare = context + by.rows * RoundUp(p.Dv, kLanes);
-    block_max = spare + 2 * by.keys + RoundUp(p.D + 1, kLanes) + 2 * kLanes;
+    block_max = spare + 2 * by.keys + RoundUp(p.D + 4, kLanes) + 2 * kLanes;
   }
 };
 
@@ -247,7 +247,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, int64_
   BlockRanges r;
   FindRanges(p, b, h, nullptr, i0, n, r);
   const PackedQueries queries =
-      PackQueries(p, side.keys.range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries, mem.spare);
+      PackQueries(p, side.keys.range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
   RowStates state(n, !sums);
   bool started[kMaxBlockRows / kGroup] = {};
 

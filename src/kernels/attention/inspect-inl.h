@@ -25,7 +25,7 @@ HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, int
   PackedQueries queries{mem.queries, QueryFloats(p)};
   for (int64_t i = 0; i < n; ++i) {
     const int64_t q = rows ? rows[i0 + i] : i0 + i;
-    PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, q), 1, mem.queries + i * queries.ld, mem.spare);
+    PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, q), 1, mem.queries + i * queries.ld);
   }
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
     const int64_t j1 = std::min(j0 + c.by.keys, r.last);
@@ -97,7 +97,8 @@ struct EntropyRows {
   HWY_ATTR void operator()(const Stretch& x, float* s, int64_t, float*) const {
     const F d;
     const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i;
-    const Vec base = hn::Set(d, stat[at] == -kInf ? 0.0f : stat[at]);
+    const float log_sum = LargeStat(stat[at]) ? Recenter(s + (x.from - x.origin), x.size()) : stat[at];
+    const Vec base = hn::Set(d, log_sum == -kInf ? 0.0f : log_sum);
     Vec sum = hn::Zero(d);
     for (int64_t j = x.from; j < x.to; j += kLanes) {
       const Vec log_p = hn::Sub(hn::LoadU(d, s + (j - x.origin)), base);
@@ -120,9 +121,11 @@ struct ChosenRows {
   const float* stat;
   const int32_t* chosen;
   float* log_prob;
-  void operator()(const Stretch& x, const float* s, int64_t, float*) const {
+  void operator()(const Stretch& x, float* s, int64_t, float*) const {
     const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i, j = chosen[at];
-    if (j >= x.begin && j < x.end) log_prob[at] = s[j - x.origin] - stat[at];
+    if (j < x.begin || j >= x.end) return;
+    const float log_sum = LargeStat(stat[at]) ? Recenter(s + (x.from - x.origin), x.size()) : stat[at];
+    log_prob[at] = s[j - x.origin] - log_sum;
   }
 };
 
@@ -156,7 +159,7 @@ void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of
 void Weights(const AttentionProblem& p, const AttentionResult& done, const WeightsSelection& pick,
              const View<float>& to) {
   const AdditiveStore additive = PrepareAdditive(p);
-  const ForwardCall call{p, done, BlockingFor(p, p.weigh == Weigh::formula, false), additive.weights};
+  const ForwardCall call{p, done, BlockingFor(p, p.weigh == Weigh::formula || AnyLargeStat(p, done.stat), false), additive.weights};
   ForEachBlock(call, pick.n_heads, pick.heads, pick.n_rows,
                [&](const PackedKeys& keys, int64_t b, int64_t head, int64_t i0, float* scratch) {
                  WeightsBlock(call, done, pick, to, keys, b, head, i0, scratch);
@@ -166,7 +169,7 @@ void Weights(const AttentionProblem& p, const AttentionResult& done, const Weigh
 void Entropy(const AttentionProblem& p, const float* stat, float* entropy) {
   const AdditiveStore additive = PrepareAdditive(p);
   const AttentionResult none;
-  const ForwardCall call{p, none, BlockingFor(p, false, false), additive.weights};
+  const ForwardCall call{p, none, BlockingFor(p, AnyLargeStat(p, stat), false), additive.weights};
   ForEachBlock(call, p.H, nullptr, p.Lq,
                [&](const PackedKeys& keys, int64_t b, int64_t h, int64_t i0, float* scratch) {
                  EntropyBlock(call, keys, stat, entropy, b, h, i0, scratch);
@@ -176,7 +179,7 @@ void Entropy(const AttentionProblem& p, const float* stat, float* entropy) {
 void LogProb(const AttentionProblem& p, const float* stat, const int32_t* chosen, float* log_prob) {
   const AdditiveStore additive = PrepareAdditive(p);
   const AttentionResult none;
-  const ForwardCall call{p, none, BlockingFor(p, false, false), additive.weights};
+  const ForwardCall call{p, none, BlockingFor(p, AnyLargeStat(p, stat), false), additive.weights};
   const ChosenRows rows{p, stat, chosen, log_prob};
   ForEachBlock(call, p.H, nullptr, p.Lq,
                [&](const PackedKeys& keys, int64_t b, int64_t h, int64_t i0, float* scratch) {

@@ -62,7 +62,7 @@ HWY_INLINE void AddPartlySeen(const Prefix& p, const PrefixScratch& mem, int64_t
     PackPanels({p.y.data + j * p.y.row, p.y.row, p.y.c}, m, p.inner, mem.y);
     PackRows({p.z.data + j * p.z.row, p.z.row, p.z.c}, m, p.outer, 1.0f, mem.z, mem.ldz);
     for (int64_t k = 0; k < m; k += kPanel) {
-      MatMul({mem.x, mem.ldx, 1}, mem.y + k * RoundUp(p.inner, 2), kPanel, mem.s + k, lds, n, m - k,
+      MatMul({mem.x, mem.ldx, 1}, mem.y + k * PanelRows(p.inner), kPanel, mem.s + k, lds, n, m - k,
              p.inner, false);
     }
     for (int64_t r = 0; r < n; ++r) {

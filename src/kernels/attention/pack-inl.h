@@ -23,9 +23,10 @@ inline Rows RowsOf(const View<const float>& v, int64_t b, int64_t h, int64_t fir
   return {v.row(b, h, first), v.r, v.c};
 }
 
-inline int64_t PanelFloats(int64_t n, int64_t width) {
-  return RoundUp(n, kPanel) * RoundUp(width, 2);
-}
+// Additive scores take features four at a time; panels have rows of 0 up to that.
+constexpr int64_t PanelRows(int64_t width) { return RoundUp(width, 4); }
+
+inline int64_t PanelFloats(int64_t n, int64_t width) { return RoundUp(n, kPanel) * PanelRows(width); }
 
 HWY_INLINE void Transpose4x4(const float* from, int64_t row, float* to, int64_t to_row) {
 #if HWY_TARGET == HWY_SCALAR
@@ -43,11 +44,11 @@ HWY_INLINE void Transpose4x4(const float* from, int64_t row, float* to, int64_t 
 #endif
 }
 
-// One panel: up to 64 keys transposed, 0 up to the next whole vector; an odd width gets one more row.
+// One panel: up to 64 keys transposed, and 0 up to the next whole vector.
 HWY_INLINE void PackPanel(Rows from, int64_t n, int64_t width, float* to) {
   const int64_t padded = RoundUp(n, kLanes);
   for (int64_t d = 0; d < width && n < padded; ++d) FillRow(to + d * kPanel, n, padded, 0.0f);
-  if (width & 1) FillRow(to + width * kPanel, 0, padded, 0.0f);
+  for (int64_t d = width; d < PanelRows(width); ++d) FillRow(to + d * kPanel, 0, padded, 0.0f);
   int64_t j = 0;
   const int64_t whole = from.c == 1 ? RoundDown(width, 4) : 0;
   for (; j + 4 <= n; j += 4) {
@@ -63,7 +64,7 @@ HWY_INLINE void PackPanel(Rows from, int64_t n, int64_t width, float* to) {
 }
 
 HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, float* to) {
-  const int64_t step = RoundUp(width, 2) * kPanel;
+  const int64_t step = PanelRows(width) * kPanel;
   for (int64_t j = 0; j < n; j += kPanel, to += step) {
     PackPanel({from.data + j * from.row, from.row, from.c}, std::min(kPanel, n - j), width, to);
   }
@@ -133,7 +134,7 @@ HWY_INLINE void ExpTwice(float* x, int64_t n) {
 }
 HWY_NOINLINE void ExpTwicePanels(float* panels, int64_t n, int64_t width) {
   for (int64_t j = 0; j < n; j += kPanel) {
-    for (int64_t d = 0; d < RoundUp(width, 2); ++d, panels += kPanel) {
+    for (int64_t d = 0; d < PanelRows(width); ++d, panels += kPanel) {
       ExpTwice(panels, std::min(kPanel, RoundUp(n - j, kLanes)));
     }
   }

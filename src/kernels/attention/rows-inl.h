@@ -36,6 +36,8 @@ inline bool NeedsMask(const AttentionProblem& p, const Stretch& x) {
   return x.from < x.begin || x.end < x.to || p.bias || p.allowed || (p.center && p.renormalise);
 }
 
+constexpr float kLowest = std::numeric_limits<float>::lowest();  // as a bias it forbids nothing, at any T
+
 // s ← (s + bias/T) where allowed, −inf elsewhere. Temperature and scale are in s already.
 HWY_NOINLINE void MaskRow(const AttentionProblem& p, const Stretch& x, float* s) {
   float* at = s - x.origin;
@@ -44,7 +46,7 @@ HWY_NOINLINE void MaskRow(const AttentionProblem& p, const Stretch& x, float* s)
     const float inverse = 1.0f / p.temperature;
     for (int64_t j = x.begin; j < x.end; ++j) {
       const float add = bias[j * p.bias.c];
-      at[j] = add == -kInf ? -kInf : at[j] + add * inverse;
+      at[j] = add == -kInf ? -kInf : at[j] + std::max(add * inverse, kLowest);
     }
   }
   if (p.center && p.renormalise) {
@@ -97,6 +99,28 @@ HWY_INLINE float ExpRow(float* s, int64_t n, float m) {
     sum0 = hn::Add(sum0, e);
   }
   return SumOf(hn::Add(sum0, sum1));
+}
+
+// A log-sum-exp m + log l is one float: of size 256 it has lost 2⁻¹⁶ of log l, of 10⁸ all of it. Who has
+// the whole row of such a one takes its scores relative to their maximum instead.
+inline bool LargeStat(float stat) { return std::fabs(stat) >= 256.0f && std::fabs(stat) < kInf; }
+
+// s ← s − max; returns log Σ e^s.
+HWY_NOINLINE float Recenter(float* s, int64_t n) {
+  const F d;
+  const Vec most = hn::Set(d, RowMax(s, n));
+  Vec sum = hn::Zero(d);
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const Vec v = hn::Sub(hn::LoadU(d, s + j), most);
+    hn::StoreU(v, d, s + j);
+    sum = hn::Add(sum, Exp(v));
+  }
+  return std::log(SumOf(sum));
+}
+
+// A NaN among a row's scores makes NaN of what the row sees, and of nothing else.
+HWY_NOINLINE void SpreadNan(const float* s, int64_t n, float* to) {
+  for (int64_t j = 0; j < n; ++j) to[j] = s[j] == -kInf ? 0.0f : std::numeric_limits<float>::quiet_NaN();
 }
 
 HWY_INLINE void ScaleRow(float* x, int64_t n, float factor) {
@@ -224,6 +248,8 @@ HWY_INLINE Vec WeightOf(Weigh weigh, Vec s, Vec stat) {
 
 HWY_NOINLINE void WeighRow(Weigh weigh, float* s, int64_t n, float stat) {
   const F d;
+  if (weigh == Weigh::softmax && std::isnan(stat)) return SpreadNan(s, n, s);
+  if (weigh == Weigh::softmax && LargeStat(stat)) stat = Recenter(s, n);
   const Vec v = hn::Set(d, stat == -kInf ? 0.0f : stat);
   for (int64_t j = 0; j < n; j += kLanes) hn::StoreU(WeightOf(weigh, hn::LoadU(d, s + j), v), d, s + j);
 }

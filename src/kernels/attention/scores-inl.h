@@ -16,15 +16,15 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 // How an additive score computes x = 1 + e^{2(a+κ)}, by the range of its inputs.
 enum class Range : uint8_t {
-  small,   // |a| + |κ| ≤ 20: e^{2a}·e^{2κ}, nothing to guard
-  medium,  // |a|, |κ| ≤ 43: the product may overflow, min(x, 2⁶⁰) mends it
-  large    // e^{2(a+κ)} directly
+  small,   // |a| + |κ| ≤ 10.7: x = 1 + e^{2a}·e^{2κ} < 2³¹, and four multiply without overflow
+  medium,  // |a|, |κ| ≤ 43: min(x, 2⁶⁰), and two multiply without overflow
+  large    // x = 1 + e^{2(a+κ)} directly
 };
 
 constexpr float kLargestX = 0x1p60f;
 
 inline Range RangeOf(float a, float kappa) {
-  if (a + kappa <= 20.0f) return Range::small;
+  if (a + kappa <= 10.7f) return Range::small;
   return std::max(a, kappa) <= 43.0f ? Range::medium : Range::large;
 }
 
@@ -38,53 +38,87 @@ struct PackedKeys {
 // The query side of one block.
 struct PackedQueries {
   const float* rows = nullptr;  // dot: [n][D] times scale/T. additive large: [n][D] as it is;
-  int64_t ld = 0;               // otherwise per pair of features {E₁, E₂, u₂E₁, u₁E₂}, E = e^{2a}
+  int64_t ld = 0;               // otherwise E = e^{2a}, then u₂E₁, u₁E₂, u₄E₃, u₃E₄, …
 };
 
 // u·scale/T, and what the pairs need of it.
 struct AdditiveWeights {
-  const float* u = nullptr;      // [D, even], zero padded
-  const float* pairs = nullptr;  // u₁ + u₂  [D/2]
+  const float* u = nullptr;      // [D] and zeros to a multiple of 4
+  const float* swapped = nullptr;  // u₂, u₁, u₄, u₃, …
+  const float* pairs = nullptr;    // u₁ + u₂, u₃ + u₄, …
   float total = 0.0f;            // Σu
 };
 
 // ---- additive ----------------------------------------------------------------------------------
-// Σ u·tanh(a+κ) = Σu − 2 Σ u/x,  x = 1 + e^{2a}·e^{2κ}.  Two terms share one division:
-// u₁/x₁ + u₂/x₂ = (u₁ + u₂ + u₂E₁K₁ + u₁E₂K₂) / (x₁x₂).
+// Σ u·tanh(a+κ) = Σu − 2 Σ u/x,  x = 1 + e^{2a}·e^{2κ}.  A division costs six products, so terms
+// share it: a pair is n₁₂/d₁₂ with n₁₂ = u₁x₂ + u₂x₁ = u₁ + u₂ + u₂E₁K₁ + u₁E₂K₂, d₁₂ = x₁x₂;
+// a quad is (n₁₂d₃₄ + n₃₄d₁₂) / (d₁₂d₃₄), 13 multiply-adds for 4 terms.
 
-template <int MR, bool kGuard>
-HWY_INLINE void AdditiveTile(const float* HWY_RESTRICT q, int64_t ldq, const AdditiveWeights& w,
-                             const float* HWY_RESTRICT panel, int64_t n, int64_t pairs,
-                             float* HWY_RESTRICT s, int64_t lds) {
+struct Fraction {
+  Vec above, below;
+};
+
+// E₁, E₂ at e; u₂E₁, u₁E₂ at c.
+HWY_INLINE Fraction PairFraction(const float* e, const float* c, Vec k1, Vec k2, Vec both) {
+  const F d;
+  const Vec one = hn::Set(d, 1.0f);
+  const Vec x1 = hn::MulAdd(hn::Set(d, e[0]), k1, one);
+  const Vec x2 = hn::MulAdd(hn::Set(d, e[1]), k2, one);
+  const Vec above = hn::MulAdd(hn::Set(d, c[1]), k2, hn::MulAdd(hn::Set(d, c[0]), k1, both));
+  return {above, hn::Mul(x1, x2)};
+}
+
+HWY_INLINE Fraction GuardedFraction(const float* e, const float* u, Vec k1, Vec k2) {
   const F d;
   const Vec one = hn::Set(d, 1.0f), most = hn::Set(d, kLargestX);
-  for (int64_t j = 0; j < n; j += kLanes) {
-    Vec sum[MR];
-    HWY_UNROLL(8)
-    for (int i = 0; i < MR; ++i) sum[i] = hn::Zero(d);
-    for (int64_t p = 0; p < pairs; ++p) {
-      const Vec k1 = hn::LoadU(d, panel + (2 * p) * kPanel + j);
-      const Vec k2 = hn::LoadU(d, panel + (2 * p + 1) * kPanel + j);
-      const Vec both = hn::Set(d, w.pairs[p]);
-      HWY_UNROLL(8)
-      for (int i = 0; i < MR; ++i) {
-        const float* c = q + i * ldq + 4 * p;
-        Vec x1 = hn::MulAdd(hn::Set(d, c[0]), k1, one);
-        Vec x2 = hn::MulAdd(hn::Set(d, c[1]), k2, one);
-        Vec above;
+  const Vec x1 = hn::Min(hn::MulAdd(hn::Set(d, e[0]), k1, one), most);
+  const Vec x2 = hn::Min(hn::MulAdd(hn::Set(d, e[1]), k2, one), most);
+  return {hn::MulAdd(hn::Set(d, u[0]), x2, hn::Mul(hn::Set(d, u[1]), x1)), hn::Mul(x1, x2)};
+}
+
+template <int MR, int NV, bool kGuard>
+HWY_INLINE void AdditiveTile(const float* HWY_RESTRICT q, int64_t ldq, const AdditiveWeights& w,
+                             const float* HWY_RESTRICT panel, int64_t width, float* HWY_RESTRICT s,
+                             int64_t lds) {
+  const F d;
+  Vec sum[MR][NV];
+  HWY_UNROLL(4)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(2)
+    for (int v = 0; v < NV; ++v) sum[i][v] = hn::Zero(d);
+  }
+  for (int64_t a = 0; a < width; a += 4) {
+    Vec k[4][NV];
+    HWY_UNROLL(4)
+    for (int t = 0; t < 4; ++t) {
+      HWY_UNROLL(2)
+      for (int v = 0; v < NV; ++v) k[t][v] = hn::LoadU(d, panel + (a + t) * kPanel + v * kLanes);
+    }
+    HWY_UNROLL(4)
+    for (int i = 0; i < MR; ++i) {
+      const float* e = q + i * ldq + a;
+      const float* c = e + width;
+      HWY_UNROLL(2)
+      for (int v = 0; v < NV; ++v) {
         if constexpr (kGuard) {
-          x1 = hn::Min(x1, most);
-          x2 = hn::Min(x2, most);
-          above = hn::MulAdd(hn::Set(d, w.u[2 * p]), x2, hn::Mul(hn::Set(d, w.u[2 * p + 1]), x1));
+          const Fraction f = GuardedFraction(e, w.u + a, k[0][v], k[1][v]);
+          const Fraction g = GuardedFraction(e + 2, w.u + a + 2, k[2][v], k[3][v]);
+          sum[i][v] = hn::Add(sum[i][v], hn::Add(hn::Div(f.above, f.below), hn::Div(g.above, g.below)));
         } else {
-          above = hn::MulAdd(hn::Set(d, c[3]), k2, hn::MulAdd(hn::Set(d, c[2]), k1, both));
+          const Fraction f = PairFraction(e, c, k[0][v], k[1][v], hn::Set(d, w.pairs[a / 2]));
+          const Fraction g = PairFraction(e + 2, c + 2, k[2][v], k[3][v], hn::Set(d, w.pairs[a / 2 + 1]));
+          const Vec above = hn::MulAdd(f.above, g.below, hn::Mul(g.above, f.below));
+          sum[i][v] = hn::Add(sum[i][v], hn::Div(above, hn::Mul(f.below, g.below)));
         }
-        sum[i] = hn::Add(sum[i], hn::Div(above, hn::Mul(x1, x2)));
       }
     }
-    HWY_UNROLL(8)
-    for (int i = 0; i < MR; ++i) {
-      hn::StoreU(hn::NegMulAdd(hn::Set(d, 2.0f), sum[i], hn::Set(d, w.total)), d, s + i * lds + j);
+  }
+  HWY_UNROLL(4)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(2)
+    for (int v = 0; v < NV; ++v) {
+      hn::StoreU(hn::NegMulAdd(hn::Set(d, 2.0f), sum[i][v], hn::Set(d, w.total)), d,
+                 s + i * lds + v * kLanes);
     }
   }
 }
@@ -111,42 +145,73 @@ HWY_NOINLINE void AdditiveDirect(const float* q, int64_t ldq, const AdditiveWeig
   }
 }
 
-template <bool kGuard>
-HWY_NOINLINE void AdditiveRows(const float* q, int64_t ldq, const AdditiveWeights& w,
-                               const float* panel, int64_t n, int64_t pairs, int64_t m, float* s,
-                               int64_t lds) {
+template <int NV, bool kGuard>
+HWY_INLINE void AdditiveColumn(const float* q, int64_t ldq, const AdditiveWeights& w, const float* panel,
+                               int64_t width, int64_t m, float* s, int64_t lds) {
   int64_t i = 0;
   for (; i + 4 <= m; i += 4) {
-    AdditiveTile<4, kGuard>(q + i * ldq, ldq, w, panel, n, pairs, s + i * lds, lds);
+    AdditiveTile<4, NV, kGuard>(q + i * ldq, ldq, w, panel, width, s + i * lds, lds);
   }
-  for (; i < m; ++i) AdditiveTile<1, kGuard>(q + i * ldq, ldq, w, panel, n, pairs, s + i * lds, lds);
+  for (; i < m; ++i) AdditiveTile<1, NV, kGuard>(q + i * ldq, ldq, w, panel, width, s + i * lds, lds);
+}
+
+template <bool kGuard>
+HWY_NOINLINE void AdditiveRows(const float* q, int64_t ldq, const AdditiveWeights& w,
+                               const float* panel, int64_t n, int64_t width, int64_t m, float* s,
+                               int64_t lds) {
+  int64_t j = 0;
+  for (; j + kLanes < n; j += 2 * kLanes) {
+    AdditiveColumn<2, kGuard>(q, ldq, w, panel + j, width, m, s + j, lds);
+  }
+  if (j < n) AdditiveColumn<1, kGuard>(q, ldq, w, panel + j, width, m, s + j, lds);
 }
 
 HWY_NOINLINE void PackAdditiveQueries(Rows from, int64_t n, int64_t width, const AdditiveWeights& w,
-                                      float* to, int64_t ld, float* row) {
+                                      float* to, int64_t ld) {
+  const F d;
+  const int64_t padded = PanelRows(width);
   for (int64_t i = 0; i < n; ++i, to += ld) {
-    const int64_t even = RoundUp(width, 2);
-    PackRows({from.data + i * from.row, from.row, from.c}, 1, width, 1.0f, row, RoundUp(even, kLanes));
-    ExpTwice(row, RoundUp(even, kLanes));
-    if (width & 1) row[width] = 0.0f;
-    for (int64_t p = 0; p < even / 2; ++p) {
-      to[4 * p] = row[2 * p];
-      to[4 * p + 1] = row[2 * p + 1];
-      to[4 * p + 2] = w.u[2 * p + 1] * row[2 * p];
-      to[4 * p + 3] = w.u[2 * p] * row[2 * p + 1];
+    PackRows({from.data + i * from.row, from.row, from.c}, 1, width, 1.0f, to, RoundUp(width, kLanes));
+    ExpTwice(to, RoundUp(width, kLanes));
+    FillRow(to, width, padded, 0.0f);
+    for (int64_t k = 0; k < padded; k += kLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, to + k), hn::LoadU(d, w.swapped + k)), d, to + padded + k);
     }
   }
 }
 
 // With g = ds and r = 1/x: 1 − tanh² = 4(r − r²), so s = g·r − g·r², da += s, dκ += s (both times
-// 4u at the end), and du = Σg − 2 Σ g·r. Lanes over features, MR query rows in registers.
+// 4u at the end), and du = Σg − 2 Σ g·r. Lanes over features, MR query rows in registers; rows
+// share a division: 1/x₁ = x₂/(x₁x₂), and four alike where their product cannot overflow.
+
+template <Range kRange>
+HWY_INLINE Vec AdditiveX(Vec e, Vec k) {
+  const F d;
+  if constexpr (kRange == Range::large) return hn::Min(DirectX(e, k), hn::Set(d, kLargestX));
+  const Vec x = hn::MulAdd(e, k, hn::Set(d, 1.0f));
+  return kRange == Range::small ? x : hn::Min(x, hn::Set(d, kLargestX));
+}
+
+struct GradSums {
+  Vec dk, gr;
+};
+
+HWY_INLINE void AddTerm(float g, Vec r, Vec& da, GradSums& sums) {
+  const Vec gr = hn::Mul(hn::Set(F(), g), r);
+  const Vec s = hn::NegMulAdd(gr, r, gr);
+  da = hn::Add(da, s);
+  sums.dk = hn::Add(sums.dk, s);
+  sums.gr = hn::Add(sums.gr, gr);
+}
+
 template <int MR, Range kRange>
 HWY_INLINE void AdditiveGradTile(const float* HWY_RESTRICT ea, const float* HWY_RESTRICT ek,
                                  int64_t ld, const float* HWY_RESTRICT g, int64_t ldg, int64_t n,
                                  float* HWY_RESTRICT da, float* HWY_RESTRICT dk,
                                  float* HWY_RESTRICT gr_sum) {
+  static_assert(MR == 1 || MR == 4);
   const F d;
-  const Vec one = hn::Set(d, 1.0f), most = hn::Set(d, kLargestX);
+  const Vec one = hn::Set(d, 1.0f);
   for (int64_t c = 0; c < ld; c += kLanes) {
     Vec e[MR], sum[MR];
     HWY_UNROLL(8)
@@ -157,21 +222,29 @@ HWY_INLINE void AdditiveGradTile(const float* HWY_RESTRICT ea, const float* HWY_
     Vec total = hn::LoadU(d, gr_sum + c);
     for (int64_t j = 0; j < n; ++j) {
       const Vec k = hn::LoadU(d, ek + j * ld + c);
-      Vec dkj = hn::LoadU(d, dk + j * ld + c);
-      HWY_UNROLL(8)
-      for (int i = 0; i < MR; ++i) {
-        Vec x;
-        if constexpr (kRange == Range::small) x = hn::MulAdd(e[i], k, one);
-        if constexpr (kRange == Range::medium) x = hn::Min(hn::MulAdd(e[i], k, one), most);
-        if constexpr (kRange == Range::large) x = DirectX(e[i], k);
-        const Vec r = Reciprocal(x);
-        const Vec gr = hn::Mul(hn::Set(d, g[i * ldg + j]), r);
-        const Vec s = hn::NegMulAdd(gr, r, gr);
-        sum[i] = hn::Add(sum[i], s);
-        dkj = hn::Add(dkj, s);
-        total = hn::Add(total, gr);
+      GradSums sums{hn::LoadU(d, dk + j * ld + c), total};
+      if constexpr (MR == 1) {
+        AddTerm(g[j], hn::Div(one, AdditiveX<kRange>(e[0], k)), sum[0], sums);
+      } else {
+        const Vec x1 = AdditiveX<kRange>(e[0], k), x2 = AdditiveX<kRange>(e[1], k);
+        const Vec x3 = AdditiveX<kRange>(e[2], k), x4 = AdditiveX<kRange>(e[3], k);
+        const Vec d12 = hn::Mul(x1, x2), d34 = hn::Mul(x3, x4);
+        Vec r12, r34;
+        if constexpr (kRange == Range::small) {
+          const Vec all = hn::Div(one, hn::Mul(d12, d34));
+          r12 = hn::Mul(all, d34);
+          r34 = hn::Mul(all, d12);
+        } else {
+          r12 = hn::Div(one, d12);
+          r34 = hn::Div(one, d34);
+        }
+        AddTerm(g[j], hn::Mul(r12, x2), sum[0], sums);
+        AddTerm(g[ldg + j], hn::Mul(r12, x1), sum[1], sums);
+        AddTerm(g[2 * ldg + j], hn::Mul(r34, x4), sum[2], sums);
+        AddTerm(g[3 * ldg + j], hn::Mul(r34, x3), sum[3], sums);
       }
-      hn::StoreU(dkj, d, dk + j * ld + c);
+      total = sums.gr;
+      hn::StoreU(sums.dk, d, dk + j * ld + c);
     }
     HWY_UNROLL(8)
     for (int i = 0; i < MR; ++i) hn::StoreU(sum[i], d, da + i * ld + c);
@@ -220,14 +293,14 @@ HWY_INLINE void ScorePanel(const AttentionProblem& p, const PackedKeys& keys,
                            const ScoreBlock& at, int64_t first, int64_t m, PanelPart part, float* s,
                            int64_t lds) {
   const float* q = queries.rows + first * queries.ld;
-  const int64_t width = RoundUp(p.D, 2), inside = part.j % kPanel;
+  const int64_t width = PanelRows(p.D), inside = part.j % kPanel;
   const float* k = keys.panels + (part.j - inside) * width + inside;
   if (p.family == Family::dot) {
     MatMul({q, queries.ld, 1}, k, kPanel, s, lds, m, part.n, p.D, false);
   } else if (p.family == Family::additive) {
     switch (keys.range) {
-      case Range::small: return AdditiveRows<false>(q, queries.ld, w, k, part.n, width / 2, m, s, lds);
-      case Range::medium: return AdditiveRows<true>(q, queries.ld, w, k, part.n, width / 2, m, s, lds);
+      case Range::small: return AdditiveRows<false>(q, queries.ld, w, k, part.n, width, m, s, lds);
+      case Range::medium: return AdditiveRows<true>(q, queries.ld, w, k, part.n, width, m, s, lds);
       case Range::large: return AdditiveDirect(q, queries.ld, w, k, part.n, p.D, m, s, lds);
     }
   } else {
@@ -242,11 +315,12 @@ HWY_INLINE void ScorePanel(const AttentionProblem& p, const PackedKeys& keys,
 }
 
 inline int64_t QueryFloats(const AttentionProblem& p) {  // of one packed row
-  return p.family == Family::additive ? RoundUp(2 * RoundUp(p.D, 2), kLanes) : RoundUp(p.D, kLanes);
+  return p.family == Family::additive ? RoundUp(2 * PanelRows(p.D) + kLanes, kLanes)
+                                      : RoundUp(p.D, kLanes);
 }
 
 HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, Range range, const AdditiveWeights& w,
-                                     Rows from, int64_t n, float* to, float* row) {
+                                     Rows from, int64_t n, float* to) {
   const int64_t ld = QueryFloats(p);
   if (p.family == Family::dot) {
     PackRows(from, n, p.D, p.scale / p.temperature, to, ld);
@@ -254,7 +328,7 @@ HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, Range range, con
     if (range == Range::large) {
       PackRows(from, n, p.D, 1.0f, to, ld);
     } else {
-      PackAdditiveQueries(from, n, p.D, w, to, ld, row);
+      PackAdditiveQueries(from, n, p.D, w, to, ld);
     }
   }
   return {to, ld};

@@ -77,12 +77,6 @@ HWY_INLINE Vec Log(Vec x) {
   return hn::MulAdd(e, hn::Set(d, 0.693147180559945f), p);
 }
 
-// 1/x to about 2 ulp: the approximation and one Newton step. x finite and positive.
-HWY_INLINE Vec Reciprocal(Vec x) {
-  const Vec r = hn::ApproximateReciprocal(x);
-  return hn::Mul(r, hn::NegMulAdd(r, x, hn::Set(F(), 2.0f)));
-}
-
 // bits32(key, j) of core/random.h for lanes j, j+1, …
 HWY_INLINE hn::Vec<U> Mix32(hn::Vec<U> x) {
   const U d;
