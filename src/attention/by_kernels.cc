@@ -100,8 +100,11 @@ AttentionProblem probabilities(const AttentionProblem& p) {
   return soft;
 }
 
-// A gradient tensor for an input that wants one.
+// A gradient tensor for an input that wants one: the kernels write it, or add to zeros.
 Tensor wanted(const Tensor& input) {
+  return input && input.requires_grad() ? Tensor::empty(input.shape()) : Tensor();
+}
+Tensor wanted_zeros(const Tensor& input) {
   return input && input.requires_grad() ? Tensor::zeros(input.shape()) : Tensor();
 }
 
@@ -170,10 +173,12 @@ Tensor attend_by_kernels(AttendedState& s, const Lowered& lowered, const Tensor&
 
 Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
   const KernelInputs& in = s.inputs;
-  const Wanted d{wanted(in.q), wanted(in.k), wanted(in.v), wanted(in.u),
-                 wanted(in.given), wanted(in.bias), wanted(in.center)};
+  const bool none = empty(s.n);  // then there is nothing to write
+  auto* written = none ? &wanted_zeros : &wanted;
+  const Wanted d{written(in.q), written(in.k), up.context ? written(in.v) : wanted_zeros(in.v),
+                 written(in.u), wanted_zeros(in.given), wanted_zeros(in.bias), wanted_zeros(in.center)};
   const Grads grads{d.q, d.k, d.v, d.u, d.given, d.bias, d.center};
-  if (empty(s.n)) return grads;
+  if (none) return grads;
   kernels::AttentionGradients g = targets(s, d);
   Tensor d_stat, d_entropy, d_log_prob, entropy, stat = s.stat;
   g.stat = raw(s.stat);

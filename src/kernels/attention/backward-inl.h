@@ -69,6 +69,11 @@ struct BackwardScratch {
   }
 };
 
+// The query side of one block as vectors: q (or e^{2a}) and d_context, in place where possible.
+struct BlockRows {
+  Rows q, d_out;
+};
+
 // What a unit adds up besides dq.
 struct UnitSums {
   float *dk, *dv, *gr;  // [Lk][ld], [Lk][ldv], [ld]
@@ -82,6 +87,20 @@ inline int64_t ChunksFor(const AttentionProblem& p) {
   return std::clamp<int64_t>(per_head, 1, std::max<int64_t>(1, p.Lq / kMaxBlockRows));
 }
 
+HWY_INLINE float DotOf(Rows a, Rows b, int64_t width) {
+  const F d;
+  Vec sum = hn::Zero(d);
+  float rest = 0.0f;
+  int64_t k = 0;
+  if (a.c == 1 && b.c == 1) {
+    for (; k + kLanes <= width; k += kLanes) {
+      sum = hn::MulAdd(hn::LoadU(d, a.data + k), hn::LoadU(d, b.data + k), sum);
+    }
+  }
+  for (; k < width; ++k) rest += a.data[k * a.c] * b.data[k * b.c];
+  return SumOf(sum) + rest;
+}
+
 HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t i) {
   const AttentionProblem& p = c.p;
   const AttentionGradients& g = c.g;
@@ -89,9 +108,7 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
   RowTerms t;
   if (g.stat) t.stat = g.stat[at];
   if (p.weigh == Weigh::softmax && g.d_context && !c.find_mean) {
-    const float* out = g.context.row(b, h, i);
-    const float* d_out = g.d_context.row(b, h, i);
-    for (int64_t d = 0; d < p.Dv; ++d) t.beta -= out[d * g.context.c] * d_out[d * g.d_context.c];
+    t.beta -= DotOf(RowsOf(g.context, b, h, i), RowsOf(g.d_context, b, h, i), p.Dv);
   }
   if (g.d_stat) t.beta += g.d_stat[at];
   if (g.d_log_prob && g.chosen[at] >= 0) {
@@ -107,7 +124,7 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
 }
 
 // dw[n][keys] ← d_context·vᵀ (+ d_weights), for keys [j0, j1).
-HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& mem,
+HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& mem, Rows d_out,
                                 const BlockRanges& r, const ScoreBlock& at, int64_t n, int64_t j0,
                                 int64_t j1) {
   const AttentionProblem& p = c.p;
@@ -118,7 +135,7 @@ HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& me
       float* to = mem.dw + i * mem.lds + (part.j - j0);
       if (c.g.d_context && p.weigh != Weigh::sample) {
         const int64_t inside = part.j % kPanel;
-        MatMul({mem.d_out + i * c.ldv, c.ldv, 1}, mem.v_panels + (part.j - inside) * step + inside,
+        MatMul({d_out.data + i * d_out.row, d_out.row, 1}, mem.v_panels + (part.j - inside) * step + inside,
                kPanel, to, mem.lds, m, part.n, p.Dv, false);
       } else {
         for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, 0, part.n, 0.0f);
@@ -163,7 +180,7 @@ HWY_INLINE RowSpan RowsSeeing(const BlockRanges& r, int64_t n, int64_t j0, int64
 
 // dv += wᵀ·d_context, and for dot scores dk += dsᵀ·q: keys by keys.
 HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& mem,
-                                const BlockRanges& r, const UnitSums& sums, bool careful, int64_t n,
+                                const BlockRows& block, const BlockRanges& r, const UnitSums& sums, bool careful, int64_t n,
                                 int64_t j0, int64_t j1) {
   const AttentionProblem& p = c.p;
   auto* product = careful ? &MatMulSkippingZeros : &MatMul;
@@ -174,11 +191,11 @@ HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& me
     if (rows.count <= 0) continue;
     const int64_t at = rows.first * mem.lds + (j - j0);
     if (sums.dv && c.values) {
-      product({mem.s + at, 1, mem.lds}, mem.d_out + rows.first * c.ldv, c.ldv, sums.dv + j * c.ldv,
-              c.ldv, keys, p.Dv, rows.count, true);
+      product({mem.s + at, 1, mem.lds}, block.d_out.data + rows.first * block.d_out.row, block.d_out.row,
+              sums.dv + j * c.ldv, c.ldv, keys, p.Dv, rows.count, true);
     }
     if (dot) {
-      product({mem.dw + at, 1, mem.lds}, mem.queries + rows.first * QueryFloats(p), QueryFloats(p),
+      product({mem.dw + at, 1, mem.lds}, block.q.data + rows.first * block.q.row, block.q.row,
               sums.dk + j * c.ld, c.ld, keys, p.D, rows.count, true);
     }
   }
@@ -240,7 +257,7 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
   UnitKeys keys{PackKeys(p, b, hk, mem.k_panels), RowsOf(p.k, b, hk)};
   // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq.
   if (!p.masked() && p.family == Family::dot) keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
-  if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, mem.v_panels);
+  if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, 1.0f, mem.v_panels);
   if (BackwardScratch::KeyRows(c) > 0) {
     PackRows(keys.rows, p.Lk, p.D, 1.0f, mem.k_rows, c.ld);
     if (p.family == Family::additive && keys.packed.range != Range::large) {
@@ -249,6 +266,27 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
     keys.rows = {mem.k_rows, c.ld, 1};
   }
   return keys;
+}
+
+HWY_NOINLINE BlockRows PrepareBlockRows(const BackwardCall& c, const BackwardScratch& mem, Range range,
+                                        int64_t b, int64_t h, int64_t i0, int64_t n) {
+  const AttentionProblem& p = c.p;
+  BlockRows block{};
+  if (c.g.d_context) {
+    block.d_out = RowsOf(c.g.d_context, b, h, i0);
+    if (!ReadableInPlace(block.d_out, p.Dv)) {
+      PackRows(block.d_out, n, p.Dv, 1.0f, mem.d_out, c.ldv);
+      block.d_out = {mem.d_out, c.ldv, 1};
+    }
+  }
+  if (p.family == Family::given) return block;
+  block.q = RowsOf(p.q, b, h, i0);
+  if (p.family == Family::additive || !ReadableInPlace(block.q, p.D)) {
+    PackRows(block.q, n, p.D, 1.0f, mem.q_rows, c.ld);
+    if (p.family == Family::additive && range != Range::large) ExpTwice(mem.q_rows, n * c.ld);
+    block.q = {mem.q_rows, c.ld, 1};
+  }
+  return block;
 }
 
 // One block of queries against keys [j0, j0 + by.keys).
@@ -264,24 +302,19 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
   const Range range = keys.packed.range;
   const PackedQueries queries =
       PackQueries(p, range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
+  const BlockRows block = PrepareBlockRows(c, mem, range, b, h, i0, n);
   bool finite = keys.packed.finite;
-  if (c.g.d_context) {
-    PackRows(RowsOf(c.g.d_context, b, h, i0), n, p.Dv, 1.0f, mem.d_out, c.ldv);
-    finite = finite && (!p.masked() || AllFinite({mem.d_out, c.ldv, 1}, n, p.Dv));
+  if (p.masked() && finite) {
+    finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, b, h, i0), n, p.Dv)) &&
+             (p.family == Family::given || AllFinite(RowsOf(p.q, b, h, i0), n, p.D));
   }
-  if (p.family == Family::additive) {
-    PackRows(RowsOf(p.q, b, h, i0), n, p.D, 1.0f, mem.q_rows, c.ld);
-    if (range != Range::large) ExpTwice(mem.q_rows, n * c.ld);
-  }
-  finite = finite && (!p.masked() || p.family == Family::given ||
-                      AllFinite(RowsOf(p.q, b, h, i0), n, p.D));
   const bool careful = !finite;
 
   for (int64_t g = 0; g * kGroup < n; ++g) {
     ScoreGroup(p, keys.packed, queries, c.w, at, r, g, std::min(kGroup, n - g * kGroup), j0, j1,
                mem.s + g * kGroup * mem.lds, mem.lds);
   }
-  if (c.scores) WeightGradients(c, mem, r, at, n, j0, j1);
+  if (c.scores) WeightGradients(c, mem, block.d_out, r, at, n, j0, j1);
   for (int64_t i = 0; i < n; ++i) {
     const Stretch x = StretchOf(r, at, i, i0 + i, j0, j1);
     if (x.from >= x.to) continue;
@@ -310,7 +343,7 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
   if (c.scores && p.family != Family::given) {
     AddQueryGradients(c, mem, r, sums, keys.rows, range, careful, n, j0, j1, dq);
   }
-  AddKeyGradients(c, mem, r, sums, careful, n, j0, j1);
+  AddKeyGradients(c, mem, block, r, sums, careful, n, j0, j1);
 }
 
 // Hard weightings: the chosen value gets the whole gradient.
@@ -386,16 +419,36 @@ HWY_NOINLINE void BackwardUnit(const BackwardCall& c, const BackwardScratch& mem
   }
 }
 
-// out[j][d] = Σ_chunks parts, times factor[d] where given.
-HWY_NOINLINE void WriteKeyGradients(const float* parts, int64_t n, int64_t step, int64_t ld,
-                                    const float* u, int64_t rows, int64_t width, float* to, int64_t row,
-                                    int64_t col) {
+// One contribution to dk or dv from each of `n` chunks, `step` apart.
+struct Parts {
+  const float* data;
+  int64_t n, step, ld;
+};
+
+// to[j][d] = factor·u[d]·Σ_chunks; u null: 1.
+HWY_NOINLINE void WriteKeyGradients(const Parts& parts, float factor, const float* u, int64_t rows,
+                                    int64_t width, float* to, int64_t row, int64_t col) {
+  const F d;
   for (int64_t j = 0; j < rows; ++j) {
-    for (int64_t d = 0; d < width; ++d) {
-      float sum = parts[j * ld + d];
-      for (int64_t c = 1; c < n; ++c) sum += parts[c * step + j * ld + d];
-      to[j * row + d * col] = u ? sum * (4.0f * u[d]) : sum;
+    const float* from = parts.data + j * parts.ld;
+    int64_t k = 0;
+    for (; col == 1 && k + kLanes <= width; k += kLanes) {
+      Vec sum = hn::LoadU(d, from + k);
+      for (int64_t c = 1; c < parts.n; ++c) sum = hn::Add(sum, hn::LoadU(d, from + c * parts.step + k));
+      const Vec times = hn::Mul(sum, hn::Set(d, factor));
+      hn::StoreU(u ? hn::Mul(times, hn::LoadU(d, u + k)) : times, d, to + j * row + k);
     }
+    for (; k < width; ++k) {
+      float sum = from[k];
+      for (int64_t c = 1; c < parts.n; ++c) sum += from[c * parts.step + k];
+      to[j * row + k * col] = u ? sum * factor * u[k] : sum * factor;
+    }
+  }
+}
+
+HWY_NOINLINE void WriteZeros(float* to, int64_t rows, int64_t width, int64_t row, int64_t col) {
+  for (int64_t j = 0; j < rows; ++j) {
+    for (int64_t d = 0; d < width; ++d) to[j * row + d * col] = 0.0f;
   }
 }
 
@@ -442,6 +495,16 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   std::fill(dbias.data(), dbias.data() + dbias.size(), 0.0f);
   const float* u = p.family == Family::additive ? additive.weights.u : nullptr;
 
+  const float factor = p.family == Family::dot ? p.scale / p.temperature : 4.0f;
+  const auto write_keys = [&](int64_t bh, int64_t j, int64_t n, const Parts& of_k, const Parts& of_v) {
+    const int64_t b = bh / p.Hk, hk = bh % p.Hk;
+    if (g.dk && keys) {
+      WriteKeyGradients(of_k, factor, u, n, p.D, g.dk.row(b, hk, j), g.dk.r, g.dk.c);
+    } else if (g.dk) {
+      WriteZeros(g.dk.row(b, hk, j), n, p.D, g.dk.r, g.dk.c);
+    }
+    if (g.dv) WriteKeyGradients(of_v, 1.0f, nullptr, n, p.Dv, g.dv.row(b, hk, j), g.dv.r, g.dv.c);
+  };
   const auto run = [&](int64_t unit, int64_t lane) {
     const int64_t bh = unit / chunks;
     BackwardScratch mem;
@@ -462,13 +525,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
         AddChosenCenters(c, b, h, first, std::min(first + c.chunk, p.Lq));
       }
     }
-    if (!one) return;
-    if (g.dk && keys) {
-      WriteKeyGradients(sums.dk, 1, 0, c.ld, u, p.Lk, p.D, g.dk.row(b, hk, 0), g.dk.r, g.dk.c);
-    }
-    if (g.dv) {
-      WriteKeyGradients(sums.dv, 1, 0, c.ldv, nullptr, p.Lk, p.Dv, g.dv.row(b, hk, 0), g.dv.r, g.dv.c);
-    }
+    if (one) write_keys(bh, 0, p.Lk, {sums.dk, 1, 0, c.ld}, {sums.dv, 1, 0, c.ldv});
   };
   if (g.dbias) {
     parallel_for(lanes, [&](int64_t lane) {
@@ -479,24 +536,22 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
         g.dbias.data[g.dbias_low + i] += dbias[lane * g.dbias_span + i];
       }
     }
-  } else {  // the last chunks first: under a causal mask they have the most to do
-    parallel_for(units, [&](int64_t i) {
-      run((i % pairs) * chunks + (chunks - 1 - i / pairs), 0);
+  } else {  // the last chunks first: under a causal mask they have the most to do; neighbours together
+    const int64_t in_a_row = one ? std::clamp<int64_t>(units / (8 * threads()), 1, 16) : 1;
+    parallel_for((units + in_a_row - 1) / in_a_row, [&](int64_t task) {
+      for (int64_t i = task * in_a_row; i < std::min(units, (task + 1) * in_a_row); ++i) {
+        run((i % pairs) * chunks + (chunks - 1 - i / pairs), 0);
+      }
     });
   }
   if (!one) {
-    const int64_t step_rows = kMaxBlockRows, parts = (p.Lk + step_rows - 1) / step_rows;
+    const int64_t step = kMaxBlockRows, parts = (p.Lk + step - 1) / step;
     parallel_for(pairs * parts, [&](int64_t i) {
-      const int64_t bh = i / parts, j = i % parts * step_rows, n = std::min(step_rows, p.Lk - j);
-      const int64_t b = bh / p.Hk, hk = bh % p.Hk;
-      if (g.dk && keys) {
-        WriteKeyGradients(dk.data() + (bh * chunks * p.Lk + j) * c.ld, chunks, p.Lk * c.ld, c.ld, u, n,
-                          p.D, g.dk.row(b, hk, j), g.dk.r, g.dk.c);
-      }
-      if (g.dv) {
-        WriteKeyGradients(dv.data() + (bh * chunks * p.Lk + j) * c.ldv, chunks, p.Lk * c.ldv, c.ldv,
-                          nullptr, n, p.Dv, g.dv.row(b, hk, j), g.dv.r, g.dv.c);
-      }
+      const int64_t bh = i / parts, j = i % parts * step;
+      const float* of_k = dk.data() + (bh * chunks * p.Lk + j) * c.ld;
+      const float* of_v = dv.data() + (bh * chunks * p.Lk + j) * c.ldv;
+      write_keys(bh, j, std::min(step, p.Lk - j), {of_k, chunks, p.Lk * c.ld, c.ld},
+                 {of_v, chunks, p.Lk * c.ldv, c.ldv});
     });
   }
   if (g.du) {

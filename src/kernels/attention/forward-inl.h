@@ -295,12 +295,16 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
 
   if (blocks * p.group() <= 2) {  // keys serve few blocks: pack them where they are used
     const Buffer<float> scratch(threads() * (scratch_floats + side_floats));
-    parallel_for(pairs, [&](int64_t unit) {
+    // Neighbours together: what is read and written next lies beside what was.
+    const int64_t run = std::clamp<int64_t>(pairs / (8 * threads()), 1, 16);
+    parallel_for((pairs + run - 1) / run, [&](int64_t task) {
       float* mine = scratch.data() + thread_index() * (scratch_floats + side_floats);
-      const int64_t b = unit / p.Hk, hk = unit % p.Hk;
-      const KeySide side = PrepareKeySide(p, b, hk, mine + scratch_floats);
-      for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
-        for (int64_t i = 0; i < blocks; ++i) ForwardBlock(call, side, b, h, i * call.by.rows, mine);
+      for (int64_t unit = task * run; unit < std::min(pairs, (task + 1) * run); ++unit) {
+        const int64_t b = unit / p.Hk, hk = unit % p.Hk;
+        const KeySide side = PrepareKeySide(p, b, hk, mine + scratch_floats);
+        for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
+          for (int64_t i = 0; i < blocks; ++i) ForwardBlock(call, side, b, h, i * call.by.rows, mine);
+        }
       }
     });
     return;

@@ -22,10 +22,16 @@ HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, int
   const ForwardScratch mem(p, c.by, scratch);
   BlockRanges r;
   FindRanges(p, b, h, rows, i0, n, r);
-  PackedQueries queries{mem.queries, QueryFloats(p)};
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t q = rows ? rows[i0 + i] : i0 + i;
-    PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, q), 1, mem.queries + i * queries.ld);
+  PackedQueries queries;
+  if (!rows) {
+    queries = PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
+  } else {  // picked rows, gathered
+    queries = {mem.queries, QueryFloats(p)};
+    for (int64_t i = 0; i < n && p.family != Family::given; ++i) {
+      float* to = mem.queries + i * queries.ld;
+      const PackedQueries one = PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, rows[i0 + i]), 1, to);
+      if (one.rows != to) std::copy(one.rows, one.rows + p.D, to);
+    }
   }
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
     const int64_t j1 = std::min(j0 + c.by.keys, r.last);

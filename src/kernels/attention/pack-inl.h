@@ -28,13 +28,15 @@ constexpr int64_t PanelRows(int64_t width) { return RoundUp(width, 4); }
 
 inline int64_t PanelFloats(int64_t n, int64_t width) { return RoundUp(n, kPanel) * PanelRows(width); }
 
-HWY_INLINE void Transpose4x4(const float* from, int64_t row, float* to, int64_t to_row) {
+HWY_INLINE void Transpose4x4(const float* from, int64_t row, float factor, float* to, int64_t to_row) {
 #if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4];
+  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4] * factor;
 #else
   const hn::FixedTag<float, 4> d;
-  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + row);
-  const auto r2 = hn::LoadU(d, from + 2 * row), r3 = hn::LoadU(d, from + 3 * row);
+  const auto f = hn::Set(d, factor);
+  const auto r0 = hn::Mul(hn::LoadU(d, from), f), r1 = hn::Mul(hn::LoadU(d, from + row), f);
+  const auto r2 = hn::Mul(hn::LoadU(d, from + 2 * row), f);
+  const auto r3 = hn::Mul(hn::LoadU(d, from + 3 * row), f);
   const auto t0 = hn::InterleaveLower(d, r0, r1), t1 = hn::InterleaveUpper(d, r0, r1);
   const auto t2 = hn::InterleaveLower(d, r2, r3), t3 = hn::InterleaveUpper(d, r2, r3);
   hn::StoreU(hn::ConcatLowerLower(d, t2, t0), d, to);
@@ -44,29 +46,80 @@ HWY_INLINE void Transpose4x4(const float* from, int64_t row, float* to, int64_t 
 #endif
 }
 
-// One panel: up to 64 keys transposed, and 0 up to the next whole vector.
-HWY_INLINE void PackPanel(Rows from, int64_t n, int64_t width, float* to) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define FOVEA_TRANSPOSES_16 1
+// 16 rows of 16: 4×4 inside 128-bit blocks, then 4×4 of the blocks.
+HWY_INLINE void Transpose16x16(const float* from, int64_t row, Vec factor, float* to, int64_t to_row) {
+  const F d;
+  const hn::RepartitionToWide<I> d64;
+  Vec out[4][4];  // [i][g]: block b holds column 4b+i of rows 4g … 4g+3
+  HWY_UNROLL(4)
+  for (int g = 0; g < 4; ++g) {
+    const float* at = from + 4 * g * row;
+    const Vec r0 = hn::Mul(hn::LoadU(d, at), factor), r1 = hn::Mul(hn::LoadU(d, at + row), factor);
+    const Vec r2 = hn::Mul(hn::LoadU(d, at + 2 * row), factor);
+    const Vec r3 = hn::Mul(hn::LoadU(d, at + 3 * row), factor);
+    const auto t0 = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
+    const auto t1 = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1));
+    const auto t2 = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
+    const auto t3 = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
+    out[0][g] = hn::BitCast(d, hn::InterleaveLower(d64, t0, t2));
+    out[1][g] = hn::BitCast(d, hn::InterleaveUpper(d64, t0, t2));
+    out[2][g] = hn::BitCast(d, hn::InterleaveLower(d64, t1, t3));
+    out[3][g] = hn::BitCast(d, hn::InterleaveUpper(d64, t1, t3));
+  }
+  HWY_UNROLL(4)
+  for (int i = 0; i < 4; ++i) {
+    const Vec *o = out[i];
+    const Vec x0 = hn::ConcatLowerLower(d, o[2], o[0]), x1 = hn::ConcatUpperUpper(d, o[2], o[0]);
+    const Vec y0 = hn::ConcatLowerLower(d, o[3], o[1]), y1 = hn::ConcatUpperUpper(d, o[3], o[1]);
+    hn::StoreU(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y0), x0), d, to + i * to_row);
+    hn::StoreU(hn::OddEvenBlocks(y0, hn::SwapAdjacentBlocks(x0)), d, to + (4 + i) * to_row);
+    hn::StoreU(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y1), x1), d, to + (8 + i) * to_row);
+    hn::StoreU(hn::OddEvenBlocks(y1, hn::SwapAdjacentBlocks(x1)), d, to + (12 + i) * to_row);
+  }
+}
+#else
+#define FOVEA_TRANSPOSES_16 0
+#endif
+
+// One panel: up to 64 keys times factor, transposed, and 0 up to the next whole vector.
+HWY_INLINE void PackPanel(Rows from, int64_t n, int64_t width, float factor, float* to) {
   const int64_t padded = RoundUp(n, kLanes);
-  for (int64_t d = 0; d < width && n < padded; ++d) FillRow(to + d * kPanel, n, padded, 0.0f);
+  if (n < padded) {  // the last vector of every row, before the keys go into it
+    for (int64_t d = 0; d < width; ++d) hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
+  }
   for (int64_t d = width; d < PanelRows(width); ++d) FillRow(to + d * kPanel, 0, padded, 0.0f);
   int64_t j = 0;
+#if FOVEA_TRANSPOSES_16
+  for (; from.c == 1 && j + 16 <= n; j += 16) {
+    const float* row = from.data + j * from.row;
+    int64_t d = 0;
+    for (; d + 16 <= width; d += 16) {
+      Transpose16x16(row + d, from.row, hn::Set(F(), factor), to + d * kPanel + j, kPanel);
+    }
+    for (; d < width; ++d) {
+      for (int64_t i = 0; i < 16; ++i) to[d * kPanel + j + i] = row[i * from.row + d] * factor;
+    }
+  }
+#endif
   const int64_t whole = from.c == 1 ? RoundDown(width, 4) : 0;
   for (; j + 4 <= n; j += 4) {
     const float* row = from.data + j * from.row;
-    for (int64_t d = 0; d < whole; d += 4) Transpose4x4(row + d, from.row, to + d * kPanel + j, kPanel);
+    for (int64_t d = 0; d < whole; d += 4) Transpose4x4(row + d, from.row, factor, to + d * kPanel + j, kPanel);
     for (int64_t d = whole; d < width; ++d) {
-      for (int64_t i = 0; i < 4; ++i) to[d * kPanel + j + i] = row[i * from.row + d * from.c];
+      for (int64_t i = 0; i < 4; ++i) to[d * kPanel + j + i] = row[i * from.row + d * from.c] * factor;
     }
   }
   for (; j < n; ++j) {
-    for (int64_t d = 0; d < width; ++d) to[d * kPanel + j] = from.data[j * from.row + d * from.c];
+    for (int64_t d = 0; d < width; ++d) to[d * kPanel + j] = from.data[j * from.row + d * from.c] * factor;
   }
 }
 
-HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, float* to) {
+HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, float factor, float* to) {
   const int64_t step = PanelRows(width) * kPanel;
   for (int64_t j = 0; j < n; j += kPanel, to += step) {
-    PackPanel({from.data + j * from.row, from.row, from.c}, std::min(kPanel, n - j), width, to);
+    PackPanel({from.data + j * from.row, from.row, from.c}, std::min(kPanel, n - j), width, factor, to);
   }
 }
 

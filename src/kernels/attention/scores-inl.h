@@ -30,14 +30,14 @@ inline Range RangeOf(float a, float kappa) {
 
 // The key side of one (b, hk), packed once and shared by its query blocks.
 struct PackedKeys {
-  const float* panels = nullptr;  // [panel][D][64]; e^{2κ} for additive ranges small and medium
+  const float* panels = nullptr;  // [panel][D][64]: k·scale/T, or κ, or e^{2κ}
   Range range = Range::small;
   bool finite = true;  // k and v; looked at only when something is masked
 };
 
 // The query side of one block.
 struct PackedQueries {
-  const float* rows = nullptr;  // dot: [n][D] times scale/T. additive large: [n][D] as it is;
+  const float* rows = nullptr;  // dot and additive large: [n][D] as it is;
   int64_t ld = 0;               // otherwise E = e^{2a}, then u₂E₁, u₁E₂, u₄E₃, u₃E₄, …
 };
 
@@ -319,18 +319,17 @@ inline int64_t QueryFloats(const AttentionProblem& p) {  // of one packed row
                                       : RoundUp(p.D, kLanes);
 }
 
+// Rows whose elements follow one another are read where they are; `to` has room for a copy.
 HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, Range range, const AdditiveWeights& w,
                                      Rows from, int64_t n, float* to) {
   const int64_t ld = QueryFloats(p);
-  if (p.family == Family::dot) {
-    PackRows(from, n, p.D, p.scale / p.temperature, to, ld);
-  } else if (p.family == Family::additive) {
-    if (range == Range::large) {
-      PackRows(from, n, p.D, 1.0f, to, ld);
-    } else {
-      PackAdditiveQueries(from, n, p.D, w, to, ld);
-    }
+  if (p.family == Family::given) return {to, ld};
+  if (p.family == Family::additive && range != Range::large) {
+    PackAdditiveQueries(from, n, p.D, w, to, ld);
+    return {to, ld};
   }
+  if (from.c == 1) return {from.data, from.row};
+  PackRows(from, n, p.D, 1.0f, to, ld);
   return {to, ld};
 }
 

@@ -112,7 +112,11 @@ HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
 HWY_INLINE float MaxOf(Vec v) { return hn::GetLane(hn::MaxOfLanes(F(), v)); }
 
 HWY_INLINE void FillRow(float* to, int64_t from, int64_t end, float value) {
-  for (int64_t j = from; j < end; ++j) to[j] = value;
+  const F d;
+  const Vec v = hn::Set(d, value);
+  int64_t j = from;
+  for (; j + kLanes <= end; j += kLanes) hn::StoreU(v, d, to + j);
+  if (j < end) hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(end - j)), d, to + j);
 }
 
 // ---- C[m×n] (+)= A[m×K]·B[K×n] -----------------------------------------------------------------
