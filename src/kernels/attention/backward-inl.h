@@ -23,6 +23,7 @@ struct BackwardCall {
   bool scores;      // any gradient that flows through the scores
   bool values;      // weights multiply values smoothly: dv by a product
   bool find_mean;   // Σ p·dw must be summed over the row
+  bool covers;      // dot products without a mask: the first of each sum need not add to zeros
   bool chosen_centers;  // one weight is left, and its bell alone moves with the centre
   int64_t chunk;    // queries in a chunk
   int64_t chunks;
@@ -180,7 +181,8 @@ HWY_INLINE RowSpan RowsSeeing(const BlockRanges& r, int64_t n, int64_t j0, int64
 
 // dv += wᵀ·d_context, and for dot scores dk += dsᵀ·q: keys by keys.
 HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& mem,
-                                const BlockRows& block, const BlockRanges& r, const UnitSums& sums, bool careful, int64_t n,
+                                const BlockRows& block, const BlockRanges& r,
+                                const UnitSums& sums, bool careful, bool accumulate, int64_t n,
                                 int64_t j0, int64_t j1) {
   const AttentionProblem& p = c.p;
   auto* product = careful ? &MatMulSkippingZeros : &MatMul;
@@ -192,11 +194,11 @@ HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& me
     const int64_t at = rows.first * mem.lds + (j - j0);
     if (sums.dv && c.values) {
       product({mem.s + at, 1, mem.lds}, block.d_out.data + rows.first * block.d_out.row, block.d_out.row,
-              sums.dv + j * c.ldv, c.ldv, keys, p.Dv, rows.count, true);
+              sums.dv + j * c.ldv, c.ldv, keys, p.Dv, rows.count, accumulate);
     }
     if (dot) {
       product({mem.dw + at, 1, mem.lds}, block.q.data + rows.first * block.q.row, block.q.row,
-              sums.dk + j * c.ld, c.ld, keys, p.D, rows.count, true);
+              sums.dk + j * c.ld, c.ld, keys, p.D, rows.count, accumulate);
     }
   }
 }
@@ -217,7 +219,7 @@ HWY_INLINE void AddQueryGradients(const BackwardCall& c, const BackwardScratch& 
       if (!c.g.dq) continue;
       auto* product = careful ? &MatMulSkippingZeros : &MatMul;
       product({ds, mem.lds, 1}, k_rows.data + a * k_rows.row, k_rows.row, dq + i * c.ld, c.ld, m, p.D,
-              z - a, true);
+              z - a, !c.covers || j0 > 0);
     } else {
       auto* add = range == Range::small    ? &AdditiveGradRows<Range::small>
                   : range == Range::medium ? &AdditiveGradRows<Range::medium>
@@ -292,7 +294,7 @@ HWY_NOINLINE BlockRows PrepareBlockRows(const BackwardCall& c, const BackwardScr
 // One block of queries against keys [j0, j0 + by.keys).
 HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& mem,
                                 const UnitKeys& keys, const UnitSums& sums, int64_t b, int64_t h,
-                                int64_t i0, int64_t n, int64_t j0, float* dq) {
+                                int64_t i0, int64_t n, int64_t j0, bool first_of_unit, float* dq) {
   const AttentionProblem& p = c.p;
   BlockRanges r;
   FindRanges(p, b, h, nullptr, i0, n, r);
@@ -343,7 +345,7 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
   if (c.scores && p.family != Family::given) {
     AddQueryGradients(c, mem, r, sums, keys.rows, range, careful, n, j0, j1, dq);
   }
-  AddKeyGradients(c, mem, block, r, sums, careful, n, j0, j1);
+  AddKeyGradients(c, mem, block, r, sums, careful, !c.covers || !first_of_unit, n, j0, j1);
 }
 
 // Hard weightings: the chosen value gets the whole gradient.
@@ -400,15 +402,18 @@ HWY_NOINLINE void BackwardUnit(const BackwardCall& c, const BackwardScratch& mem
   const auto dq_of = [&](int64_t h, int64_t i) {
     return mem.dq + ((h - h0) * c.chunk + (i - first)) * c.ld;
   };
-  if (c.g.dq || sums.dk) FillRow(mem.dq, 0, c.chunk * p.group() * c.ld, 0.0f);
-  if (sums.dk) FillRow(sums.dk, 0, p.Lk * c.ld, 0.0f);
-  if (sums.dv) FillRow(sums.dv, 0, p.Lk * c.ldv, 0.0f);
+  if (!c.covers) {
+    if (c.g.dq || sums.dk) FillRow(mem.dq, 0, c.chunk * p.group() * c.ld, 0.0f);
+    if (sums.dk) FillRow(sums.dk, 0, p.Lk * c.ld, 0.0f);
+    if (sums.dv) FillRow(sums.dv, 0, p.Lk * c.ldv, 0.0f);
+  }
   if (c.scores || c.values) {
     const UnitKeys keys = PrepareUnitKeys(c, mem, b, hk);
     for (int64_t j0 = 0; j0 < p.Lk; j0 += c.by.keys) {
       for (int64_t h = h0; h < h1; ++h) {
         for (int64_t i = first; i < last; i += c.by.rows) {
-          BackwardBlock(c, mem, keys, sums, b, h, i, std::min(c.by.rows, last - i), j0, dq_of(h, i));
+          BackwardBlock(c, mem, keys, sums, b, h, i, std::min(c.by.rows, last - i), j0,
+                        h == h0 && i == first, dq_of(h, i));
         }
       }
     }
@@ -473,9 +478,20 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const int64_t chunks = ChunksFor(p);
   const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
   const int64_t chunk = (blocks + chunks - 1) / chunks * kMaxBlockRows;
-  const BackwardCall c{p, g, additive.weights, BlockingFor(p, whole, false), wanted && smooth,
-                       g.dv && g.d_context && !Hard(p.weigh), find_mean, bell && Hard(p.weigh), std::min(chunk, p.Lq), chunks,
-                       RoundUp(p.D, kLanes), RoundUp(p.Dv, kLanes)};
+  const bool scores = wanted && smooth, values = g.dv && g.d_context && !Hard(p.weigh);
+  const BackwardCall c{.p = p,
+                       .g = g,
+                       .w = additive.weights,
+                       .by = BlockingFor(p, whole, false),
+                       .scores = scores,
+                       .values = values,
+                       .find_mean = find_mean,
+                       .covers = p.family == Family::dot && !p.masked() && scores && values,
+                       .chosen_centers = bell && Hard(p.weigh),
+                       .chunk = std::min(chunk, p.Lq),
+                       .chunks = chunks,
+                       .ld = RoundUp(p.D, kLanes),
+                       .ldv = RoundUp(p.Dv, kLanes)};
 
   const int64_t pairs = p.B * p.Hk, units = pairs * chunks;
   const bool one = chunks == 1;
