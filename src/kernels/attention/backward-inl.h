@@ -259,7 +259,7 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
   UnitKeys keys{PackKeys(p, b, hk, mem.k_panels), RowsOf(p.k, b, hk)};
   // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq.
   if (!p.masked() && p.family == Family::dot) keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
-  if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, 1.0f, mem.v_panels);
+  if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
   if (BackwardScratch::KeyRows(c) > 0) {
     PackRows(keys.rows, p.Lk, p.D, 1.0f, mem.k_rows, c.ld);
     if (p.family == Family::additive && keys.packed.range != Range::large) {
@@ -475,9 +475,9 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const bool bell = p.center && !p.renormalise;
   const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter;
   const bool whole = WholeRows(p.weigh) || find_mean || AnyLargeStat(p, g.stat);
-  const int64_t chunks = ChunksFor(p);
   const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
-  const int64_t chunk = (blocks + chunks - 1) / chunks * kMaxBlockRows;
+  const int64_t chunk_blocks = (blocks + ChunksFor(p) - 1) / ChunksFor(p);
+  const int64_t chunks = (blocks + chunk_blocks - 1) / chunk_blocks;  // none of them empty
   const bool scores = wanted && smooth, values = g.dv && g.d_context && !Hard(p.weigh);
   const BackwardCall c{.p = p,
                        .g = g,
@@ -488,7 +488,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
                        .find_mean = find_mean,
                        .covers = p.family == Family::dot && !p.masked() && scores && values,
                        .chosen_centers = bell && Hard(p.weigh),
-                       .chunk = std::min(chunk, p.Lq),
+                       .chunk = std::min(chunk_blocks * kMaxBlockRows, p.Lq),
                        .chunks = chunks,
                        .ld = RoundUp(p.D, kLanes),
                        .ldv = RoundUp(p.Dv, kLanes)};

@@ -133,11 +133,11 @@ inline Range FindRange(const AttentionProblem& p, int64_t b, int64_t hk) {
 HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t hk, float* to) {
   PackedKeys keys{to, FindRange(p, b, hk), true};
   if (p.family != Family::given) {
-    const float factor = p.family == Family::dot ? p.scale / p.temperature : 1.0f;
-    PackPanels(RowsOf(p.k, b, hk), p.Lk, p.D, factor, to);
-    if (p.family == Family::additive && keys.range != Range::large) {
-      ExpTwicePanels(to, p.Lk, p.D);
-    }
+    const bool dot = p.family == Family::dot;
+    PackPanels(RowsOf(p.k, b, hk), p.Lk, p.D,
+               {.factor = dot ? p.scale / p.temperature : 1.0f,
+                .exponential = !dot && keys.range != Range::large},
+               to);
   }
   if (p.masked()) {
     keys.finite = AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&

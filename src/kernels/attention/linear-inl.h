@@ -59,7 +59,7 @@ HWY_INLINE void AddPartlySeen(const Prefix& p, const PrefixScratch& mem, int64_t
   constexpr int64_t lds = PrefixScratch::kRows + kLanes;
   for (int64_t j = from; j < to; j += PrefixScratch::kRows) {
     const int64_t m = std::min(PrefixScratch::kRows, to - j);
-    PackPanels({p.y.data + j * p.y.row, p.y.row, p.y.c}, m, p.inner, 1.0f, mem.y);
+    PackPanels({p.y.data + j * p.y.row, p.y.row, p.y.c}, m, p.inner, {}, mem.y);
     PackRows({p.z.data + j * p.z.row, p.z.row, p.z.c}, m, p.outer, 1.0f, mem.z, mem.ldz);
     for (int64_t k = 0; k < m; k += kPanel) {
       MatMul({mem.x, mem.ldx, 1}, mem.y + k * PanelRows(p.inner), kPanel, mem.s + k, lds, n, m - k,

@@ -83,43 +83,56 @@ HWY_INLINE void Transpose16x16(const float* from, int64_t row, Vec factor, float
 #define FOVEA_TRANSPOSES_16 0
 #endif
 
-// One panel: up to 64 keys times factor, transposed, and 0 up to the next whole vector.
-HWY_INLINE void PackPanel(Rows from, int64_t n, int64_t width, float factor, float* to) {
+// x ← e^{2x}, padding included.
+HWY_INLINE void ExpTwice(float* x, int64_t n) {
+  const F d;
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const Vec v = hn::LoadU(d, x + i);
+    hn::StoreU(Exp(hn::Add(v, v)), d, x + i);
+  }
+}
+
+// How keys change on their way into panels: times a factor, then perhaps e^{2x}.
+struct PanelChange {
+  float factor = 1.0f;
+  bool exponential = false;
+};
+
+// Features [d0, d1) of up to 64 keys, transposed, and 0 up to the next whole vector.
+HWY_INLINE void PackStrip(Rows from, int64_t n, int64_t d0, int64_t d1, const PanelChange& change,
+                          float* to) {
   const int64_t padded = RoundUp(n, kLanes);
   if (n < padded) {  // the last vector of every row, before the keys go into it
-    for (int64_t d = 0; d < width; ++d) hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
+    for (int64_t d = d0; d < d1; ++d) hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
   }
-  for (int64_t d = width; d < PanelRows(width); ++d) FillRow(to + d * kPanel, 0, padded, 0.0f);
+  const float factor = change.factor;
   int64_t j = 0;
 #if FOVEA_TRANSPOSES_16
-  for (; from.c == 1 && j + 16 <= n; j += 16) {
-    const float* row = from.data + j * from.row;
-    int64_t d = 0;
-    for (; d + 16 <= width; d += 16) {
-      Transpose16x16(row + d, from.row, hn::Set(F(), factor), to + d * kPanel + j, kPanel);
-    }
-    for (; d < width; ++d) {
-      for (int64_t i = 0; i < 16; ++i) to[d * kPanel + j + i] = row[i * from.row + d] * factor;
-    }
+  for (; from.c == 1 && d1 - d0 == 16 && j + 16 <= n; j += 16) {
+    Transpose16x16(from.data + j * from.row + d0, from.row, hn::Set(F(), factor), to + d0 * kPanel + j, kPanel);
   }
 #endif
-  const int64_t whole = from.c == 1 ? RoundDown(width, 4) : 0;
+  const int64_t whole = from.c == 1 ? d0 + RoundDown(d1 - d0, 4) : d0;
   for (; j + 4 <= n; j += 4) {
     const float* row = from.data + j * from.row;
-    for (int64_t d = 0; d < whole; d += 4) Transpose4x4(row + d, from.row, factor, to + d * kPanel + j, kPanel);
-    for (int64_t d = whole; d < width; ++d) {
+    for (int64_t d = d0; d < whole; d += 4) Transpose4x4(row + d, from.row, factor, to + d * kPanel + j, kPanel);
+    for (int64_t d = whole; d < d1; ++d) {
       for (int64_t i = 0; i < 4; ++i) to[d * kPanel + j + i] = row[i * from.row + d * from.c] * factor;
     }
   }
   for (; j < n; ++j) {
-    for (int64_t d = 0; d < width; ++d) to[d * kPanel + j] = from.data[j * from.row + d * from.c] * factor;
+    for (int64_t d = d0; d < d1; ++d) to[d * kPanel + j] = from.data[j * from.row + d * from.c] * factor;
   }
+  for (int64_t d = d0; d < d1 && change.exponential; ++d) ExpTwice(to + d * kPanel, padded);
 }
 
-HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, float factor, float* to) {
-  const int64_t step = PanelRows(width) * kPanel;
-  for (int64_t j = 0; j < n; j += kPanel, to += step) {
-    PackPanel({from.data + j * from.row, from.row, from.c}, std::min(kPanel, n - j), width, factor, to);
+HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelChange& change, float* to) {
+  const int64_t rows = PanelRows(width);
+  for (int64_t j = 0; j < n; j += kPanel, to += rows * kPanel) {
+    const Rows keys{from.data + j * from.row, from.row, from.c};
+    const int64_t m = std::min(kPanel, n - j);
+    for (int64_t d = 0; d < width; d += 16) PackStrip(keys, m, d, std::min(d + 16, width), change, to);
+    for (int64_t d = width; d < rows; ++d) FillRow(to + d * kPanel, 0, RoundUp(m, kLanes), 0.0f);
   }
 }
 
@@ -162,35 +175,25 @@ HWY_NOINLINE bool AllFinite(Rows from, int64_t n, int64_t width) {
 
 // The largest |x|; infinite where there is a NaN.
 HWY_NOINLINE float LargestMagnitude(Rows from, int64_t n, int64_t width) {
-  if (!AllFinite(from, n, width)) return kInf;
   const F d;
-  Vec most = hn::Zero(d);
-  float largest = 0.0f;
+  Vec most = hn::Zero(d), nans = hn::Zero(d);
+  float largest = 0.0f, rest = 0.0f;
   for (int64_t i = 0; i < n; ++i) {
     const float* row = from.data + i * from.row;
     int64_t k = 0;
     if (from.c == 1) {
-      for (; k + kLanes <= width; k += kLanes) most = hn::Max(most, hn::Abs(hn::LoadU(d, row + k)));
+      for (; k + kLanes <= width; k += kLanes) {
+        const Vec x = hn::LoadU(d, row + k);
+        most = hn::Max(most, hn::Abs(x));
+        nans = hn::MulAdd(hn::Zero(d), x, nans);
+      }
     }
-    for (; k < width; ++k) largest = std::max(largest, std::fabs(row[k * from.c]));
-  }
-  return std::max(largest, MaxOf(most));
-}
-
-// x ← e^{2x}, padding included.
-HWY_INLINE void ExpTwice(float* x, int64_t n) {
-  const F d;
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const Vec v = hn::LoadU(d, x + i);
-    hn::StoreU(Exp(hn::Add(v, v)), d, x + i);
-  }
-}
-HWY_NOINLINE void ExpTwicePanels(float* panels, int64_t n, int64_t width) {
-  for (int64_t j = 0; j < n; j += kPanel) {
-    for (int64_t d = 0; d < PanelRows(width); ++d, panels += kPanel) {
-      ExpTwice(panels, std::min(kPanel, RoundUp(n - j, kLanes)));
+    for (; k < width; ++k) {
+      largest = std::max(largest, std::fabs(row[k * from.c]));
+      rest += 0.0f * row[k * from.c];
     }
   }
+  return SumOf(nans) + rest == 0.0f ? std::max(largest, MaxOf(most)) : kInf;
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE
