@@ -36,7 +36,7 @@ struct Bias {
 struct Score {
   const ScoreDef* def = nullptr;  // scaled_dot when null
   Parameters parameters;
-  std::optional<float> scale;     // multiplies the score; the mechanism's own when absent
+  std::optional<float> scale;  // multiplies the score; the mechanism's own when absent
   std::optional<Bias> bias;
 };
 
@@ -76,14 +76,14 @@ FOVEA_API Weighting weighting(const std::string& name);
 namespace scores {
 FOVEA_API Score dot();
 FOVEA_API Score scaled_dot();
-FOVEA_API Score multiplicative(Tensor w);                             // w [Dq,Dk]
+FOVEA_API Score multiplicative(Tensor w);                                   // w [Dq,Dk]
 FOVEA_API Score additive(Tensor w_q, Tensor w_k, Tensor u, Tensor b = {});  // [A,Dq] [A,Dk] [A] [A]
-FOVEA_API Score additive_keras(Tensor u);                             // Σ u·tanh(q + k), u [D]
-FOVEA_API Score tanh_unit(Tensor w_y, Tensor w_c);                    // [Dk] [Dq]
+FOVEA_API Score additive_keras(Tensor u);           // Σ u·tanh(q + k), u [D]
+FOVEA_API Score tanh_unit(Tensor w_y, Tensor w_c);  // [Dk] [Dq]
 FOVEA_API Score mlp(Tensor w_1, Tensor b_1, Tensor w_2, Tensor b_2, Tensor u);
-FOVEA_API Score cosine(Tensor beta = {});                             // beta [] or [H]
-FOVEA_API Score location(Tensor w_loc);                               // [Lmax,D]
-FOVEA_API Score elu_dot();                                            // (elu(q)+1)·(elu(k)+1)
+FOVEA_API Score cosine(Tensor beta = {});  // beta [] or [H]
+FOVEA_API Score location(Tensor w_loc);    // [Lmax,D]
+FOVEA_API Score elu_dot();                 // (elu(q)+1)·(elu(k)+1)
 }  // namespace scores
 
 namespace masks {
@@ -91,7 +91,7 @@ FOVEA_API Mask everything();
 FOVEA_API Mask causal();
 FOVEA_API Mask window(int64_t w);
 FOVEA_API Mask local_p(int64_t w, Tensor w_p, Tensor u_p, bool renormalise = false);  // [A,D] [A]
-FOVEA_API Mask lengths(Tensor lengths);                     // i64 [B]
+FOVEA_API Mask lengths(Tensor lengths);                                               // i64 [B]
 FOVEA_API Mask segments(Tensor q_segments, Tensor k_segments);  // i64 [B,Lq] [B,Lk]
 FOVEA_API Mask matrix(Tensor allowed);  // bool, or f32 added to the score; broadcasts, rank 1–4
 }  // namespace masks
@@ -141,10 +141,10 @@ class FOVEA_API Attended {
 
   Tensor weights(const Select& = {}) const;  // [B,H',Lq',Lk]; differentiable
   TopK top(int64_t k, const Select& = {}) const;
-  Tensor entropy() const;                    // [B,H,Lq], of the probabilities; differentiable
-  Tensor log_sum_exp() const;                // [B,H,Lq]; differentiable
-  // Hard attention: the key drawn (−1 where no key may be seen), and the differentiable logarithm of its probability, so that
-  // REINFORCE is loss = −(reward − baseline)·log_prob().
+  Tensor entropy() const;      // [B,H,Lq], of the probabilities; differentiable
+  Tensor log_sum_exp() const;  // [B,H,Lq]; differentiable
+  // Hard attention: the key drawn (−1 where no key may be seen), and the differentiable logarithm
+  // of its probability, so that REINFORCE is loss = −(reward − baseline)·log_prob().
   Tensor chosen() const;    // i64 [B,H,Lq]
   Tensor log_prob() const;  // [B,H,Lq]
   Plan plan() const;
@@ -161,8 +161,8 @@ struct Want {
 // and everything in the result then has that rank.
 // A query that may see no key gives context 0, weights 0 and zero gradients. What is masked out is
 // never read into the result.
-FOVEA_API Attended attend(const Tensor& q, const Tensor& k, const Tensor& v,
-                          const Attention& = {}, const Want& = {});
+FOVEA_API Attended attend(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& = {},
+                          const Want& = {});
 
 struct Listed {
   std::string name;

@@ -17,8 +17,8 @@ enum class Device : uint8_t { cpu };
 
 using Shape = std::vector<int64_t>;
 
-FOVEA_API int64_t size_of(DType);            // bytes of one element
-FOVEA_API const char* name_of(DType);        // "f32", "i64", "bool"
+FOVEA_API int64_t size_of(DType);               // bytes of one element
+FOVEA_API const char* name_of(DType);           // "f32", "i64", "bool"
 FOVEA_API std::string to_string(const Shape&);  // "[2, 3]"
 
 struct TensorImpl;  // src/tensor/impl.h
@@ -61,7 +61,7 @@ class FOVEA_API Tensor {
   // For writing; counts as an in-place change (see version()).
   template <class T>
   T* mutable_data();
-  float item() const;              // the one element of a one-element f32 tensor
+  float item() const;                    // the one element of a one-element f32 tensor
   std::vector<float> to_vector() const;  // a copy in row-major order (f32)
   std::vector<int64_t> to_ids() const;
 

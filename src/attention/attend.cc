@@ -8,8 +8,8 @@
 #include "attention/state.h"
 #include "fovea/ops.h"
 
-// attend(): check, choose a plan, run it (by_kernels.cc: fused, linear and composed; by_reference.cc).
-// What the result may be asked for afterwards is in attended.cc.
+// attend(): check, choose a plan, run it (by_kernels.cc: fused, linear and composed;
+// by_reference.cc). What the result may be asked for afterwards is in attended.cc.
 namespace fovea {
 namespace {
 
@@ -25,7 +25,8 @@ void check_tensor(const char* name, const Tensor& t, int rank) {
   const std::string what(name);
   if (!t) fail(what + " is undefined");
   if (t.dtype() != DType::f32) fail(what + " is " + name_of(t.dtype()) + ", expected f32");
-  if (t.rank() < 2 || t.rank() > 4) fail(what + " is " + to_string(t.shape()) + ", expected rank 2 to 4");
+  if (t.rank() < 2 || t.rank() > 4)
+    fail(what + " is " + to_string(t.shape()) + ", expected rank 2 to 4");
   if (t.rank() != rank) {
     fail(what + " has rank " + std::to_string(t.rank()) + ", q has rank " + std::to_string(rank));
   }
@@ -34,8 +35,8 @@ void check_tensor(const char* name, const Tensor& t, int rank) {
 void check_sizes(const Tensor& q, const Tensor& k, const Tensor& v) {
   const auto differ = [](const char* a, const char* b, const char* letter, int64_t x, int64_t y) {
     if (x == y) return;
-    fail(std::string(a) + " has " + letter + "=" + std::to_string(x) + ", " + b + " has " + letter + "=" +
-         std::to_string(y));
+    fail(std::string(a) + " has " + letter + "=" + std::to_string(x) + ", " + b + " has " + letter +
+         "=" + std::to_string(y));
   };
   differ("k", "q", "B", k.size(0), q.size(0));
   differ("v", "k", "B", v.size(0), k.size(0));
@@ -45,11 +46,13 @@ void check_sizes(const Tensor& q, const Tensor& k, const Tensor& v) {
   if (H != Hk && (Hk == 0 || H % Hk != 0)) {
     fail("k has Hk=" + std::to_string(Hk) + ", which does not divide q's H=" + std::to_string(H));
   }
-  if (k.size(2) >= int64_t{1} << 31) fail("k has Lk=" + std::to_string(k.size(2)) + ", expected below 2^31");
+  if (k.size(2) >= int64_t{1} << 31)
+    fail("k has Lk=" + std::to_string(k.size(2)) + ", expected below 2^31");
 }
 
 bool is_finite(const Tensor& t) {
-  return kernels::all_finite(broadcast_view(t, t.data<float>()), t.size(0), t.size(1), t.size(2), t.size(3));
+  return kernels::all_finite(broadcast_view(t, t.data<float>()), t.size(0), t.size(1), t.size(2),
+                             t.size(3));
 }
 
 // Ranges alone may hide keys from some queries and yet leave each key seen and each query seeing.
@@ -94,7 +97,8 @@ bool is_prefix(const LoweredMask& m, int64_t Lq) {
   return true;
 }
 
-PlanRequest request_for(const Attention& a, const Sizes& n, const LoweredMask& mask, const Lowered& score) {
+PlanRequest request_for(const Attention& a, const Sizes& n, const LoweredMask& mask,
+                        const Lowered& score) {
   PlanRequest r{.n = n};
   r.dot = std::holds_alternative<DotForm>(score);
   r.factored = !std::holds_alternative<PairsForm>(score);
@@ -109,15 +113,21 @@ PlanRequest request_for(const Attention& a, const Sizes& n, const LoweredMask& m
 
 }  // namespace
 
-Attended attend(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const Attention& attention,
-                const Want& want) {
+Attended attend(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
+                const Attention& attention, const Want& want) {
   check_tensor("q", q_in, q_in ? q_in.rank() : 0);
   check_tensor("k", k_in, q_in.rank());
   check_tensor("v", v_in, q_in.rank());
   Tensor q = with_rank_4(q_in), k = with_rank_4(k_in), v = with_rank_4(v_in);
   check_sizes(q, k, v);
-  const Sizes n{.B = q.size(0), .H = q.size(1), .Hk = k.size(1), .Lq = q.size(2), .Lk = k.size(2),
-                .Dq = q.size(3), .Dk = k.size(3), .Dv = v.size(3)};
+  const Sizes n{.B = q.size(0),
+                .H = q.size(1),
+                .Hk = k.size(1),
+                .Lq = q.size(2),
+                .Lk = k.size(2),
+                .Dq = q.size(3),
+                .Dk = k.size(3),
+                .Dv = v.size(3)};
   check_attention("attend", attention, n);
 
   auto state = std::make_shared<AttendedState>();
@@ -125,7 +135,8 @@ Attended attend(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, cons
   state->rank = q_in.rank();
   state->attention = attention;
   state->mask = lower_mask(attention, n, q);
-  // A centre predicted from a query that sees nothing must not be NaN either: its gradient is 0·centre′.
+  // A centre predicted from a query that sees nothing must not be NaN either: its gradient is
+  // 0·centre′.
   if (hide_unseen(state->mask, n, q, k, v) && state->mask.center) {
     state->mask.center = lower_mask(attention, n, q).center;
   }

@@ -18,8 +18,8 @@ Shape rows_shape(const State& s) { return {s->n.B, s->n.H, s->n.Lq}; }
 void check_selection(const char* what, const std::vector<int64_t>& picked, int64_t n) {
   for (const int64_t i : picked) {
     if (i < 0 || i >= n) {
-      throw Error("Attended::weights", std::string("there is no ") + what + " " + std::to_string(i) + "; there are " +
-                                           std::to_string(n));
+      throw Error("Attended::weights", std::string("there is no ") + what + " " +
+                                           std::to_string(i) + "; there are " + std::to_string(n));
     }
   }
 }
@@ -37,15 +37,18 @@ void check_unchanged(const AttendedState& s, const char* op) {
 // Off the tape: [B,H',Lq',Lk].
 Tensor selected_weights(const State& s, const Select& select) {
   const bool all = select.heads.empty() && select.rows.empty();
-  const Tensor kept = by_reference(s) ? from_doubles(s->result.weights, {s->n.B, s->n.H, s->n.Lq, s->n.Lk})
-                                      : s->weights;
+  const Tensor kept = by_reference(s)
+                          ? from_doubles(s->result.weights, {s->n.B, s->n.H, s->n.Lq, s->n.Lk})
+                          : s->weights;
   if (kept && all) return kept;
   if (!kept) {
     check_unchanged(*s, "Attended::weights");
     return weights_by_kernels(*s, select);
   }
   const auto pick = [](const Tensor& t, int dim, const std::vector<int64_t>& ids) {
-    return ids.empty() ? t : index_select(t, dim, Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())}));
+    return ids.empty()
+               ? t
+               : index_select(t, dim, Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())}));
   };
   return pick(pick(kept, 1, select.heads), 2, select.rows);
 }
@@ -86,7 +89,8 @@ Tensor record_selection(const State& s, const Select& select, const Tensor& weig
 
 Tensor row_log_sum_exp(const State& s) {
   check_unchanged(*s, "Attended");
-  return by_reference(s) ? from_doubles(s->result.log_sum_exp, rows_shape(s)) : log_sum_exp_by_kernels(*s);
+  return by_reference(s) ? from_doubles(s->result.log_sum_exp, rows_shape(s))
+                         : log_sum_exp_by_kernels(*s);
 }
 
 // Sparse weightings have an entropy of their own, before windows and dropout: −Σ w log w.
@@ -122,8 +126,8 @@ void top_of_row(const float* w, int64_t n, int64_t k, const RowTop& to) {
 
 }  // namespace
 
-Tensor record_output(const std::shared_ptr<const AttendedState>& s, const char* op, const Tensor& output,
-                     Tensor Upstream::*of) {
+Tensor record_output(const std::shared_ptr<const AttendedState>& s, const char* op,
+                     const Tensor& output, Tensor Upstream::*of) {
   return record(op, s->on_tape, output.detach(), [s, op, of](const Tensor& d) {
     Upstream up;
     up.*of = d;
@@ -142,7 +146,8 @@ TopK Attended::top(int64_t k, const Select& select) const {
   check_selection("row", select.rows, state->n.Lq);
   const Sizes& n = state->n;
   if (k < 0 || k > n.Lk) {
-    throw Error("Attended::top", "k is " + std::to_string(k) + ", expected 0 to Lk=" + std::to_string(n.Lk));
+    throw Error("Attended::top",
+                "k is " + std::to_string(k) + ", expected 0 to Lk=" + std::to_string(n.Lk));
   }
   const NoGrad quiet;
   std::vector<int64_t> rows = select.rows;
@@ -152,7 +157,8 @@ TopK Attended::top(int64_t k, const Select& select) const {
   }
   const int64_t heads = select.heads.empty() ? n.H : static_cast<int64_t>(select.heads.size());
   const int64_t count = static_cast<int64_t>(rows.size());
-  TopK out{Tensor::empty({n.B, heads, count, k}), Tensor::empty({n.B, heads, count, k}, DType::i64)};
+  TopK out{Tensor::empty({n.B, heads, count, k}),
+           Tensor::empty({n.B, heads, count, k}, DType::i64)};
   // A few rows at a time: the whole matrix is never there.
   constexpr int64_t kRows = 64;
   for (int64_t first = 0; first < count; first += kRows) {
@@ -162,7 +168,8 @@ TopK Attended::top(int64_t k, const Select& select) const {
     for (int64_t bh = 0; bh < n.B * heads; ++bh) {
       for (int64_t i = 0; i < m; ++i) {
         const int64_t at = (bh * count + first + i) * k;
-        top_of_row(raw(w) + (bh * m + i) * n.Lk, n.Lk, k, {raw(out.weights) + at, raw_ids(out.keys) + at});
+        top_of_row(raw(w) + (bh * m + i) * n.Lk, n.Lk, k,
+                   {raw(out.weights) + at, raw_ids(out.keys) + at});
       }
     }
   }

@@ -6,8 +6,8 @@
 #include "fovea/ops.h"
 #include "tensor/impl.h"
 
-// The plans that run kernels: a problem is filled in once, and serves the forward pass, the backward
-// pass and every look inside.
+// The plans that run kernels: a problem is filled in once, and serves the forward pass, the
+// backward pass and every look inside.
 namespace fovea {
 namespace {
 
@@ -21,15 +21,24 @@ View<float> out_view(const Tensor& t) { return broadcast_view(t, raw(t)); }
 
 kernels::Weigh weigh_of(WeightingKind kind) {
   switch (kind) {
-    case WeightingKind::softmax: return kernels::Weigh::softmax;
-    case WeightingKind::sample: return kernels::Weigh::sample;
-    case WeightingKind::argmax: return kernels::Weigh::argmax;
-    case WeightingKind::gumbel: return kernels::Weigh::gumbel;
-    case WeightingKind::sparsemax: return kernels::Weigh::sparsemax;
-    case WeightingKind::entmax15: return kernels::Weigh::entmax15;
-    case WeightingKind::sigmoid: return kernels::Weigh::sigmoid;
-    case WeightingKind::none: return kernels::Weigh::none;
-    case WeightingKind::formula: return kernels::Weigh::formula;
+    case WeightingKind::softmax:
+      return kernels::Weigh::softmax;
+    case WeightingKind::sample:
+      return kernels::Weigh::sample;
+    case WeightingKind::argmax:
+      return kernels::Weigh::argmax;
+    case WeightingKind::gumbel:
+      return kernels::Weigh::gumbel;
+    case WeightingKind::sparsemax:
+      return kernels::Weigh::sparsemax;
+    case WeightingKind::entmax15:
+      return kernels::Weigh::entmax15;
+    case WeightingKind::sigmoid:
+      return kernels::Weigh::sigmoid;
+    case WeightingKind::none:
+      return kernels::Weigh::none;
+    case WeightingKind::formula:
+      return kernels::Weigh::formula;
   }
   return kernels::Weigh::formula;
 }
@@ -175,8 +184,13 @@ Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
   const KernelInputs& in = s.inputs;
   const bool none = empty(s.n);  // then there is nothing to write
   auto* written = none ? &wanted_zeros : &wanted;
-  const Wanted d{written(in.q), written(in.k), up.context ? written(in.v) : wanted_zeros(in.v),
-                 written(in.u), wanted_zeros(in.given), wanted_zeros(in.bias), wanted_zeros(in.center)};
+  const Wanted d{written(in.q),
+                 written(in.k),
+                 up.context ? written(in.v) : wanted_zeros(in.v),
+                 written(in.u),
+                 wanted_zeros(in.given),
+                 wanted_zeros(in.bias),
+                 wanted_zeros(in.center)};
   const Grads grads{d.q, d.k, d.v, d.u, d.given, d.bias, d.center};
   if (none) return grads;
   kernels::AttentionGradients g = targets(s, d);
@@ -219,7 +233,8 @@ Tensor weights_by_kernels(const AttendedState& s, const Select& select) {
   pick.n_rows = pick.rows ? static_cast<int64_t>(select.rows.size()) : n.Lq;
   Tensor out = Tensor::zeros({n.B, pick.n_heads, pick.n_rows, n.Lk});
   if (out.numel() == 0) return out;
-  kernels::AttentionResult done{.stat = raw(s.stat), .chosen = const_cast<int32_t*>(s.chosen.data())};
+  kernels::AttentionResult done{.stat = raw(s.stat),
+                                .chosen = const_cast<int32_t*>(s.chosen.data())};
   const int64_t rows = pick.n_rows * n.Lk;
   kernels::attention_weights(s.problem, done, pick, {raw(out), pick.n_heads * rows, rows, n.Lk, 1});
   return out;
@@ -227,7 +242,8 @@ Tensor weights_by_kernels(const AttendedState& s, const Select& select) {
 
 Tensor log_sum_exp_by_kernels(const AttendedState& s) {
   const kernels::Weigh weigh = s.problem.weigh;
-  if (weigh == kernels::Weigh::softmax || weigh == kernels::Weigh::sample || empty(s.n)) return s.stat;
+  if (weigh == kernels::Weigh::softmax || weigh == kernels::Weigh::sample || empty(s.n))
+    return s.stat;
   Tensor out = Tensor::empty({s.n.B, s.n.H, s.n.Lq});
   kernels::attention_forward(probabilities(s.problem), {.stat = raw(out)});
   return out;
@@ -243,7 +259,8 @@ Tensor entropy_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
 Tensor log_prob_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
   Tensor out = Tensor::zeros({s.n.B, s.n.H, s.n.Lq});
   if (!empty(s.n)) {
-    kernels::attention_log_prob(probabilities(s.problem), raw(log_sum_exp), s.chosen.data(), raw(out));
+    kernels::attention_log_prob(probabilities(s.problem), raw(log_sum_exp), s.chosen.data(),
+                                raw(out));
   }
   return out;
 }

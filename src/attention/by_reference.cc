@@ -40,10 +40,12 @@ Tensor attend_by_reference(AttendedState& s, const Tensor& q, const Tensor& k, c
 }
 
 Grads backward_by_reference(const AttendedState& s, const Upstream& up) {
-  const ReferenceGradients d = reference_backward(
-      s.reference, {.context = doubles(up.context), .weights = doubles(up.weights),
-                    .log_sum_exp = doubles(up.log_sum_exp), .entropy = doubles(up.entropy),
-                    .log_prob = doubles(up.log_prob)});
+  const ReferenceGradients d =
+      reference_backward(s.reference, {.context = doubles(up.context),
+                                       .weights = doubles(up.weights),
+                                       .log_sum_exp = doubles(up.log_sum_exp),
+                                       .entropy = doubles(up.entropy),
+                                       .log_prob = doubles(up.log_prob)});
   Grads grads;
   for (size_t i = 0; i < s.on_tape.size(); ++i) {
     grads.push_back(from_doubles(d.at(s.names[i]), s.on_tape[i].shape()));

@@ -98,7 +98,14 @@ struct MaskDef {
 // ---- Weightings ------------------------------------------------------------------------------
 
 enum class WeightingKind : uint8_t {
-  softmax, sample, argmax, gumbel, sparsemax, entmax15, sigmoid, none,
+  softmax,
+  sample,
+  argmax,
+  gumbel,
+  sparsemax,
+  entmax15,
+  sigmoid,
+  none,
   formula  // no kernel of its own: row by row through the reference formula
 };
 
@@ -106,8 +113,8 @@ struct WeightingDef {
   std::string name;
   std::string formula;
   WeightingKind kind = WeightingKind::formula;
-  bool hard = false;        // one key is chosen
-  bool normalised = true;   // weights sum to 1
+  bool hard = false;       // one key is chosen
+  bool normalised = true;  // weights sum to 1
   // The formula for one row of permitted scores (already divided by the temperature).
   ScalarWeighting reference;
 };

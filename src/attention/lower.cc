@@ -38,7 +38,8 @@ void intersect_ranges(const Mask& mask, const MaskContext& c, LoweredMask& out) 
         const KeyRange r = term.def->range(term, c, b, i);
         for (int64_t h = 0; h < heads; ++h) {
           const int64_t at = (b * heads + h) * n.Lq + i;
-          out.begin[at] = std::max(out.begin[at], static_cast<int32_t>(std::max<int64_t>(r.begin, 0)));
+          out.begin[at] =
+              std::max(out.begin[at], static_cast<int32_t>(std::max<int64_t>(r.begin, 0)));
           out.end[at] = std::min(out.end[at], static_cast<int32_t>(std::min(r.end, n.Lk)));
         }
       }
@@ -92,7 +93,8 @@ Tensor both(const Tensor& a, const Tensor& b, const Sizes& n) {
   for (int64_t bi = 0; bi < n.B; ++bi) {
     for (int64_t h = 0; h < n.H; ++h) {
       for (int64_t i = 0; i < n.Lq; ++i) {
-        for (int64_t j = 0; j < n.Lk; ++j) *to++ = is_true(x, bi, h, i, j) && is_true(y, bi, h, i, j);
+        for (int64_t j = 0; j < n.Lk; ++j)
+          *to++ = is_true(x, bi, h, i, j) && is_true(y, bi, h, i, j);
       }
     }
   }
@@ -101,7 +103,8 @@ Tensor both(const Tensor& a, const Tensor& b, const Sizes& n) {
 
 // A bias by distance as the [..,Lq,Lk] matrix it stands for; a view.
 Tensor spread_distances(const Tensor& t, const Sizes& n) {
-  Shape shape(t.shape().begin(), t.shape().end() - 1), strides(t.strides().begin(), t.strides().end() - 1);
+  Shape shape(t.shape().begin(), t.shape().end() - 1),
+      strides(t.strides().begin(), t.strides().end() - 1);
   const int64_t step = t.strides().back();
   shape.insert(shape.end(), {n.Lq, n.Lk});
   strides.insert(strides.end(), {-step, step});
@@ -200,8 +203,8 @@ Visible visible(const LoweredMask& m, const Sizes& n) {
   return out;
 }
 
-Tensor composed_scores(const Lowered& lowered, const LoweredMask& m, const Sizes& n, const Tensor& q,
-                       const Tensor& k) {
+Tensor composed_scores(const Lowered& lowered, const LoweredMask& m, const Sizes& n,
+                       const Tensor& q, const Tensor& k) {
   std::vector<int64_t> q_ids, k_ids, places;
   each_permitted(m, n, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
     const int64_t row = (b * n.H + h) * n.Lq + i;
@@ -212,8 +215,10 @@ Tensor composed_scores(const Lowered& lowered, const LoweredMask& m, const Sizes
   const Shape count{static_cast<int64_t>(places.size())};
   const Tensor zeros = Tensor::zeros({n.B * n.H * n.Lq * n.Lk});
   if (places.empty()) return zeros.reshape({n.B, n.H, n.Lq, n.Lk});
-  const Tensor scores = pair_scores(lowered, q, k, Tensor::from_ids(q_ids, count), Tensor::from_ids(k_ids, count));
-  return scatter_add(zeros, 0, Tensor::from_ids(places, count), scores).reshape({n.B, n.H, n.Lq, n.Lk});
+  const Tensor scores =
+      pair_scores(lowered, q, k, Tensor::from_ids(q_ids, count), Tensor::from_ids(k_ids, count));
+  return scatter_add(zeros, 0, Tensor::from_ids(places, count), scores)
+      .reshape({n.B, n.H, n.Lq, n.Lk});
 }
 
 }  // namespace fovea

@@ -18,7 +18,7 @@ struct LoweredMask {
   Tensor allowed;  // bool, broadcastable to [B,H,Lq,Lk]; undefined: everything
   Tensor bias;     // f32 likewise, or by distance when `relative`; undefined: none
   bool relative = false;
-  Tensor center;   // f32 [B,H,Lq]; undefined: no predicted window
+  Tensor center;  // f32 [B,H,Lq]; undefined: no predicted window
   float sigma = 0.0f;
   bool renormalise = false;
 

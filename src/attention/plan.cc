@@ -21,7 +21,8 @@ bool can_linear(const PlanRequest& r) {
          r.predicted_windows == 0;
 }
 bool can_fused(const PlanRequest& r) {
-  return r.factored && r.predicted_windows <= 1 && !(r.hard && r.weighting == WeightingKind::formula);
+  return r.factored && r.predicted_windows <= 1 &&
+         !(r.hard && r.weighting == WeightingKind::formula);
 }
 bool can_composed(const PlanRequest& r) {
   return r.predicted_windows <= 1 && !(r.hard && r.weighting == WeightingKind::formula);
@@ -48,7 +49,9 @@ Plan from_environment() {
 
 }  // namespace
 
-const char* name_of(Plan plan) { return plan == Plan::automatic ? "automatic" : candidate(plan).name; }
+const char* name_of(Plan plan) {
+  return plan == Plan::automatic ? "automatic" : candidate(plan).name;
+}
 
 Plan plan(const std::string& name) {
   if (name == "automatic") return Plan::automatic;

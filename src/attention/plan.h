@@ -10,18 +10,18 @@ namespace fovea {
 struct PlanRequest {
   Sizes n{};
   Device device = Device::cpu;
-  bool factored = false;        // the score has a dot or an additive form
-  bool dot = false;             // the dot form
+  bool factored = false;  // the score has a dot or an additive form
+  bool dot = false;       // the dot form
   WeightingKind weighting = WeightingKind::softmax;
   bool hard = false;
-  bool prefix_mask = false;     // queries see the keys from 0 to an end that never falls
+  bool prefix_mask = false;  // queries see the keys from 0 to an end that never falls
   bool bias = false;
   bool dropout = false;
   int predicted_windows = 0;
 };
 
-// The first plan of the list (fused by associativity, fused, composed, reference) that can do it; or
-// the one asked for, which throws where it cannot. FOVEA_PLAN asks when nobody else does.
+// The first plan of the list (fused by associativity, fused, composed, reference) that can do it;
+// or the one asked for, which throws where it cannot. FOVEA_PLAN asks when nobody else does.
 Plan choose_plan(const PlanRequest&, Plan asked);
 
 }  // namespace fovea

@@ -24,10 +24,10 @@ struct AttendedState {
   // Plans that run kernels.
   KernelInputs inputs;
   kernels::AttentionProblem problem;
-  Tensor context;  // [B,H,Lq,Dv], off the tape
-  Tensor stat;     // [B,H,Lq]
+  Tensor context;               // [B,H,Lq,Dv], off the tape
+  Tensor stat;                  // [B,H,Lq]
   std::vector<int32_t> chosen;  // [B,H,Lq], hard weightings; −1: none
-  Tensor weights;  // [B,H,Lq,Lk] when kept while passing by
+  Tensor weights;               // [B,H,Lq,Lk] when kept while passing by
 
   // The reference: its inputs and results, and the tensors by the names of its gradients.
   ReferenceInputs reference;
@@ -59,8 +59,8 @@ Grads backward_by_kernels(const AttendedState&, const Upstream&);
 Grads backward_by_reference(const AttendedState&, const Upstream&);
 
 // Puts an output [B,H,..] of the call on the tape; `of` says what its gradient is.
-Tensor record_output(const std::shared_ptr<const AttendedState>&, const char* op, const Tensor& output,
-                     Tensor Upstream::*of);
+Tensor record_output(const std::shared_ptr<const AttendedState>&, const char* op,
+                     const Tensor& output, Tensor Upstream::*of);
 
 // On demand, by kernels, off the tape.
 Tensor weights_by_kernels(const AttendedState&, const Select&);  // [B,H',Lq',Lk]

@@ -65,6 +65,16 @@ HWY_INLINE void MapOver(int64_t n, float* y, const F& f) {
   if (i < n) StoreTail(d, f(d, tail), y + i, n - i);
 }
 
+HWY_INLINE float MaxLane(V m) {
+#if HWY_TARGET == HWY_EMU128  // whose MaxOfLanes knows nothing below the lowest finite number
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  hn::Store(m, D(), lanes);
+  return *std::max_element(lanes, lanes + hn::Lanes(D()));
+#else
+  return hn::GetLane(hn::MaxOfLanes(D(), m));
+#endif
+}
+
 HWY_INLINE float MaxOf(const float* x, int64_t n) {
   const D d;
   const int64_t N = static_cast<int64_t>(hn::Lanes(d));
@@ -72,7 +82,7 @@ HWY_INLINE float MaxOf(const float* x, int64_t n) {
   int64_t i = 0;
   for (; i + N <= n; i += N) m = hn::Max(m, hn::LoadU(d, x + i));
   if (i < n) m = hn::Max(m, LoadTail(d, x + i, n - i, kMinusInf));
-  return hn::GetLane(hn::MaxOfLanes(d, m));
+  return MaxLane(m);
 }
 
 void SoftmaxRow(const float* x, float* y, int64_t n) {

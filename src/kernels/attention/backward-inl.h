@@ -20,12 +20,12 @@ struct BackwardCall {
   const AttentionGradients& g;
   const AdditiveWeights& w;
   Blocking by;
-  bool scores;      // any gradient that flows through the scores
-  bool values;      // weights multiply values smoothly: dv by a product
-  bool find_mean;   // Σ p·dw must be summed over the row
-  bool covers;      // dot products without a mask: the first of each sum need not add to zeros
+  bool scores;          // any gradient that flows through the scores
+  bool values;          // weights multiply values smoothly: dv by a product
+  bool find_mean;       // Σ p·dw must be summed over the row
+  bool covers;          // dot products without a mask: the first of each sum need not add to zeros
   bool chosen_centers;  // one weight is left, and its bell alone moves with the centre
-  int64_t chunk;    // queries in a chunk
+  int64_t chunk;        // queries in a chunk
   int64_t chunks;
   int64_t ld, ldv;  // padded widths
 };
@@ -136,8 +136,9 @@ HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& me
       float* to = mem.dw + i * mem.lds + (part.j - j0);
       if (c.g.d_context && p.weigh != Weigh::sample) {
         const int64_t inside = part.j % kPanel;
-        MatMul({d_out.data + i * d_out.row, d_out.row, 1}, mem.v_panels + (part.j - inside) * step + inside,
-               kPanel, to, mem.lds, m, part.n, p.Dv, false);
+        MatMul({d_out.data + i * d_out.row, d_out.row, 1},
+               mem.v_panels + (part.j - inside) * step + inside, kPanel, to, mem.lds, m, part.n,
+               p.Dv, false);
       } else {
         for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, 0, part.n, 0.0f);
       }
@@ -181,9 +182,8 @@ HWY_INLINE RowSpan RowsSeeing(const BlockRanges& r, int64_t n, int64_t j0, int64
 
 // dv += wᵀ·d_context, and for dot scores dk += dsᵀ·q: keys by keys.
 HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& mem,
-                                const BlockRows& block, const BlockRanges& r,
-                                const UnitSums& sums, bool careful, bool accumulate, int64_t n,
-                                int64_t j0, int64_t j1) {
+                                const BlockRows& block, const BlockRanges& r, const UnitSums& sums,
+                                bool careful, bool accumulate, int64_t n, int64_t j0, int64_t j1) {
   const AttentionProblem& p = c.p;
   auto* product = careful ? &MatMulSkippingZeros : &MatMul;
   const bool dot = p.family == Family::dot && c.scores;
@@ -193,8 +193,8 @@ HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& me
     if (rows.count <= 0) continue;
     const int64_t at = rows.first * mem.lds + (j - j0);
     if (sums.dv && c.values) {
-      product({mem.s + at, 1, mem.lds}, block.d_out.data + rows.first * block.d_out.row, block.d_out.row,
-              sums.dv + j * c.ldv, c.ldv, keys, p.Dv, rows.count, accumulate);
+      product({mem.s + at, 1, mem.lds}, block.d_out.data + rows.first * block.d_out.row,
+              block.d_out.row, sums.dv + j * c.ldv, c.ldv, keys, p.Dv, rows.count, accumulate);
     }
     if (dot) {
       product({mem.dw + at, 1, mem.lds}, block.q.data + rows.first * block.q.row, block.q.row,
@@ -218,8 +218,8 @@ HWY_INLINE void AddQueryGradients(const BackwardCall& c, const BackwardScratch& 
     if (p.family == Family::dot) {
       if (!c.g.dq) continue;
       auto* product = careful ? &MatMulSkippingZeros : &MatMul;
-      product({ds, mem.lds, 1}, k_rows.data + a * k_rows.row, k_rows.row, dq + i * c.ld, c.ld, m, p.D,
-              z - a, !c.covers || j0 > 0);
+      product({ds, mem.lds, 1}, k_rows.data + a * k_rows.row, k_rows.row, dq + i * c.ld, c.ld, m,
+              p.D, z - a, !c.covers || j0 > 0);
     } else {
       auto* add = range == Range::small    ? &AdditiveGradRows<Range::small>
                   : range == Range::medium ? &AdditiveGradRows<Range::medium>
@@ -270,8 +270,8 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
   return keys;
 }
 
-HWY_NOINLINE BlockRows PrepareBlockRows(const BackwardCall& c, const BackwardScratch& mem, Range range,
-                                        int64_t b, int64_t h, int64_t i0, int64_t n) {
+HWY_NOINLINE BlockRows PrepareBlockRows(const BackwardCall& c, const BackwardScratch& mem,
+                                        Range range, int64_t b, int64_t h, int64_t i0, int64_t n) {
   const AttentionProblem& p = c.p;
   BlockRows block{};
   if (c.g.d_context) {
@@ -302,8 +302,7 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
   if (std::max(r.first, j0) >= j1) return;
   const ScoreBlock at{b, h, i0};
   const Range range = keys.packed.range;
-  const PackedQueries queries =
-      PackQueries(p, range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
+  const PackedQueries queries = PackQueries(p, range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
   const BlockRows block = PrepareBlockRows(c, mem, range, b, h, i0, n);
   bool finite = keys.packed.finite;
   if (p.masked() && finite) {
@@ -357,12 +356,14 @@ HWY_NOINLINE void AddChosenValues(const BackwardCall& c, const UnitSums& sums, i
     if (j < 0) continue;
     const float weight = ChosenWeight(p, b, h, i, j);
     const float* d_out = c.g.d_context.row(b, h, i);
-    for (int64_t d = 0; d < p.Dv; ++d) sums.dv[j * c.ldv + d] += weight * d_out[d * c.g.d_context.c];
+    for (int64_t d = 0; d < p.Dv; ++d)
+      sums.dv[j * c.ldv + d] += weight * d_out[d * c.g.d_context.c];
   }
 }
 
 // The chosen weight's bell moves with its centre: d center = dw·bell·(j − c)/σ².
-HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, int64_t b, int64_t h, int64_t i0, int64_t i1) {
+HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, int64_t b, int64_t h, int64_t i0,
+                                   int64_t i1) {
   const AttentionProblem& p = c.p;
   for (int64_t i = i0; i < i1; ++i) {
     const int64_t at = (b * p.H + h) * p.Lq + i;
@@ -439,7 +440,8 @@ HWY_NOINLINE void WriteKeyGradients(const Parts& parts, float factor, const floa
     int64_t k = 0;
     for (; col == 1 && k + kLanes <= width; k += kLanes) {
       Vec sum = hn::LoadU(d, from + k);
-      for (int64_t c = 1; c < parts.n; ++c) sum = hn::Add(sum, hn::LoadU(d, from + c * parts.step + k));
+      for (int64_t c = 1; c < parts.n; ++c)
+        sum = hn::Add(sum, hn::LoadU(d, from + c * parts.step + k));
       const Vec times = hn::Mul(sum, hn::Set(d, factor));
       hn::StoreU(u ? hn::Mul(times, hn::LoadU(d, u + k)) : times, d, to + j * row + k);
     }
@@ -457,7 +459,8 @@ HWY_NOINLINE void WriteZeros(float* to, int64_t rows, int64_t width, int64_t row
   }
 }
 
-// ---- the call --------------------------------------------------------------------------------------
+// ---- the call
+// --------------------------------------------------------------------------------------
 
 // Bias gradients of different units may meet in one element. Units are dealt to a fixed number of
 // lanes, each with a copy of its own, summed in order at the end.
@@ -512,7 +515,8 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const float* u = p.family == Family::additive ? additive.weights.u : nullptr;
 
   const float factor = p.family == Family::dot ? p.scale / p.temperature : 4.0f;
-  const auto write_keys = [&](int64_t bh, int64_t j, int64_t n, const Parts& of_k, const Parts& of_v) {
+  const auto write_keys = [&](int64_t bh, int64_t j, int64_t n, const Parts& of_k,
+                              const Parts& of_v) {
     const int64_t b = bh / p.Hk, hk = bh % p.Hk;
     if (g.dk && keys) {
       WriteKeyGradients(of_k, factor, u, n, p.D, g.dk.row(b, hk, j), g.dk.r, g.dk.c);
@@ -526,8 +530,8 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     BackwardScratch mem;
     mem.Lay(c, scratch.data() + thread_index() * scratch_floats, one);
     UnitSums sums{one ? mem.dk : dk.data() + unit * p.Lk * c.ld,
-                  one ? mem.dv : dv.data() + unit * p.Lk * c.ldv,
-                  gr.data() + unit * c.ld, totals.data() + unit, nullptr};
+                  one ? mem.dv : dv.data() + unit * p.Lk * c.ldv, gr.data() + unit * c.ld,
+                  totals.data() + unit, nullptr};
     if (!keys) sums.dk = nullptr;
     if (!g.dv) sums.dv = nullptr;
     if (g.dbias) {
@@ -552,7 +556,8 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
         g.dbias.data[g.dbias_low + i] += dbias[lane * g.dbias_span + i];
       }
     }
-  } else {  // the last chunks first: under a causal mask they have the most to do; neighbours together
+  } else {  // the last chunks first: under a causal mask they have the most to do; neighbours
+            // together
     const int64_t in_a_row = one ? std::clamp<int64_t>(units / (8 * threads()), 1, 16) : 1;
     parallel_for((units + in_a_row - 1) / in_a_row, [&](int64_t task) {
       for (int64_t i = task * in_a_row; i < std::min(units, (task + 1) * in_a_row); ++i) {

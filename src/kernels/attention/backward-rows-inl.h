@@ -66,7 +66,8 @@ HWY_NOINLINE void SparseGradRow(Weigh weigh, float* s, float* dw, int64_t n, flo
   for (int64_t j = 0; j < n; j += kLanes) {
     const Vec w = WeightOf(weigh, hn::LoadU(d, s + j), tau);
     const auto out = hn::Eq(w, zero);
-    const Vec r = hn::IfThenZeroElse(out, weigh == Weigh::sparsemax ? hn::Set(d, 1.0f) : hn::Sqrt(w));
+    const Vec r =
+        hn::IfThenZeroElse(out, weigh == Weigh::sparsemax ? hn::Set(d, 1.0f) : hn::Sqrt(w));
     above = hn::Add(above, hn::IfThenZeroElse(out, hn::Mul(r, hn::LoadU(d, dw + j))));
     below = hn::Add(below, r);
     hn::StoreU(w, d, s + j);
@@ -136,10 +137,16 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, bool find_
   if (p.weigh == Weigh::gumbel) AddGumbel(p, x, s);
   switch (p.weigh) {
     case Weigh::sparsemax:
-    case Weigh::entmax15: SparseGradRow(p.weigh, at, dw_at, x.size(), t.stat); break;
+    case Weigh::entmax15:
+      SparseGradRow(p.weigh, at, dw_at, x.size(), t.stat);
+      break;
     case Weigh::sigmoid:
-    case Weigh::none: ElementGradRow(p.weigh, at, dw_at, x.size()); break;
-    case Weigh::formula: FormulaGradRow(p, x, s, dw, spare); break;
+    case Weigh::none:
+      ElementGradRow(p.weigh, at, dw_at, x.size());
+      break;
+    case Weigh::formula:
+      FormulaGradRow(p, x, s, dw, spare);
+      break;
     default:
       if (std::isnan(t.stat)) {
         SpreadNan(at, x.size(), dw_at);

@@ -26,9 +26,7 @@ constexpr int64_t kBlockKeys = 512;  // fixed, so that a row's arithmetic depend
 inline bool WholeRows(Weigh w) {
   return w == Weigh::sparsemax || w == Weigh::entmax15 || w == Weigh::formula;
 }
-inline bool Hard(Weigh w) {
-  return w == Weigh::sample || w == Weigh::argmax || w == Weigh::gumbel;
-}
+inline bool Hard(Weigh w) { return w == Weigh::sample || w == Weigh::argmax || w == Weigh::gumbel; }
 inline bool HasLogSumExp(Weigh w) {
   return w == Weigh::softmax || w == Weigh::sample || w == Weigh::gumbel;
 }
@@ -121,23 +119,23 @@ inline int64_t KeyFloats(const AttentionProblem& p) {
   return p.family == Family::given ? 0 : PanelFloats(p.Lk, p.D);
 }
 
-inline Range FindRange(const AttentionProblem& p, int64_t b, int64_t hk) {
-  if (p.family != Family::additive) return Range::small;
+inline float LargestQuery(const AttentionProblem& p, int64_t b, int64_t hk) {
   float a = 0.0f;
   for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
     a = std::max(a, LargestMagnitude(RowsOf(p.q, b, h), p.Lq, p.D));
   }
-  return RangeOf(a, LargestMagnitude(RowsOf(p.k, b, hk), p.Lk, p.D));
+  return a;
 }
 
 HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t hk, float* to) {
-  PackedKeys keys{to, FindRange(p, b, hk), true};
-  if (p.family != Family::given) {
-    const bool dot = p.family == Family::dot;
-    PackPanels(RowsOf(p.k, b, hk), p.Lk, p.D,
-               {.factor = dot ? p.scale / p.temperature : 1.0f,
-                .exponential = !dot && keys.range != Range::large},
-               to);
+  PackedKeys keys{to, Range::small, true};
+  const Rows from = RowsOf(p.k, b, hk);
+  if (p.family == Family::dot) PackPanels(from, p.Lk, p.D, {.factor = p.scale / p.temperature}, to);
+  if (p.family == Family::additive) {
+    Magnitude kappa = NothingSeen();
+    PackPanels(from, p.Lk, p.D, {.exponential = &kappa}, to);
+    keys.range = RangeOf(LargestQuery(p, b, hk), kappa.Largest());
+    if (keys.range == Range::large) PackPanels(from, p.Lk, p.D, {}, to);
   }
   if (p.masked()) {
     keys.finite = AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
@@ -148,7 +146,8 @@ HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t h
 
 // Calls f(j, n) for the parts of panels in [j0, j1) that a group sees; whole vectors.
 template <class Function>
-HWY_INLINE void EachPart(const BlockRanges& r, int64_t g, int64_t j0, int64_t j1, const Function& f) {
+HWY_INLINE void EachPart(const BlockRanges& r, int64_t g, int64_t j0, int64_t j1,
+                         const Function& f) {
   const int64_t from = std::max(RoundDown(r.group_begin[g], kLanes), j0);
   const int64_t to = std::min(RoundUp(r.group_end[g], kLanes), RoundUp(j1, kLanes));
   for (int64_t j = from; j < to;) {
@@ -173,9 +172,16 @@ HWY_INLINE Stretch StretchOf(const BlockRanges& r, const ScoreBlock& at, int64_t
                              int64_t j0, int64_t j1) {
   const int64_t g = i / kGroup;
   const int64_t from = std::clamp<int64_t>(RoundDown(r.group_begin[g], kLanes), j0, j1);
-  const int64_t to = std::clamp<int64_t>(RoundUp(r.group_end[g], kLanes), from, RoundUp(j1, kLanes));
-  return {at.b, at.h, row, j0, std::clamp<int64_t>(r.begin[i], from, to),
-          std::clamp<int64_t>(r.end[i], from, to), from, to};
+  const int64_t to =
+      std::clamp<int64_t>(RoundUp(r.group_end[g], kLanes), from, RoundUp(j1, kLanes));
+  return {at.b,
+          at.h,
+          row,
+          j0,
+          std::clamp<int64_t>(r.begin[i], from, to),
+          std::clamp<int64_t>(r.end[i], from, to),
+          from,
+          to};
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

@@ -14,14 +14,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-constexpr int64_t kDecodeRows = 8;     // heads of the group × queries
-constexpr int64_t kDecodeKeys = 512;   // keys of one part; fixed, so that threads change nothing
+constexpr int64_t kDecodeRows = 8;    // heads of the group × queries
+constexpr int64_t kDecodeKeys = 512;  // keys of one part; fixed, so that threads change nothing
 constexpr int64_t kDecodeHead = std::max<int64_t>(kLanes, 2);  // {m, l} before a part's sum
 
 inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
-  return p.Lk >= 8 * p.Lq && p.family == Family::dot && out.context && p.weigh == Weigh::softmax && p.Lq * p.group() <= kDecodeRows &&
-         !out.weights && !p.bias && !p.allowed && !p.center && p.dropout == 0.0f &&
-         p.k.c == 1 && p.v.c == 1 && p.D % kLanes == 0 && p.Dv % kLanes == 0 && p.D > 0;
+  return p.Lk >= 8 * p.Lq && p.family == Family::dot && out.context && p.weigh == Weigh::softmax &&
+         p.Lq * p.group() <= kDecodeRows && !out.weights && !p.bias && !p.allowed && !p.center &&
+         p.dropout == 0.0f && p.k.c == 1 && p.v.c == 1 && p.D % kLanes == 0 && p.Dv % kLanes == 0 &&
+         p.D > 0;
 }
 
 // s[r] ← q[r]·k for R rows and 4 keys at a time; lanes along the width.
@@ -104,7 +105,8 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
   Buffer<float> packed(rows * p.D);
   for (int64_t r = 0; r < rows; ++r) {
     const DecodeRow row = DecodeRowOf(p, b, hk, r);
-    PackRows(RowsOf(p.q, b, row.h, row.i), 1, p.D, p.scale / p.temperature, packed.data() + r * p.D, p.D);
+    PackRows(RowsOf(p.q, b, row.h, row.i), 1, p.D, p.scale / p.temperature, packed.data() + r * p.D,
+             p.D);
   }
   DotRowsOf(rows, packed.data(), p.D, p.k.row(b, hk, first), p.k.r, n, s, lds);
   bool cut = false;
@@ -127,14 +129,15 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
 
 // Merges the parts of a row in the order of their keys.
 HWY_NOINLINE void MergeParts(const AttentionProblem& p, const AttentionResult& out, int64_t b,
-                             int64_t hk, int64_t r, const float* parts, int64_t n, int64_t part_step,
-                             int64_t Dv) {
+                             int64_t hk, int64_t r, const float* parts, int64_t n,
+                             int64_t part_step, int64_t Dv) {
   const DecodeRow row = DecodeRowOf(p, b, hk, r);
   float m = -kInf;
   for (int64_t c = 0; c < n; ++c) m = std::max(m, parts[c * part_step]);
   const float base = m == -kInf ? 0.0f : m;
   float l = 0.0f;
-  for (int64_t c = 0; c < n; ++c) l += parts[c * part_step + 1] * std::exp(parts[c * part_step] - base);
+  for (int64_t c = 0; c < n; ++c)
+    l += parts[c * part_step + 1] * std::exp(parts[c * part_step] - base);
   float* to = out.context.row(b, row.h, row.i);
   for (int64_t d = 0; d < Dv; ++d) to[d * out.context.c] = 0.0f;
   for (int64_t c = 0; c < n; ++c) {
@@ -155,11 +158,13 @@ void Decode(const AttentionProblem& p, const AttentionResult& out) {
   const auto part = [&](int64_t unit) {
     float* to = at(unit);
     const int64_t bh = unit / parts;
-    DecodeKeys(p, bh / p.Hk, bh % p.Hk, (unit % parts) * kDecodeKeys, {to, to + 1, to + kDecodeHead}, stride);
+    DecodeKeys(p, bh / p.Hk, bh % p.Hk, (unit % parts) * kDecodeKeys,
+               {to, to + 1, to + kDecodeHead}, stride);
   };
   const auto merge = [&](int64_t bh) {
     for (int64_t r = 0; r < rows; ++r) {
-      MergeParts(p, out, bh / p.Hk, bh % p.Hk, r, at(bh * parts) + r * stride, parts, rows * stride, p.Dv);
+      MergeParts(p, out, bh / p.Hk, bh % p.Hk, r, at(bh * parts) + r * stride, parts, rows * stride,
+                 p.Dv);
     }
   };
   parallel_for(p.B * p.Hk * parts, part);

@@ -13,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-// Of each row of a block so far: the maximum m and Σ e^{s−m} of the online softmax (or the threshold
-// of a sparse weighting in m), and the best key of a hard weighting.
+// Of each row of a block so far: the maximum m and Σ e^{s−m} of the online softmax (or the
+// threshold of a sparse weighting in m), and the best key of a hard weighting.
 struct RowStates {
   HWY_ALIGN float m[kMaxBlockRows];
   HWY_ALIGN float l[kMaxBlockRows];
@@ -75,10 +75,11 @@ inline float ChosenWeight(const AttentionProblem& p, int64_t b, int64_t h, int64
   return weight;
 }
 
-// Scores of `n` rows, all in the same columns, become e^{s−m}; decay[r] is what the sums so far must
-// be multiplied by. Row by row within each step, so that the reductions of different rows overlap.
-HWY_INLINE void AdvanceSoftmax(float* s, int64_t lds, int64_t columns, int64_t n, float* m, float* l,
-                               float* decay) {
+// Scores of `n` rows, all in the same columns, become e^{s−m}; decay[r] is what the sums so far
+// must be multiplied by. Row by row within each step, so that the reductions of different rows
+// overlap.
+HWY_INLINE void AdvanceSoftmax(float* s, int64_t lds, int64_t columns, int64_t n, float* m,
+                               float* l, float* decay) {
   float base[kGroup];
   for (int64_t r = 0; r < n; ++r) base[r] = RowMax(s + r * lds, columns);
   for (int64_t r = 0; r < n; ++r) {
@@ -96,7 +97,8 @@ HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, float
   float* at = s + (x.from - x.origin);
   float decay = 1.0f;
   switch (p.weigh) {
-    case Weigh::softmax: break;
+    case Weigh::softmax:
+      break;
     case Weigh::sample:
       std::copy(at, at + x.size(), spare + (x.from - x.origin));
       AddGumbel(p, x, spare);
@@ -108,7 +110,9 @@ HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, float
       UpdateBest(s, x, state.best[i], state.chosen[i]);
       AdvanceSoftmax(at, 0, x.size(), 1, state.m + i, state.l + i, &decay);
       break;
-    case Weigh::argmax: UpdateBest(s, x, state.best[i], state.chosen[i]); break;
+    case Weigh::argmax:
+      UpdateBest(s, x, state.best[i], state.chosen[i]);
+      break;
     case Weigh::sparsemax:
       state.m[i] = SparseThreshold(at, x.size(), 1.0f, false);
       WeighRow(p.weigh, at, x.size(), state.m[i]);
@@ -118,8 +122,12 @@ HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, float
       WeighRow(p.weigh, at, x.size(), state.m[i]);
       break;
     case Weigh::sigmoid:
-    case Weigh::none: WeighRow(p.weigh, at, x.size(), 0.0f); break;
-    case Weigh::formula: FormulaRow(p, x, s, spare); break;
+    case Weigh::none:
+      WeighRow(p.weigh, at, x.size(), 0.0f);
+      break;
+    case Weigh::formula:
+      FormulaRow(p, x, s, spare);
+      break;
   }
   return decay;
 }
@@ -170,8 +178,8 @@ HWY_NOINLINE void FinishWeights(const ForwardCall& c, const BlockRanges& r, cons
   }
 }
 
-HWY_INLINE void FinishRow(const ForwardCall& c, const KeySide& side, const ScoreBlock& at, int64_t i,
-                          const RowStates& state, const float* sum, bool started) {
+HWY_INLINE void FinishRow(const ForwardCall& c, const KeySide& side, const ScoreBlock& at,
+                          int64_t i, const RowStates& state, const float* sum, bool started) {
   const AttentionProblem& p = c.p;
   const int64_t row = at.i + i;
   float* out = c.out.context.row(at.b, at.h, row);
@@ -179,7 +187,8 @@ HWY_INLINE void FinishRow(const ForwardCall& c, const KeySide& side, const Score
     const int32_t j = state.chosen[i];
     c.out.chosen[(at.b * p.H + at.h) * p.Lq + row] = j;
     const float weight = j < 0 ? 0.0f : ChosenWeight(p, at.b, at.h, row, j);
-    WriteRow(side.values.data + std::max(j, 0) * side.values.row, p.Dv, weight, out, c.out.context.c);
+    WriteRow(side.values.data + std::max(j, 0) * side.values.row, p.Dv, weight, out,
+             c.out.context.c);
     return;
   }
   float factor = started ? 1.0f : 0.0f;
@@ -188,7 +197,8 @@ HWY_INLINE void FinishRow(const ForwardCall& c, const KeySide& side, const Score
 }
 
 // stat ← m + log l, or m where that is a threshold. Positive l are normal: the largest term is 1.
-HWY_INLINE void FinishStatistics(const AttentionProblem& p, RowStates& state, int64_t n, float* stat) {
+HWY_INLINE void FinishStatistics(const AttentionProblem& p, RowStates& state, int64_t n,
+                                 float* stat) {
   const F d;
   if (HasLogSumExp(p.weigh)) {
     for (int64_t i = 0; i < n; i += kLanes) {
@@ -216,7 +226,8 @@ HWY_INLINE void WeighGroup(const ForwardCall& c, const ForwardScratch& mem, cons
     }
   }
   if (p.weigh == Weigh::softmax) {
-    AdvanceSoftmax(mem.s + (all.from - j0), mem.lds, all.size(), m, state.m + first, state.l + first, decay);
+    AdvanceSoftmax(mem.s + (all.from - j0), mem.lds, all.size(), m, state.m + first,
+                   state.l + first, decay);
   } else {
     for (int64_t i = 0; i < m; ++i) {
       const Stretch x = StretchOf(r, at, first + i, at.i + first + i, j0, j1);
@@ -258,8 +269,8 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, int64_
       ScoreGroup(p, side.keys, queries, c.w, at, r, g, m, j0, j1, mem.s, mem.lds);
       WeighGroup(c, mem, r, at, state, g, m, j0, j1, started[g] && sums);
       if (!sums) continue;
-      SumValues(r, side, careful, g, m, j0, j1, mem.s, mem.lds, mem.context + g * kGroup * ldc, p.Dv,
-                started[g]);
+      SumValues(r, side, careful, g, m, j0, j1, mem.s, mem.lds, mem.context + g * kGroup * ldc,
+                p.Dv, started[g]);
     }
   }
   for (int64_t i = 0; i < n; ++i) {
@@ -303,7 +314,8 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
         const int64_t b = unit / p.Hk, hk = unit % p.Hk;
         const KeySide side = PrepareKeySide(p, b, hk, mine + scratch_floats);
         for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
-          for (int64_t i = 0; i < blocks; ++i) ForwardBlock(call, side, b, h, i * call.by.rows, mine);
+          for (int64_t i = 0; i < blocks; ++i)
+            ForwardBlock(call, side, b, h, i * call.by.rows, mine);
         }
       }
     });

@@ -12,8 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-// Calls row(x, s) for every stretch of masked scores of rows[i0 … i0+n), keys in order. `rows` null:
-// the rows themselves.
+// Calls row(x, s) for every stretch of masked scores of rows[i0 … i0+n), keys in order. `rows`
+// null: the rows themselves.
 template <class RowFunction>
 HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, int64_t b, int64_t h,
                                const int64_t* rows, int64_t i0, int64_t n, float* scratch,
@@ -29,7 +29,8 @@ HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, int
     queries = {mem.queries, QueryFloats(p)};
     for (int64_t i = 0; i < n && p.family != Family::given; ++i) {
       float* to = mem.queries + i * queries.ld;
-      const PackedQueries one = PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, rows[i0 + i]), 1, to);
+      const PackedQueries one =
+          PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, rows[i0 + i]), 1, to);
       if (one.rows != to) std::copy(one.rows, one.rows + p.D, to);
     }
   }
@@ -103,7 +104,8 @@ struct EntropyRows {
   HWY_ATTR void operator()(const Stretch& x, float* s, int64_t, float*) const {
     const F d;
     const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i;
-    const float log_sum = LargeStat(stat[at]) ? Recenter(s + (x.from - x.origin), x.size()) : stat[at];
+    const float log_sum =
+        LargeStat(stat[at]) ? Recenter(s + (x.from - x.origin), x.size()) : stat[at];
     const Vec base = hn::Set(d, log_sum == -kInf ? 0.0f : log_sum);
     Vec sum = hn::Zero(d);
     for (int64_t j = x.from; j < x.to; j += kLanes) {
@@ -130,7 +132,8 @@ struct ChosenRows {
   void operator()(const Stretch& x, float* s, int64_t, float*) const {
     const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i, j = chosen[at];
     if (j < x.begin || j >= x.end) return;
-    const float log_sum = LargeStat(stat[at]) ? Recenter(s + (x.from - x.origin), x.size()) : stat[at];
+    const float log_sum =
+        LargeStat(stat[at]) ? Recenter(s + (x.from - x.origin), x.size()) : stat[at];
     log_prob[at] = s[j - x.origin] - log_sum;
   }
 };
@@ -165,7 +168,9 @@ void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of
 void Weights(const AttentionProblem& p, const AttentionResult& done, const WeightsSelection& pick,
              const View<float>& to) {
   const AdditiveStore additive = PrepareAdditive(p);
-  const ForwardCall call{p, done, BlockingFor(p, p.weigh == Weigh::formula || AnyLargeStat(p, done.stat), false), additive.weights};
+  const ForwardCall call{
+      p, done, BlockingFor(p, p.weigh == Weigh::formula || AnyLargeStat(p, done.stat), false),
+      additive.weights};
   ForEachBlock(call, pick.n_heads, pick.heads, pick.n_rows,
                [&](const PackedKeys& keys, int64_t b, int64_t head, int64_t i0, float* scratch) {
                  WeightsBlock(call, done, pick, to, keys, b, head, i0, scratch);

@@ -1,5 +1,5 @@
-// Weighting none by associativity: Σ_j (q_i·k_j) v_j = q_i·(Σ_j k_j v_jᵀ), a state that grows with the
-// keys a query may see. O(L·D·Dv) instead of O(L²·D).
+// Weighting none by associativity: Σ_j (q_i·k_j) v_j = q_i·(Σ_j k_j v_jᵀ), a state that grows with
+// the keys a query may see. O(L·D·Dv) instead of O(L²·D).
 #if defined(FOVEA_ATTENTION_LINEAR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_ATTENTION_LINEAR_INL_H_
 #undef FOVEA_ATTENTION_LINEAR_INL_H_
@@ -24,13 +24,15 @@ struct Prefix {
 };
 
 struct PrefixScratch {
-  float *state, *x, *y, *z, *s, *out;  // [inner][ldz], [64][ldx], packed y and z of 64, [64][64+], [64][ldz]
+  float *state, *x, *y, *z, *s,
+      *out;  // [inner][ldz], [64][ldx], packed y and z of 64, [64][64+], [64][ldz]
   int64_t ldx, ldz;
   static constexpr int64_t kRows = 64;
 
   static int64_t Floats(int64_t inner, int64_t outer) {
     const int64_t x = RoundUp(inner, kLanes), z = RoundUp(outer, kLanes);
-    return inner * z + 2 * kRows * (x + z) + PanelFloats(kRows, inner) + kRows * (kRows + kLanes) + 8 * kLanes;
+    return inner * z + 2 * kRows * (x + z) + PanelFloats(kRows, inner) + kRows * (kRows + kLanes) +
+           8 * kLanes;
   }
   PrefixScratch(int64_t inner, int64_t outer, float* base)
       : ldx(RoundUp(inner, kLanes)), ldz(RoundUp(outer, kLanes)) {
@@ -96,7 +98,9 @@ HWY_NOINLINE void RunPrefix(const Prefix& p, const PrefixScratch& mem, float fac
 }
 
 inline Rows Reversed(Rows r, int64_t n) { return {r.data + (n - 1) * r.row, -r.row, r.c}; }
-inline View<float> Reversed(View<float> v, int64_t n) { return {v.data + (n - 1) * v.r, 0, 0, -v.r, v.c}; }
+inline View<float> Reversed(View<float> v, int64_t n) {
+  return {v.data + (n - 1) * v.r, 0, 0, -v.r, v.c};
+}
 
 // Ends of the queries of (b, h), and, in reverse order, how many queries see each key.
 struct Ends {
@@ -157,11 +161,19 @@ void LinearBackward(const AttentionProblem& p, const AttentionGradients& g) {
       if (g.dq) {
         View<float> to = g.dq;
         to.data = to.row(b, h, 0);
-        RunPrefix({d_out, v, k, p.Lq, p.Lk, p.Dv, p.D, ends.queries.data(), finite}, mem_t, factor, to, false);
+        RunPrefix({d_out, v, k, p.Lq, p.Lk, p.Dv, p.D, ends.queries.data(), finite}, mem_t, factor,
+                  to, false);
       }
       const auto reversed = [&](Rows x, Rows y, Rows z, int64_t inner, int64_t outer) {
-        return Prefix{Reversed(x, p.Lk), Reversed(y, p.Lq), Reversed(z, p.Lq), p.Lk, p.Lq, inner, outer,
-                      ends.keys.data(), finite};
+        return Prefix{Reversed(x, p.Lk),
+                      Reversed(y, p.Lq),
+                      Reversed(z, p.Lq),
+                      p.Lk,
+                      p.Lq,
+                      inner,
+                      outer,
+                      ends.keys.data(),
+                      finite};
       };
       const auto output = [&](View<float> to) {
         to.data = to.row(b, hk, 0);

@@ -23,12 +23,15 @@ inline Rows RowsOf(const View<const float>& v, int64_t b, int64_t h, int64_t fir
   return {v.row(b, h, first), v.r, v.c};
 }
 
-// Additive scores take features four at a time; panels have rows of 0 up to that.
-constexpr int64_t PanelRows(int64_t width) { return RoundUp(width, 4); }
+// Additive scores take features two at a time; an odd width gets one more row, of 0.
+constexpr int64_t PanelRows(int64_t width) { return RoundUp(width, 2); }
 
-inline int64_t PanelFloats(int64_t n, int64_t width) { return RoundUp(n, kPanel) * PanelRows(width); }
+inline int64_t PanelFloats(int64_t n, int64_t width) {
+  return RoundUp(n, kPanel) * PanelRows(width);
+}
 
-HWY_INLINE void Transpose4x4(const float* from, int64_t row, float factor, float* to, int64_t to_row) {
+HWY_INLINE void Transpose4x4(const float* from, int64_t row, float factor, float* to,
+                             int64_t to_row) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4] * factor;
 #else
@@ -46,10 +49,12 @@ HWY_INLINE void Transpose4x4(const float* from, int64_t row, float factor, float
 #endif
 }
 
+#undef FOVEA_TRANSPOSES_16
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 #define FOVEA_TRANSPOSES_16 1
 // 16 rows of 16: 4×4 inside 128-bit blocks, then 4×4 of the blocks.
-HWY_INLINE void Transpose16x16(const float* from, int64_t row, Vec factor, float* to, int64_t to_row) {
+HWY_INLINE void Transpose16x16(const float* from, int64_t row, Vec factor, float* to,
+                               int64_t to_row) {
   const F d;
   const hn::RepartitionToWide<I> d64;
   Vec out[4][4];  // [i][g]: block b holds column 4b+i of rows 4g … 4g+3
@@ -70,7 +75,7 @@ HWY_INLINE void Transpose16x16(const float* from, int64_t row, Vec factor, float
   }
   HWY_UNROLL(4)
   for (int i = 0; i < 4; ++i) {
-    const Vec *o = out[i];
+    const Vec* o = out[i];
     const Vec x0 = hn::ConcatLowerLower(d, o[2], o[0]), x1 = hn::ConcatUpperUpper(d, o[2], o[0]);
     const Vec y0 = hn::ConcatLowerLower(d, o[3], o[1]), y1 = hn::ConcatUpperUpper(d, o[3], o[1]);
     hn::StoreU(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y0), x0), d, to + i * to_row);
@@ -83,6 +88,18 @@ HWY_INLINE void Transpose16x16(const float* from, int64_t row, Vec factor, float
 #define FOVEA_TRANSPOSES_16 0
 #endif
 
+// The largest |x| seen, and a sum that is 0 only while all of them were finite.
+struct Magnitude {
+  Vec most, nans;
+  HWY_INLINE void See(Vec x) {
+    most = hn::Max(most, hn::Abs(x));
+    nans = hn::MulAdd(hn::Zero(F()), x, nans);
+  }
+  HWY_INLINE float Largest() const { return SumOf(nans) == 0.0f ? MaxOf(most) : kInf; }
+};
+
+HWY_INLINE Magnitude NothingSeen() { return {hn::Zero(F()), hn::Zero(F())}; }
+
 // x ← e^{2x}, padding included.
 HWY_INLINE void ExpTwice(float* x, int64_t n) {
   const F d;
@@ -92,10 +109,10 @@ HWY_INLINE void ExpTwice(float* x, int64_t n) {
   }
 }
 
-// How keys change on their way into panels: times a factor, then perhaps e^{2x}.
+// How keys change on their way into panels: times a factor, or e^{2x} with a look at the size of x.
 struct PanelChange {
   float factor = 1.0f;
-  bool exponential = false;
+  Magnitude* exponential = nullptr;
 };
 
 // Features [d0, d1) of up to 64 keys, transposed, and 0 up to the next whole vector.
@@ -103,41 +120,53 @@ HWY_INLINE void PackStrip(Rows from, int64_t n, int64_t d0, int64_t d1, const Pa
                           float* to) {
   const int64_t padded = RoundUp(n, kLanes);
   if (n < padded) {  // the last vector of every row, before the keys go into it
-    for (int64_t d = d0; d < d1; ++d) hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
+    for (int64_t d = d0; d < d1; ++d)
+      hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
   }
   const float factor = change.factor;
   int64_t j = 0;
 #if FOVEA_TRANSPOSES_16
   for (; from.c == 1 && d1 - d0 == 16 && j + 16 <= n; j += 16) {
-    Transpose16x16(from.data + j * from.row + d0, from.row, hn::Set(F(), factor), to + d0 * kPanel + j, kPanel);
+    Transpose16x16(from.data + j * from.row + d0, from.row, hn::Set(F(), factor),
+                   to + d0 * kPanel + j, kPanel);
   }
 #endif
   const int64_t whole = from.c == 1 ? d0 + RoundDown(d1 - d0, 4) : d0;
   for (; j + 4 <= n; j += 4) {
     const float* row = from.data + j * from.row;
-    for (int64_t d = d0; d < whole; d += 4) Transpose4x4(row + d, from.row, factor, to + d * kPanel + j, kPanel);
+    for (int64_t d = d0; d < whole; d += 4)
+      Transpose4x4(row + d, from.row, factor, to + d * kPanel + j, kPanel);
     for (int64_t d = whole; d < d1; ++d) {
-      for (int64_t i = 0; i < 4; ++i) to[d * kPanel + j + i] = row[i * from.row + d * from.c] * factor;
+      for (int64_t i = 0; i < 4; ++i)
+        to[d * kPanel + j + i] = row[i * from.row + d * from.c] * factor;
     }
   }
   for (; j < n; ++j) {
-    for (int64_t d = d0; d < d1; ++d) to[d * kPanel + j] = from.data[j * from.row + d * from.c] * factor;
+    for (int64_t d = d0; d < d1; ++d)
+      to[d * kPanel + j] = from.data[j * from.row + d * from.c] * factor;
   }
-  for (int64_t d = d0; d < d1 && change.exponential; ++d) ExpTwice(to + d * kPanel, padded);
+  for (int64_t d = d0; d < d1 && change.exponential; ++d) {
+    for (int64_t i = 0; i < padded; i += kLanes)
+      change.exponential->See(hn::LoadU(F(), to + d * kPanel + i));
+    ExpTwice(to + d * kPanel, padded);
+  }
 }
 
-HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelChange& change, float* to) {
+HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelChange& change,
+                             float* to) {
   const int64_t rows = PanelRows(width);
   for (int64_t j = 0; j < n; j += kPanel, to += rows * kPanel) {
     const Rows keys{from.data + j * from.row, from.row, from.c};
     const int64_t m = std::min(kPanel, n - j);
-    for (int64_t d = 0; d < width; d += 16) PackStrip(keys, m, d, std::min(d + 16, width), change, to);
+    for (int64_t d = 0; d < width; d += 16)
+      PackStrip(keys, m, d, std::min(d + 16, width), change, to);
     for (int64_t d = width; d < rows; ++d) FillRow(to + d * kPanel, 0, RoundUp(m, kLanes), 0.0f);
   }
 }
 
 // to[i][d] = factor·from[i][d], rows padded with 0 to `ld`.
-HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, float* to, int64_t ld) {
+HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, float* to,
+                           int64_t ld) {
   const F d;
   for (int64_t i = 0; i < n; ++i, to += ld) {
     const float* row = from.data + i * from.row;
@@ -153,9 +182,7 @@ HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, fl
 }
 
 // Rows that tiles can read as they are need no copy.
-inline bool ReadableInPlace(Rows from, int64_t width) {
-  return from.c == 1 && width % kLanes == 0;
-}
+inline bool ReadableInPlace(Rows from, int64_t width) { return from.c == 1 && width % kLanes == 0; }
 
 // 0·x is 0 for every finite x, NaN otherwise.
 HWY_NOINLINE bool AllFinite(Rows from, int64_t n, int64_t width) {
@@ -166,34 +193,24 @@ HWY_NOINLINE bool AllFinite(Rows from, int64_t n, int64_t width) {
     const float* row = from.data + i * from.row;
     int64_t k = 0;
     if (from.c == 1) {
-      for (; k + kLanes <= width; k += kLanes) sum = hn::MulAdd(hn::Zero(d), hn::LoadU(d, row + k), sum);
+      for (; k + kLanes <= width; k += kLanes)
+        sum = hn::MulAdd(hn::Zero(d), hn::LoadU(d, row + k), sum);
     }
     for (; k < width; ++k) rest += 0.0f * row[k * from.c];
   }
   return SumOf(sum) + rest == 0.0f;
 }
 
-// The largest |x|; infinite where there is a NaN.
+// The largest |x|; infinite where something is not finite.
 HWY_NOINLINE float LargestMagnitude(Rows from, int64_t n, int64_t width) {
-  const F d;
-  Vec most = hn::Zero(d), nans = hn::Zero(d);
-  float largest = 0.0f, rest = 0.0f;
+  Magnitude seen = NothingSeen();
   for (int64_t i = 0; i < n; ++i) {
     const float* row = from.data + i * from.row;
     int64_t k = 0;
-    if (from.c == 1) {
-      for (; k + kLanes <= width; k += kLanes) {
-        const Vec x = hn::LoadU(d, row + k);
-        most = hn::Max(most, hn::Abs(x));
-        nans = hn::MulAdd(hn::Zero(d), x, nans);
-      }
-    }
-    for (; k < width; ++k) {
-      largest = std::max(largest, std::fabs(row[k * from.c]));
-      rest += 0.0f * row[k * from.c];
-    }
+    for (; from.c == 1 && k + kLanes <= width; k += kLanes) seen.See(hn::LoadU(F(), row + k));
+    for (; k < width; ++k) seen.See(hn::Set(F(), row[k * from.c]));
   }
-  return SumOf(nans) + rest == 0.0f ? std::max(largest, MaxOf(most)) : kInf;
+  return seen.Largest();
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

@@ -22,19 +22,28 @@ enum class Family : uint8_t {
 };
 
 enum class Weigh : uint8_t {
-  softmax, sample, argmax, gumbel, sparsemax, entmax15, sigmoid, none, formula
+  softmax,
+  sample,
+  argmax,
+  gumbel,
+  sparsemax,
+  entmax15,
+  sigmoid,
+  none,
+  formula
 };
 
 // A weighting without a kernel of its own, row by row: n permitted scores → n weights, and back.
 struct RowFormula {
   void (*forward)(const void* self, int64_t n, const float* s, float* w) = nullptr;
-  void (*backward)(const void* self, int64_t n, const float* s, const float* dw, float* ds) = nullptr;
+  void (*backward)(const void* self, int64_t n, const float* s, const float* dw,
+                   float* ds) = nullptr;
   const void* self = nullptr;
 };
 
 struct AttentionProblem {
   int64_t B = 0, H = 0, Hk = 0, Lq = 0, Lk = 0;
-  int64_t D = 0;   // width of q and k here: A for the additive family
+  int64_t D = 0;  // width of q and k here: A for the additive family
   int64_t Dv = 0;
 
   Family family = Family::dot;
@@ -88,8 +97,8 @@ struct AttentionGradients {
 
   // Wanted; written, not accumulated. dq, dk, dv, dgiven have the shape of their inputs.
   View<float> dq, dk, dv, dgiven;
-  float* du = nullptr;        // [A]
-  float* dcenter = nullptr;   // [B,H,Lq]
+  float* du = nullptr;       // [A]
+  float* dcenter = nullptr;  // [B,H,Lq]
   // Accumulated through these strides (0 and overlapping strides add up); zero it first. `span` is
   // the number of elements from the lowest to the highest address, `low` the offset of the lowest.
   View<float> dbias;
@@ -112,7 +121,8 @@ void attention_weights(const AttentionProblem&, const AttentionResult& done,
 // Entropy of softmax probabilities, contiguous [B,H,Lq], from the log-sum-exp.
 void attention_entropy(const AttentionProblem&, const float* stat, float* entropy);
 // log p of the chosen keys under softmax, contiguous [B,H,Lq]; 0 where none is chosen.
-void attention_log_prob(const AttentionProblem&, const float* stat, const int32_t* chosen, float* log_prob);
+void attention_log_prob(const AttentionProblem&, const float* stat, const int32_t* chosen,
+                        float* log_prob);
 
 // Whether all of [B,H,R,C] is finite.
 bool all_finite(const View<const float>&, int64_t B, int64_t H, int64_t R, int64_t C);

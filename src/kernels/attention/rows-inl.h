@@ -36,7 +36,8 @@ inline bool NeedsMask(const AttentionProblem& p, const Stretch& x) {
   return x.from < x.begin || x.end < x.to || p.bias || p.allowed || (p.center && p.renormalise);
 }
 
-constexpr float kLowest = std::numeric_limits<float>::lowest();  // as a bias it forbids nothing, at any T
+constexpr float kLowest =
+    std::numeric_limits<float>::lowest();  // as a bias it forbids nothing, at any T
 
 // s ← (s + bias/T) where allowed, −inf elsewhere. Temperature and scale are in s already.
 HWY_NOINLINE void MaskRow(const AttentionProblem& p, const Stretch& x, float* s) {
@@ -101,8 +102,8 @@ HWY_INLINE float ExpRow(float* s, int64_t n, float m) {
   return SumOf(hn::Add(sum0, sum1));
 }
 
-// A log-sum-exp m + log l is one float: of size 256 it has lost 2⁻¹⁶ of log l, of 10⁸ all of it. Who has
-// the whole row of such a one takes its scores relative to their maximum instead.
+// A log-sum-exp m + log l is one float: of size 256 it has lost 2⁻¹⁶ of log l, of 10⁸ all of it.
+// Who has the whole row of such a one takes its scores relative to their maximum instead.
 inline bool LargeStat(float stat) { return std::fabs(stat) >= 256.0f && std::fabs(stat) < kInf; }
 
 // s ← s − max; returns log Σ e^s.
@@ -120,7 +121,8 @@ HWY_NOINLINE float Recenter(float* s, int64_t n) {
 
 // A NaN among a row's scores makes NaN of what the row sees, and of nothing else.
 HWY_NOINLINE void SpreadNan(const float* s, int64_t n, float* to) {
-  for (int64_t j = 0; j < n; ++j) to[j] = s[j] == -kInf ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+  for (int64_t j = 0; j < n; ++j)
+    to[j] = s[j] == -kInf ? 0.0f : std::numeric_limits<float>::quiet_NaN();
 }
 
 HWY_INLINE void ScaleRow(float* x, int64_t n, float factor) {
@@ -154,7 +156,8 @@ HWY_NOINLINE void FactorRow(const AttentionProblem& p, const Stretch& x, float* 
     const float center = *p.center.row(x.b, x.h, x.i);
     const Vec factor = hn::Set(d, -0.5f / (p.sigma * p.sigma));
     for (int64_t j = x.from; j < x.to; j += kLanes) {
-      const Vec away = hn::Sub(hn::ConvertTo(d, hn::Iota(I(), static_cast<int32_t>(j))), hn::Set(d, center));
+      const Vec away =
+          hn::Sub(hn::ConvertTo(d, hn::Iota(I(), static_cast<int32_t>(j))), hn::Set(d, center));
       const Vec bell = Exp(hn::Mul(hn::Mul(away, away), factor));
       hn::StoreU(hn::Mul(hn::LoadU(d, at + j), bell), d, at + j);
     }
@@ -192,10 +195,11 @@ HWY_NOINLINE void UpdateBest(const float* s, const Stretch& x, float& best, int3
   }
 }
 
-// ---- sparse weightings: the threshold τ of a whole row --------------------------------------------
-// sparsemax: Σ max(s − τ, 0) = 1.   entmax 1.5: Σ max(s/2 − τ, 0)² = 1.
-// With z = s − max (or half that), τ lies in [−1, 0]. f is convex and decreasing where it is
-// positive, so Newton from the left end climbs to the root without overshooting.
+// ---- sparse weightings: the threshold τ of a whole row
+// -------------------------------------------- sparsemax: Σ max(s − τ, 0) = 1.   entmax 1.5: Σ
+// max(s/2 − τ, 0)² = 1. With z = s − max (or half that), τ lies in [−1, 0]. f is convex and
+// decreasing where it is positive, so Newton from the left end climbs to the root without
+// overshooting.
 
 HWY_NOINLINE float SparseThreshold(const float* s, int64_t n, float half, bool square) {
   const F d;
@@ -223,15 +227,17 @@ HWY_NOINLINE float SparseThreshold(const float* s, int64_t n, float half, bool s
   return tau + most * half;
 }
 
-// ---- weights from scores and a row's statistic -----------------------------------------------------
-// Not for argmax and sample (their weights are one-hot) nor for `formula` (whole rows).
+// ---- weights from scores and a row's statistic
+// ----------------------------------------------------- Not for argmax and sample (their weights
+// are one-hot) nor for `formula` (whole rows).
 
 HWY_INLINE Vec WeightOf(Weigh weigh, Vec s, Vec stat) {
   const F d;
   const Vec zero = hn::Zero(d), one = hn::Set(d, 1.0f);
   const auto forbidden = hn::Eq(s, hn::Set(d, -kInf));
   switch (weigh) {
-    case Weigh::sparsemax: return hn::Max(hn::Sub(s, stat), zero);
+    case Weigh::sparsemax:
+      return hn::Max(hn::Sub(s, stat), zero);
     case Weigh::entmax15: {
       const Vec root = hn::Max(hn::MulSub(s, hn::Set(d, 0.5f), stat), zero);
       return hn::Mul(root, root);
@@ -241,8 +247,10 @@ HWY_INLINE Vec WeightOf(Weigh weigh, Vec s, Vec stat) {
       const Vec above = hn::IfThenElse(hn::Ge(s, zero), one, e);
       return hn::IfThenZeroElse(forbidden, hn::Div(above, hn::Add(one, e)));
     }
-    case Weigh::none: return hn::IfThenZeroElse(forbidden, s);
-    default: return Exp(hn::Sub(s, stat));
+    case Weigh::none:
+      return hn::IfThenZeroElse(forbidden, s);
+    default:
+      return Exp(hn::Sub(s, stat));
   }
 }
 
@@ -251,7 +259,8 @@ HWY_NOINLINE void WeighRow(Weigh weigh, float* s, int64_t n, float stat) {
   if (weigh == Weigh::softmax && std::isnan(stat)) return SpreadNan(s, n, s);
   if (weigh == Weigh::softmax && LargeStat(stat)) stat = Recenter(s, n);
   const Vec v = hn::Set(d, stat == -kInf ? 0.0f : stat);
-  for (int64_t j = 0; j < n; j += kLanes) hn::StoreU(WeightOf(weigh, hn::LoadU(d, s + j), v), d, s + j);
+  for (int64_t j = 0; j < n; j += kLanes)
+    hn::StoreU(WeightOf(weigh, hn::LoadU(d, s + j), v), d, s + j);
 }
 
 // `formula`: gathers the permitted scores, calls, and spreads the weights.

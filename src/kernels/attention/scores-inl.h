@@ -16,15 +16,15 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 // How an additive score computes x = 1 + e^{2(a+κ)}, by the range of its inputs.
 enum class Range : uint8_t {
-  small,   // |a| + |κ| ≤ 10.7: x = 1 + e^{2a}·e^{2κ} < 2³¹, and four multiply without overflow
-  medium,  // |a|, |κ| ≤ 43: min(x, 2⁶⁰), and two multiply without overflow
+  small,  // |a| + |κ| ≤ 20: x = 1 + e^{2a}·e^{2κ} < 2⁶⁰, and two multiply without overflow
+  medium,  // |a|, |κ| ≤ 43: the same of min(x, 2⁶⁰)
   large    // x = 1 + e^{2(a+κ)} directly
 };
 
 constexpr float kLargestX = 0x1p60f;
 
 inline Range RangeOf(float a, float kappa) {
-  if (a + kappa <= 10.7f) return Range::small;
+  if (a + kappa <= 20.0f) return Range::small;
   return std::max(a, kappa) <= 43.0f ? Range::medium : Range::large;
 }
 
@@ -38,21 +38,20 @@ struct PackedKeys {
 // The query side of one block.
 struct PackedQueries {
   const float* rows = nullptr;  // dot and additive large: [n][D] as it is;
-  int64_t ld = 0;               // otherwise E = e^{2a}, then u₂E₁, u₁E₂, u₄E₃, u₃E₄, …
+  int64_t ld = 0;  // otherwise E = e^{2a}, then u₂E₁, u₁E₂, u₄E₃, u₃E₄, …
 };
 
 // u·scale/T, and what the pairs need of it.
 struct AdditiveWeights {
-  const float* u = nullptr;      // [D] and zeros to a multiple of 4
+  const float* u = nullptr;        // [D] and zeros to whole vectors
   const float* swapped = nullptr;  // u₂, u₁, u₄, u₃, …
   const float* pairs = nullptr;    // u₁ + u₂, u₃ + u₄, …
-  float total = 0.0f;            // Σu
+  float total = 0.0f;              // Σu
 };
 
 // ---- additive ----------------------------------------------------------------------------------
-// Σ u·tanh(a+κ) = Σu − 2 Σ u/x,  x = 1 + e^{2a}·e^{2κ}.  A division costs six products, so terms
-// share it: a pair is n₁₂/d₁₂ with n₁₂ = u₁x₂ + u₂x₁ = u₁ + u₂ + u₂E₁K₁ + u₁E₂K₂, d₁₂ = x₁x₂;
-// a quad is (n₁₂d₃₄ + n₃₄d₁₂) / (d₁₂d₃₄), 13 multiply-adds for 4 terms.
+// Σ u·tanh(a+κ) = Σu − 2 Σ u/x,  x = 1 + e^{2a}·e^{2κ}.  A division costs six products, so two
+// terms share it: u₁/x₁ + u₂/x₂ = (u₁ + u₂ + u₂E₁K₁ + u₁E₂K₂) / (x₁x₂).
 
 struct Fraction {
   Vec above, below;
@@ -76,49 +75,30 @@ HWY_INLINE Fraction GuardedFraction(const float* e, const float* u, Vec k1, Vec 
   return {hn::MulAdd(hn::Set(d, u[0]), x2, hn::Mul(hn::Set(d, u[1]), x1)), hn::Mul(x1, x2)};
 }
 
-template <int MR, int NV, bool kGuard>
+template <int MR, bool kGuard>
 HWY_INLINE void AdditiveTile(const float* HWY_RESTRICT q, int64_t ldq, const AdditiveWeights& w,
-                             const float* HWY_RESTRICT panel, int64_t width, float* HWY_RESTRICT s,
-                             int64_t lds) {
+                             const float* HWY_RESTRICT panel, int64_t n, int64_t width,
+                             float* HWY_RESTRICT s, int64_t lds) {
   const F d;
-  Vec sum[MR][NV];
-  HWY_UNROLL(4)
-  for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(2)
-    for (int v = 0; v < NV; ++v) sum[i][v] = hn::Zero(d);
-  }
-  for (int64_t a = 0; a < width; a += 4) {
-    Vec k[4][NV];
+  for (int64_t j = 0; j < n; j += kLanes) {
+    Vec sum[MR];
     HWY_UNROLL(4)
-    for (int t = 0; t < 4; ++t) {
-      HWY_UNROLL(2)
-      for (int v = 0; v < NV; ++v) k[t][v] = hn::LoadU(d, panel + (a + t) * kPanel + v * kLanes);
+    for (int i = 0; i < MR; ++i) sum[i] = hn::Zero(d);
+    for (int64_t a = 0; a < width; a += 2) {
+      const Vec k1 = hn::LoadU(d, panel + a * kPanel + j);
+      const Vec k2 = hn::LoadU(d, panel + (a + 1) * kPanel + j);
+      const Vec both = hn::Set(d, w.pairs[a / 2]);
+      HWY_UNROLL(4)
+      for (int i = 0; i < MR; ++i) {
+        const float* e = q + i * ldq + a;
+        const Fraction f =
+            kGuard ? GuardedFraction(e, w.u + a, k1, k2) : PairFraction(e, e + width, k1, k2, both);
+        sum[i] = hn::Add(sum[i], hn::Div(f.above, f.below));
+      }
     }
     HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) {
-      const float* e = q + i * ldq + a;
-      const float* c = e + width;
-      HWY_UNROLL(2)
-      for (int v = 0; v < NV; ++v) {
-        if constexpr (kGuard) {
-          const Fraction f = GuardedFraction(e, w.u + a, k[0][v], k[1][v]);
-          const Fraction g = GuardedFraction(e + 2, w.u + a + 2, k[2][v], k[3][v]);
-          sum[i][v] = hn::Add(sum[i][v], hn::Add(hn::Div(f.above, f.below), hn::Div(g.above, g.below)));
-        } else {
-          const Fraction f = PairFraction(e, c, k[0][v], k[1][v], hn::Set(d, w.pairs[a / 2]));
-          const Fraction g = PairFraction(e + 2, c + 2, k[2][v], k[3][v], hn::Set(d, w.pairs[a / 2 + 1]));
-          const Vec above = hn::MulAdd(f.above, g.below, hn::Mul(g.above, f.below));
-          sum[i][v] = hn::Add(sum[i][v], hn::Div(above, hn::Mul(f.below, g.below)));
-        }
-      }
-    }
-  }
-  HWY_UNROLL(4)
-  for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(2)
-    for (int v = 0; v < NV; ++v) {
-      hn::StoreU(hn::NegMulAdd(hn::Set(d, 2.0f), sum[i][v], hn::Set(d, w.total)), d,
-                 s + i * lds + v * kLanes);
+      hn::StoreU(hn::NegMulAdd(hn::Set(d, 2.0f), sum[i], hn::Set(d, w.total)), d, s + i * lds + j);
     }
   }
 }
@@ -145,25 +125,16 @@ HWY_NOINLINE void AdditiveDirect(const float* q, int64_t ldq, const AdditiveWeig
   }
 }
 
-template <int NV, bool kGuard>
-HWY_INLINE void AdditiveColumn(const float* q, int64_t ldq, const AdditiveWeights& w, const float* panel,
-                               int64_t width, int64_t m, float* s, int64_t lds) {
-  int64_t i = 0;
-  for (; i + 4 <= m; i += 4) {
-    AdditiveTile<4, NV, kGuard>(q + i * ldq, ldq, w, panel, width, s + i * lds, lds);
-  }
-  for (; i < m; ++i) AdditiveTile<1, NV, kGuard>(q + i * ldq, ldq, w, panel, width, s + i * lds, lds);
-}
-
 template <bool kGuard>
 HWY_NOINLINE void AdditiveRows(const float* q, int64_t ldq, const AdditiveWeights& w,
                                const float* panel, int64_t n, int64_t width, int64_t m, float* s,
                                int64_t lds) {
-  int64_t j = 0;
-  for (; j + kLanes < n; j += 2 * kLanes) {
-    AdditiveColumn<2, kGuard>(q, ldq, w, panel + j, width, m, s + j, lds);
+  int64_t i = 0;
+  for (; i + 4 <= m; i += 4) {
+    AdditiveTile<4, kGuard>(q + i * ldq, ldq, w, panel, n, width, s + i * lds, lds);
   }
-  if (j < n) AdditiveColumn<1, kGuard>(q, ldq, w, panel + j, width, m, s + j, lds);
+  for (; i < m; ++i)
+    AdditiveTile<1, kGuard>(q + i * ldq, ldq, w, panel, n, width, s + i * lds, lds);
 }
 
 HWY_NOINLINE void PackAdditiveQueries(Rows from, int64_t n, int64_t width, const AdditiveWeights& w,
@@ -171,7 +142,8 @@ HWY_NOINLINE void PackAdditiveQueries(Rows from, int64_t n, int64_t width, const
   const F d;
   const int64_t padded = PanelRows(width);
   for (int64_t i = 0; i < n; ++i, to += ld) {
-    PackRows({from.data + i * from.row, from.row, from.c}, 1, width, 1.0f, to, RoundUp(width, kLanes));
+    PackRows({from.data + i * from.row, from.row, from.c}, 1, width, 1.0f, to,
+             RoundUp(width, kLanes));
     ExpTwice(to, RoundUp(width, kLanes));
     FillRow(to, width, padded, 0.0f);
     for (int64_t k = 0; k < padded; k += kLanes) {
@@ -181,8 +153,8 @@ HWY_NOINLINE void PackAdditiveQueries(Rows from, int64_t n, int64_t width, const
 }
 
 // With g = ds and r = 1/x: 1 − tanh² = 4(r − r²), so s = g·r − g·r², da += s, dκ += s (both times
-// 4u at the end), and du = Σg − 2 Σ g·r. Lanes over features, MR query rows in registers; rows
-// share a division: 1/x₁ = x₂/(x₁x₂), and four alike where their product cannot overflow.
+// 4u at the end), and du = Σg − 2 Σ g·r. Lanes over features, MR query rows in registers; two
+// rows share a division: 1/x₁ = x₂/(x₁x₂).
 
 template <Range kRange>
 HWY_INLINE Vec AdditiveX(Vec e, Vec k) {
@@ -228,16 +200,7 @@ HWY_INLINE void AdditiveGradTile(const float* HWY_RESTRICT ea, const float* HWY_
       } else {
         const Vec x1 = AdditiveX<kRange>(e[0], k), x2 = AdditiveX<kRange>(e[1], k);
         const Vec x3 = AdditiveX<kRange>(e[2], k), x4 = AdditiveX<kRange>(e[3], k);
-        const Vec d12 = hn::Mul(x1, x2), d34 = hn::Mul(x3, x4);
-        Vec r12, r34;
-        if constexpr (kRange == Range::small) {
-          const Vec all = hn::Div(one, hn::Mul(d12, d34));
-          r12 = hn::Mul(all, d34);
-          r34 = hn::Mul(all, d12);
-        } else {
-          r12 = hn::Div(one, d12);
-          r34 = hn::Div(one, d34);
-        }
+        const Vec r12 = hn::Div(one, hn::Mul(x1, x2)), r34 = hn::Div(one, hn::Mul(x3, x4));
         AddTerm(g[j], hn::Mul(r12, x2), sum[0], sums);
         AddTerm(g[ldg + j], hn::Mul(r12, x1), sum[1], sums);
         AddTerm(g[2 * ldg + j], hn::Mul(r34, x4), sum[2], sums);
@@ -259,10 +222,12 @@ HWY_NOINLINE void AdditiveGradRows(const float* ea, const float* ek, int64_t ld,
   int64_t i = 0;
   if (finite) {
     for (; i + 4 <= m; i += 4) {
-      AdditiveGradTile<4, kRange>(ea + i * ld, ek, ld, g + i * ldg, ldg, n, da + i * ld, dk, gr_sum);
+      AdditiveGradTile<4, kRange>(ea + i * ld, ek, ld, g + i * ldg, ldg, n, da + i * ld, dk,
+                                  gr_sum);
     }
     for (; i < m; ++i) {
-      AdditiveGradTile<1, kRange>(ea + i * ld, ek, ld, g + i * ldg, ldg, n, da + i * ld, dk, gr_sum);
+      AdditiveGradTile<1, kRange>(ea + i * ld, ek, ld, g + i * ldg, ldg, n, da + i * ld, dk,
+                                  gr_sum);
     }
     return;
   }
@@ -270,8 +235,8 @@ HWY_NOINLINE void AdditiveGradRows(const float* ea, const float* ek, int64_t ld,
     for (int64_t j = 0; j < n; ++j) {
       const float* gij = g + i * ldg + j;
       if (*gij == 0.0f) continue;
-      AdditiveGradTile<1, kRange>(ea + i * ld, ek + j * ld, ld, gij, ldg, 1, da + i * ld, dk + j * ld,
-                                  gr_sum);
+      AdditiveGradTile<1, kRange>(ea + i * ld, ek + j * ld, ld, gij, ldg, 1, da + i * ld,
+                                  dk + j * ld, gr_sum);
     }
   }
 }
@@ -299,9 +264,12 @@ HWY_INLINE void ScorePanel(const AttentionProblem& p, const PackedKeys& keys,
     MatMul({q, queries.ld, 1}, k, kPanel, s, lds, m, part.n, p.D, false);
   } else if (p.family == Family::additive) {
     switch (keys.range) {
-      case Range::small: return AdditiveRows<false>(q, queries.ld, w, k, part.n, width, m, s, lds);
-      case Range::medium: return AdditiveRows<true>(q, queries.ld, w, k, part.n, width, m, s, lds);
-      case Range::large: return AdditiveDirect(q, queries.ld, w, k, part.n, p.D, m, s, lds);
+      case Range::small:
+        return AdditiveRows<false>(q, queries.ld, w, k, part.n, width, m, s, lds);
+      case Range::medium:
+        return AdditiveRows<true>(q, queries.ld, w, k, part.n, width, m, s, lds);
+      case Range::large:
+        return AdditiveDirect(q, queries.ld, w, k, part.n, p.D, m, s, lds);
     }
   } else {
     const float factor = p.scale / p.temperature;
@@ -320,8 +288,8 @@ inline int64_t QueryFloats(const AttentionProblem& p) {  // of one packed row
 }
 
 // Rows whose elements follow one another are read where they are; `to` has room for a copy.
-HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, Range range, const AdditiveWeights& w,
-                                     Rows from, int64_t n, float* to) {
+HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, Range range,
+                                     const AdditiveWeights& w, Rows from, int64_t n, float* to) {
   const int64_t ld = QueryFloats(p);
   if (p.family == Family::given) return {to, ld};
   if (p.family == Family::additive && range != Range::large) {

@@ -102,14 +102,23 @@ HWY_INLINE Vec Gumbel(RandomKey key, int64_t j) {
   const Vec low = hn::ConvertTo(d, hn::BitCast(di, hn::And(bits, hn::Set(U(), 0xffffu))));
   const Vec t = hn::Add(hn::Mul(high, hn::Set(d, 0x1p-16f)),
                         hn::Mul(hn::Add(low, hn::Set(d, 0.5f)), hn::Set(d, 0x1p-32f)));
-  const Vec series = hn::MulAdd(hn::Mul(t, t), hn::MulAdd(t, hn::Set(d, 1.0f / 3), hn::Set(d, 0.5f)), t);
+  const Vec series =
+      hn::MulAdd(hn::Mul(t, t), hn::MulAdd(t, hn::Set(d, 1.0f / 3), hn::Set(d, 0.5f)), t);
   const Vec rest = hn::Max(hn::Sub(hn::Set(d, 1.0f), t), hn::Set(d, 0x1p-33f));
   const Vec e = hn::IfThenElse(hn::Lt(t, hn::Set(d, 0.01f)), series, hn::Neg(Log(rest)));
   return hn::Neg(Log(e));
 }
 
 HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
-HWY_INLINE float MaxOf(Vec v) { return hn::GetLane(hn::MaxOfLanes(F(), v)); }
+HWY_INLINE float MaxOf(Vec v) {
+#if HWY_TARGET == HWY_EMU128  // whose MaxOfLanes knows nothing below the lowest finite number
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(v, F(), lanes);
+  return *std::max_element(lanes, lanes + kLanes);
+#else
+  return hn::GetLane(hn::MaxOfLanes(F(), v));
+#endif
+}
 
 HWY_INLINE void FillRow(float* to, int64_t from, int64_t end, float value) {
   const F d;
