@@ -64,6 +64,15 @@ void intersect_windows(int64_t width, const Sizes& n, LoweredMask& out) {
   }
 }
 
+// Ranges that hide nothing would only cost time.
+void forget_full_ranges(const Sizes& n, LoweredMask& out) {
+  for (size_t at = 0; at < out.begin.size(); ++at) {
+    if (out.begin[at] > 0 || out.end[at] < n.Lk) return;
+  }
+  out.begin.clear();
+  out.end.clear();
+}
+
 // ---- matrices ----------------------------------------------------------------------------------
 
 Tensor every_pair(const MaskTerm& term, const MaskContext& c) {
@@ -184,6 +193,7 @@ LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
   }
   intersect_ranges(a.mask, c, out);
   if (out.center) intersect_windows(width, n, out);
+  forget_full_ranges(n, out);
   for (const MaskTerm& term : a.mask.terms) {
     if (term.def->allows) out.allowed = both(out.allowed, every_pair(term, c), n);
   }
