@@ -120,14 +120,7 @@ Attended attend(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
   check_tensor("v", v_in, q_in.rank());
   Tensor q = with_rank_4(q_in), k = with_rank_4(k_in), v = with_rank_4(v_in);
   check_sizes(q, k, v);
-  const Sizes n{.B = q.size(0),
-                .H = q.size(1),
-                .Hk = k.size(1),
-                .Lq = q.size(2),
-                .Lk = k.size(2),
-                .Dq = q.size(3),
-                .Dk = k.size(3),
-                .Dv = v.size(3)};
+  const Sizes n = sizes_of(q, k, v);
   check_attention("attend", attention, n);
 
   auto state = std::make_shared<AttendedState>();

@@ -19,30 +19,6 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 View<const float> view(const Tensor& t) { return broadcast_view(t, t.data<float>()); }
 View<float> out_view(const Tensor& t) { return broadcast_view(t, raw(t)); }
 
-kernels::Weigh weigh_of(WeightingKind kind) {
-  switch (kind) {
-    case WeightingKind::softmax:
-      return kernels::Weigh::softmax;
-    case WeightingKind::sample:
-      return kernels::Weigh::sample;
-    case WeightingKind::argmax:
-      return kernels::Weigh::argmax;
-    case WeightingKind::gumbel:
-      return kernels::Weigh::gumbel;
-    case WeightingKind::sparsemax:
-      return kernels::Weigh::sparsemax;
-    case WeightingKind::entmax15:
-      return kernels::Weigh::entmax15;
-    case WeightingKind::sigmoid:
-      return kernels::Weigh::sigmoid;
-    case WeightingKind::none:
-      return kernels::Weigh::none;
-    case WeightingKind::formula:
-      return kernels::Weigh::formula;
-  }
-  return kernels::Weigh::formula;
-}
-
 void take_score(AttendedState& s, const Lowered& lowered, const Tensor& q, const Tensor& k) {
   AttentionProblem& p = s.problem;
   const float scale = scale_of(s.attention.score, s.n);
@@ -88,7 +64,7 @@ void take_weighting(AttendedState& s) {
   AttentionProblem& p = s.problem;
   const Weighting& w = s.attention.weighting;
   const WeightingDef& def = def_of(w);
-  p.weigh = weigh_of(def.kind);
+  p.weigh = def.kind;
   p.temperature = w.temperature;
   p.dropout = w.dropout;
   p.seed = w.seed;

@@ -8,6 +8,7 @@
 
 #include "attention/scalar.h"
 #include "fovea/attention.h"
+#include "kernels/attention/problem.h"
 
 // What one file in scores/, masks/ or weightings/ says about its mechanism. A CMake glob turns the
 // files into tables; the command line, the tests, the gradient checks and the benchmarks iterate
@@ -97,17 +98,8 @@ struct MaskDef {
 
 // ---- Weightings ------------------------------------------------------------------------------
 
-enum class WeightingKind : uint8_t {
-  softmax,
-  sample,
-  argmax,
-  gumbel,
-  sparsemax,
-  entmax15,
-  sigmoid,
-  none,
-  formula  // no kernel of its own: row by row through the reference formula
-};
+// The kernel that does it; `formula`: none of its own, row by row through the reference formula.
+using WeightingKind = kernels::Weigh;
 
 struct WeightingDef {
   std::string name;

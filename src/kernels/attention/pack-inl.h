@@ -115,51 +115,60 @@ struct PanelChange {
   Magnitude* exponential = nullptr;
 };
 
-// Features [d0, d1) of up to 64 keys, transposed, and 0 up to the next whole vector.
-HWY_INLINE void PackStrip(Rows from, int64_t n, int64_t d0, int64_t d1, const PanelChange& change,
+// Features [d0, d1) of up to 16 keys, transposed, and 0 up to the next whole vector.
+HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t d0, int64_t d1, const PanelChange& change,
                           float* to) {
   const int64_t padded = RoundUp(n, kLanes);
-  if (n < padded) {  // the last vector of every row, before the keys go into it
-    for (int64_t d = d0; d < d1; ++d)
-      hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
-  }
   const float factor = change.factor;
   int64_t j = 0;
 #if FOVEA_TRANSPOSES_16
-  for (; from.c == 1 && d1 - d0 == 16 && j + 16 <= n; j += 16) {
-    Transpose16x16(from.data + j * from.row + d0, from.row, hn::Set(F(), factor),
-                   to + d0 * kPanel + j, kPanel);
+  if (from.c == 1 && d1 - d0 == 16 && n == 16) {
+    Transpose16x16(from.data + d0, from.row, hn::Set(F(), factor), to + d0 * kPanel, kPanel);
+    j = 16;
   }
 #endif
+  if (n < padded) {  // the last vector of every row, before the keys go into it
+    for (int64_t d = d0; d < d1; ++d) {
+      hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
+    }
+  }
   const int64_t whole = from.c == 1 ? d0 + RoundDown(d1 - d0, 4) : d0;
   for (; j + 4 <= n; j += 4) {
     const float* row = from.data + j * from.row;
-    for (int64_t d = d0; d < whole; d += 4)
+    for (int64_t d = d0; d < whole; d += 4) {
       Transpose4x4(row + d, from.row, factor, to + d * kPanel + j, kPanel);
+    }
     for (int64_t d = whole; d < d1; ++d) {
-      for (int64_t i = 0; i < 4; ++i)
+      for (int64_t i = 0; i < 4; ++i) {
         to[d * kPanel + j + i] = row[i * from.row + d * from.c] * factor;
+      }
     }
   }
   for (; j < n; ++j) {
-    for (int64_t d = d0; d < d1; ++d)
+    for (int64_t d = d0; d < d1; ++d) {
       to[d * kPanel + j] = from.data[j * from.row + d * from.c] * factor;
+    }
   }
   for (int64_t d = d0; d < d1 && change.exponential; ++d) {
-    for (int64_t i = 0; i < padded; i += kLanes)
+    for (int64_t i = 0; i < padded; i += kLanes) {
       change.exponential->See(hn::LoadU(F(), to + d * kPanel + i));
+    }
     ExpTwice(to + d * kPanel, padded);
   }
 }
 
+// 16 keys at a time, each from its first feature to its last: as many streams as a core follows.
 HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelChange& change,
                              float* to) {
   const int64_t rows = PanelRows(width);
   for (int64_t j = 0; j < n; j += kPanel, to += rows * kPanel) {
-    const Rows keys{from.data + j * from.row, from.row, from.c};
     const int64_t m = std::min(kPanel, n - j);
-    for (int64_t d = 0; d < width; d += 16)
-      PackStrip(keys, m, d, std::min(d + 16, width), change, to);
+    for (int64_t i = 0; i < m; i += 16) {
+      const Rows keys{from.data + (j + i) * from.row, from.row, from.c};
+      for (int64_t d = 0; d < width; d += 16) {
+        PackBlock(keys, std::min<int64_t>(16, m - i), d, std::min(d + 16, width), change, to + i);
+      }
+    }
     for (int64_t d = width; d < rows; ++d) FillRow(to + d * kPanel, 0, RoundUp(m, kLanes), 0.0f);
   }
 }

@@ -184,8 +184,8 @@ HWY_NOINLINE void TileColumn(Left a, const float* b, int64_t ldb, float* c, int6
   if (m == 1) Tile<1, NV>(a, b, ldb, c, ldc, K, accumulate);
 }
 
-HWY_INLINE void MatMul(Left a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t m,
-                       int64_t n, int64_t K, bool accumulate) {
+HWY_NOINLINE void MatMulOnce(Left a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t m,
+                             int64_t n, int64_t K, bool accumulate) {
   int64_t vecs = (n + kLanes - 1) / kLanes;
   for (; vecs >= kTileVecs; vecs -= kTileVecs, b += kTileVecs * kLanes, c += kTileVecs * kLanes) {
     TileColumn<kTileVecs>(a, b, ldb, c, ldc, m, K, accumulate);
@@ -195,6 +195,20 @@ HWY_INLINE void MatMul(Left a, const float* b, int64_t ldb, float* c, int64_t ld
     if (vecs == 2) TileColumn<2>(a, b, ldb, c, ldc, m, K, accumulate);
   }
   if (vecs == 1) TileColumn<1>(a, b, ldb, c, ldc, m, K, accumulate);
+}
+
+// Wide rows of B are read 8 at a time from end to end: as many streams as a core follows. Down
+// whole columns each step would be on another page.
+constexpr int64_t kWide = 256, kWideRows = 8;
+
+HWY_INLINE void MatMul(Left a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t m,
+                       int64_t n, int64_t K, bool accumulate) {
+  for (; n > kWide && K > kWideRows; K -= kWideRows, accumulate = true) {
+    MatMulOnce(a, b, ldb, c, ldc, m, n, kWideRows, accumulate);
+    a.data += kWideRows * a.k;
+    b += kWideRows * ldb;
+  }
+  MatMulOnce(a, b, ldb, c, ldc, m, n, K, accumulate);
 }
 
 // The same product where an element of A that is 0 contributes nothing, whatever B holds there:

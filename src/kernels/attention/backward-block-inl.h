@@ -1,0 +1,352 @@
+// One block of queries against one stretch of keys, on the way back: scores again from the row's
+// statistic, the gradient of each row, and what it adds to dq, dk and dv.
+#if defined(FOVEA_ATTENTION_BACKWARD_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_ATTENTION_BACKWARD_BLOCK_INL_H_
+#undef FOVEA_ATTENTION_BACKWARD_BLOCK_INL_H_
+#else
+#define FOVEA_ATTENTION_BACKWARD_BLOCK_INL_H_
+#endif
+
+#include "kernels/attention/backward-rows-inl.h"
+#include "kernels/attention/blocks-inl.h"
+#include "kernels/attention/forward-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+struct BackwardCall {
+  const AttentionProblem& p;
+  const AttentionGradients& g;
+  const AdditiveWeights& w;
+  Blocking by;
+  bool scores;          // any gradient that flows through the scores
+  bool values;          // weights multiply values smoothly: dv by a product
+  bool find_mean;       // Σ p·dw must be summed over the row
+  bool covers;          // dot products without a mask: the first of each sum need not add to zeros
+  bool chosen_centers;  // one weight is left, and its bell alone moves with the centre
+  int64_t chunk;        // queries in a chunk
+  int64_t chunks;
+  int64_t ld, ldv;  // padded widths
+};
+
+// A unit's memory: the packed key side, its sums, one block's tiles.
+struct BackwardScratch {
+  float *k_panels, *v_panels, *k_rows;
+  float *dq, *dk, *dv;
+  float *queries, *q_rows, *d_out, *s, *dw, *spare;
+  int64_t lds;
+
+  static int64_t KeyRows(const BackwardCall& c) {
+    const AttentionProblem& p = c.p;
+    if (!c.scores || p.family == Family::given) return 0;
+    const bool in_place = p.family == Family::dot && ReadableInPlace(RowsOf(p.k, 0, 0), p.D);
+    return in_place ? 0 : p.Lk * c.ld;
+  }
+  // Lays the parts out from `base`; returns the number of floats.
+  int64_t Lay(const BackwardCall& c, float* base, bool own_sums) {
+    const AttentionProblem& p = c.p;
+    float* at = base;
+    const auto take = [&at](int64_t n) {
+      float* here = at;
+      at += RoundUp(n, 16);
+      return here;
+    };
+    lds = c.by.keys + kLanes;
+    k_panels = take(KeyFloats(p));
+    v_panels = take(c.scores ? PanelFloats(p.Lk, p.Dv) : 0);
+    k_rows = take(KeyRows(c));
+    const bool keys = c.scores && p.family != Family::given;
+    dq = take(c.g.dq || keys ? c.chunk * p.group() * c.ld : 0);
+    dk = take(own_sums && keys ? p.Lk * c.ld : 0);
+    dv = take(own_sums && c.g.dv ? p.Lk * c.ldv : 0);
+    queries = take(c.by.rows * QueryFloats(p));
+    q_rows = take(c.by.rows * c.ld);
+    d_out = take(c.by.rows * c.ldv);
+    s = take(c.by.rows * lds);
+    dw = take(c.by.rows * lds);
+    spare = take(4 * (c.by.keys + 2 * kLanes) + RoundUp(p.D + 4, kLanes));
+    return at - base;
+  }
+};
+
+// The query side of one block as vectors: q (or e^{2a}) and d_context, in place where possible.
+struct BlockRows {
+  Rows q, d_out;
+};
+
+// What a unit adds up besides dq.
+struct UnitSums {
+  float *dk, *dv, *gr;  // [Lk][ld], [Lk][ldv], [ld]
+  double* total;        // Σ ds
+  float* dbias;         // base to which bias strides apply, or null
+};
+
+inline int64_t ChunksFor(const AttentionProblem& p) {
+  const int64_t wanted = p.Lq >= 1024 ? 16 : 8;
+  const int64_t per_head = (wanted + p.B * p.Hk - 1) / std::max<int64_t>(1, p.B * p.Hk);
+  return std::clamp<int64_t>(per_head, 1, std::max<int64_t>(1, p.Lq / kMaxBlockRows));
+}
+
+HWY_INLINE float DotOf(Rows a, Rows b, int64_t width) {
+  const F d;
+  Vec sum = hn::Zero(d);
+  float rest = 0.0f;
+  int64_t k = 0;
+  if (a.c == 1 && b.c == 1) {
+    for (; k + kLanes <= width; k += kLanes) {
+      sum = hn::MulAdd(hn::LoadU(d, a.data + k), hn::LoadU(d, b.data + k), sum);
+    }
+  }
+  for (; k < width; ++k) rest += a.data[k * a.c] * b.data[k * b.c];
+  return SumOf(sum) + rest;
+}
+
+HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t i) {
+  const AttentionProblem& p = c.p;
+  const AttentionGradients& g = c.g;
+  const int64_t at = (b * p.H + h) * p.Lq + i;
+  RowTerms t;
+  if (g.stat) t.stat = g.stat[at];
+  if (p.weigh == Weigh::softmax && g.d_context && !c.find_mean) {
+    t.beta -= DotOf(RowsOf(g.context, b, h, i), RowsOf(g.d_context, b, h, i), p.Dv);
+  }
+  if (g.d_stat) t.beta += g.d_stat[at];
+  if (g.d_log_prob && g.chosen[at] >= 0) {
+    t.beta -= g.d_log_prob[at];
+    t.pick = g.d_log_prob[at];
+    t.chosen = g.chosen[at];
+  }
+  if (g.d_entropy) {
+    t.beta -= g.d_entropy[at] * g.entropy[at];
+    t.gamma = -g.d_entropy[at];
+  }
+  return t;
+}
+
+// dw[n][keys] ← d_context·vᵀ (+ d_weights), for keys [j0, j1).
+HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& mem, Rows d_out,
+                                const BlockRanges& r, const ScoreBlock& at, int64_t n, int64_t j0,
+                                int64_t j1) {
+  const AttentionProblem& p = c.p;
+  const int64_t step = PanelRows(p.Dv);
+  for (int64_t g = 0; g * kGroup < n; ++g) {
+    const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
+    EachPart(r, g, j0, j1, [&](PanelPart part) HWY_ATTR {
+      float* to = mem.dw + i * mem.lds + (part.j - j0);
+      if (c.g.d_context && p.weigh != Weigh::sample) {
+        const int64_t inside = part.j % kPanel;
+        MatMul({d_out.data + i * d_out.row, d_out.row, 1},
+               mem.v_panels + (part.j - inside) * step + inside, kPanel, to, mem.lds, m, part.n,
+               p.Dv, false);
+      } else {
+        for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, 0, part.n, 0.0f);
+      }
+      if (!c.g.d_weights) return;
+      for (int64_t k = 0; k < m; ++k) {
+        const float* more = c.g.d_weights.row(at.b, at.h, at.i + i + k) + part.j * c.g.d_weights.c;
+        for (int64_t x = 0; x < std::min(part.n, p.Lk - part.j); ++x) {
+          to[k * mem.lds + x] += more[x * c.g.d_weights.c];
+        }
+      }
+    });
+  }
+}
+
+// The groups whose keys reach into [j, j1): rows first … last. What lies outside a group's own
+// stretch is set to 0, so that one product covers them all.
+struct RowSpan {
+  int64_t first, count;
+};
+HWY_INLINE RowSpan RowsSeeing(const BlockRanges& r, int64_t n, int64_t j0, int64_t j, int64_t j1,
+                              float* s, float* dw, int64_t lds) {
+  const int64_t groups = (n + kGroup - 1) / kGroup;
+  const auto sees = [&](int64_t g) { return r.group_end[g] > j && r.group_begin[g] < j1; };
+  int64_t a = 0, z = groups;
+  while (a < z && !sees(a)) ++a;
+  while (z > a && !sees(z - 1)) --z;
+  for (int64_t g = a; g < z; ++g) {
+    const bool seen = sees(g);
+    const int64_t from = seen ? std::clamp(RoundDown(r.group_begin[g], kLanes), j, j1) : j1;
+    const int64_t to = seen ? std::clamp(RoundUp(r.group_end[g], kLanes), from, j1) : j1;
+    if (from == j && to == j1) continue;
+    for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
+      for (float* row : {s + i * lds - j0, dw + i * lds - j0}) {
+        FillRow(row, j, from, 0.0f);
+        FillRow(row, to, j1, 0.0f);
+      }
+    }
+  }
+  return {a * kGroup, std::min(n, z * kGroup) - a * kGroup};
+}
+
+// dv += wᵀ·d_context, and for dot scores dk += dsᵀ·q: keys by keys.
+HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& mem,
+                                const BlockRows& block, const BlockRanges& r, const UnitSums& sums,
+                                bool careful, bool accumulate, int64_t n, int64_t j0, int64_t j1) {
+  const AttentionProblem& p = c.p;
+  auto* product = careful ? &MatMulSkippingZeros : &MatMul;
+  const bool dot = p.family == Family::dot && c.scores;
+  for (int64_t j = j0; j < j1; j += kPanel) {
+    const int64_t keys = std::min(kPanel, p.Lk - j);
+    const RowSpan rows = RowsSeeing(r, n, j0, j, j + kPanel, mem.s, mem.dw, mem.lds);
+    if (rows.count <= 0) continue;
+    const int64_t at = rows.first * mem.lds + (j - j0);
+    if (sums.dv && c.values) {
+      product({mem.s + at, 1, mem.lds}, block.d_out.data + rows.first * block.d_out.row,
+              block.d_out.row, sums.dv + j * c.ldv, c.ldv, keys, p.Dv, rows.count, accumulate);
+    }
+    if (dot) {
+      product({mem.dw + at, 1, mem.lds}, block.q.data + rows.first * block.q.row, block.q.row,
+              sums.dk + j * c.ld, c.ld, keys, p.D, rows.count, accumulate);
+    }
+  }
+}
+
+// Dot: dq += ds·k. Additive: da, dκ and Σ g·r together.
+HWY_INLINE void AddQueryGradients(const BackwardCall& c, const BackwardScratch& mem,
+                                  const BlockRanges& r, const UnitSums& sums, Rows k_rows,
+                                  Range range, bool careful, int64_t n, int64_t j0, int64_t j1,
+                                  float* dq) {
+  const AttentionProblem& p = c.p;
+  for (int64_t g = 0; g * kGroup < n; ++g) {
+    const int64_t a = std::clamp<int64_t>(r.group_begin[g], j0, j1);
+    const int64_t z = std::clamp<int64_t>(r.group_end[g], j0, j1);
+    if (a >= z) continue;
+    const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
+    const float* ds = mem.dw + i * mem.lds + (a - j0);
+    if (p.family == Family::dot) {
+      if (!c.g.dq) continue;
+      auto* product = careful ? &MatMulSkippingZeros : &MatMul;
+      product({ds, mem.lds, 1}, k_rows.data + a * k_rows.row, k_rows.row, dq + i * c.ld, c.ld, m,
+              p.D, z - a, !c.covers || j0 > 0);
+    } else {
+      auto* add = range == Range::small    ? &AdditiveGradRows<Range::small>
+                  : range == Range::medium ? &AdditiveGradRows<Range::medium>
+                                           : &AdditiveGradRows<Range::large>;
+      add(mem.q_rows + i * c.ld, k_rows.data + a * c.ld, c.ld, ds, mem.lds, m, z - a, !careful,
+          dq + i * c.ld, sums.dk + a * c.ld, sums.gr);
+    }
+  }
+}
+
+// ds of a row into the gradients that are matrices themselves.
+HWY_INLINE void AddMatrixGradients(const BackwardCall& c, const UnitSums& sums, const Stretch& x,
+                                   const float* ds) {
+  const AttentionProblem& p = c.p;
+  const float* at = ds - x.origin;
+  if (sums.dbias) {
+    const View<float>& v = c.g.dbias;
+    float* to = sums.dbias + x.b * v.b + x.h * v.h + x.i * v.r;
+    const float factor = 1.0f / p.temperature;
+    for (int64_t j = x.begin; j < x.end; ++j) to[j * v.c] += factor * at[j];
+  }
+  if (c.g.dgiven) {
+    float* to = c.g.dgiven.row(x.b, x.h, x.i);
+    const float factor = p.scale / p.temperature;
+    for (int64_t j = x.begin; j < x.end; ++j) to[j * c.g.dgiven.c] = factor * at[j];
+  }
+}
+
+struct UnitKeys {
+  PackedKeys packed;
+  Rows rows;  // k, or e^{2κ}, padded
+};
+
+HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScratch& mem, int64_t b,
+                                      int64_t hk) {
+  const AttentionProblem& p = c.p;
+  UnitKeys keys{PackKeys(p, b, hk, mem.k_panels), RowsOf(p.k, b, hk)};
+  // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq.
+  if (!p.masked() && p.family == Family::dot) keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
+  if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
+  if (BackwardScratch::KeyRows(c) > 0) {
+    PackRows(keys.rows, p.Lk, p.D, 1.0f, mem.k_rows, c.ld);
+    if (p.family == Family::additive && keys.packed.range != Range::large) {
+      ExpTwice(mem.k_rows, p.Lk * c.ld);
+    }
+    keys.rows = {mem.k_rows, c.ld, 1};
+  }
+  return keys;
+}
+
+HWY_NOINLINE BlockRows PrepareBlockRows(const BackwardCall& c, const BackwardScratch& mem,
+                                        Range range, int64_t b, int64_t h, int64_t i0, int64_t n) {
+  const AttentionProblem& p = c.p;
+  BlockRows block{};
+  if (c.g.d_context) {
+    block.d_out = RowsOf(c.g.d_context, b, h, i0);
+    if (!ReadableInPlace(block.d_out, p.Dv)) {
+      PackRows(block.d_out, n, p.Dv, 1.0f, mem.d_out, c.ldv);
+      block.d_out = {mem.d_out, c.ldv, 1};
+    }
+  }
+  if (p.family == Family::given) return block;
+  block.q = RowsOf(p.q, b, h, i0);
+  if (p.family == Family::additive || !ReadableInPlace(block.q, p.D)) {
+    PackRows(block.q, n, p.D, 1.0f, mem.q_rows, c.ld);
+    if (p.family == Family::additive && range != Range::large) ExpTwice(mem.q_rows, n * c.ld);
+    block.q = {mem.q_rows, c.ld, 1};
+  }
+  return block;
+}
+
+// One block of queries against keys [j0, j0 + by.keys).
+HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& mem,
+                                const UnitKeys& keys, const UnitSums& sums, int64_t b, int64_t h,
+                                int64_t i0, int64_t n, int64_t j0, bool first_of_unit, float* dq) {
+  const AttentionProblem& p = c.p;
+  BlockRanges r;
+  FindRanges(p, b, h, nullptr, i0, n, r);
+  const int64_t j1 = std::min(j0 + c.by.keys, r.last);
+  if (std::max(r.first, j0) >= j1) return;
+  const ScoreBlock at{b, h, i0};
+  const Range range = keys.packed.range;
+  const PackedQueries queries = PackQueries(p, range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
+  const BlockRows block = PrepareBlockRows(c, mem, range, b, h, i0, n);
+  bool finite = keys.packed.finite;
+  if (p.masked() && finite) {
+    finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, b, h, i0), n, p.Dv)) &&
+             (p.family == Family::given || AllFinite(RowsOf(p.q, b, h, i0), n, p.D));
+  }
+  const bool careful = !finite;
+
+  for (int64_t g = 0; g * kGroup < n; ++g) {
+    ScoreGroup(p, keys.packed, queries, c.w, at, r, g, std::min(kGroup, n - g * kGroup), j0, j1,
+               mem.s + g * kGroup * mem.lds, mem.lds);
+  }
+  if (c.scores) WeightGradients(c, mem, block.d_out, r, at, n, j0, j1);
+  for (int64_t i = 0; i < n; ++i) {
+    const Stretch x = StretchOf(r, at, i, i0 + i, j0, j1);
+    if (x.from >= x.to) continue;
+    float* s = mem.s + i * mem.lds;
+    float* dw = mem.dw + i * mem.lds;
+    if (NeedsMask(p, x)) MaskRow(p, x, s);
+    const RowTerms terms = TermsOf(c, b, h, i0 + i);
+    if (!c.scores) {  // only dv: the weights are enough
+      if (p.weigh == Weigh::formula) {
+        FormulaRow(p, x, s, mem.spare);
+      } else {
+        WeighRow(p.weigh, s + (x.from - x.origin), x.size(), terms.stat);
+      }
+      if (HasFactor(p)) FactorRow(p, x, s);
+      continue;
+    }
+    const float d_center = GradRow(p, x, c.find_mean, terms, s, dw, mem.spare);
+    if (c.g.dcenter && !c.chosen_centers) c.g.dcenter[(b * p.H + h) * p.Lq + i0 + i] += d_center;
+    AddMatrixGradients(c, sums, x, dw);
+    if (p.family == Family::additive) {
+      double total = 0.0;
+      for (int64_t j = x.from; j < x.to; ++j) total += dw[j - x.origin];
+      *sums.total += total;
+    }
+  }
+  if (c.scores && p.family != Family::given) {
+    AddQueryGradients(c, mem, r, sums, keys.rows, range, careful, n, j0, j1, dq);
+  }
+  AddKeyGradients(c, mem, block, r, sums, careful, !c.covers || !first_of_unit, n, j0, j1);
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_ATTENTION_BACKWARD_BLOCK_INL_H_
