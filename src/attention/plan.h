@@ -20,7 +20,7 @@ struct PlanRequest {
   int predicted_windows = 0;
 };
 
-// The first plan of the list (fused by associativity, fused, composed, reference) that can do it;
+// The first plan of the list (linear, fused, composed, reference) that can do it;
 // or the one asked for, which throws where it cannot. FOVEA_PLAN asks when nobody else does.
 Plan choose_plan(const PlanRequest&, Plan asked);
 
