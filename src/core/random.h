@@ -35,7 +35,10 @@ enum class Purpose : uint32_t {
   weight_dropout = 3,
   dropout = 4,
   shuffle = 5,
-  reinforce = 6
+  reinforce = 6,
+  weights = 7,
+  data = 8,
+  split = 9
 };
 
 constexpr RandomKey random_key(uint64_t seed, Purpose purpose, uint64_t x = 0, uint64_t y = 0,

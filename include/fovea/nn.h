@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fovea/api.h"
+#include "fovea/attention.h"
+#include "fovea/tensor.h"
+
+// Layers: values that hold their learned tensors and are called like functions. Sequences are
+// time-major, [T,B,·], so that a step is a contiguous block.
+namespace fovea::nn {
+
+enum class Init : uint8_t {
+  zeros,
+  uniform,     // ±1/√fan_in, the last dimension being fan_in
+  xavier,      // ±√(6/(fan_in + fan_out))
+  orthogonal,  // square blocks of orthonormal rows: recurrent weights
+  normal,      // N(0, 0.1²)
+};
+
+// The learned tensors of a model by name. What a tensor starts from depends on the seed and its
+// name alone, so that a new layer changes no other.
+class FOVEA_API Weights {
+ public:
+  explicit Weights(uint64_t seed = 0) : seed_(seed) {}
+  // A new leaf that requires a gradient; a name used twice throws.
+  Tensor add(const std::string& name, const Shape&, Init);
+  const Parameters& all() const { return all_; }
+  int64_t count() const;  // numbers in all of them
+  // Copies values in; throws, naming the tensor, what was expected and what was found, where one
+  // is missing, unknown or of another shape.
+  void load(const Parameters& from);
+
+ private:
+  uint64_t seed_;
+  Parameters all_;
+};
+
+// y = x·Wᵀ + b over the last dimension.
+struct FOVEA_API Linear {
+  Tensor weight, bias;  // [O,I], [O] or undefined
+  Tensor operator()(const Tensor& x) const;
+};
+enum class WithBias : uint8_t { no, yes };
+FOVEA_API Linear linear(Weights&, const std::string& name, int64_t in, int64_t out,
+                        WithBias = WithBias::yes);
+
+struct FOVEA_API Embedding {
+  Tensor table;                                // [V,E]
+  Tensor operator()(const Tensor& ids) const;  // i64 [..] → [..,E]
+};
+FOVEA_API Embedding embedding(Weights&, const std::string& name, int64_t vocabulary, int64_t width);
+
+// y_t = x_t·Wᵀ + b (+ addend_t) at many steps t of one pass. A step's backward gives dx_t alone;
+// dW = Σ_t dy_tᵀ x_t is one product over all steps, taken when the last of them is through.
+class FOVEA_API SteppedLinear {
+ public:
+  explicit SteppedLinear(const Linear&);
+  Tensor operator()(const Tensor& x, const Tensor& addend = {});  // [B,I] → [B,O]
+
+ private:
+  struct Steps;
+  std::shared_ptr<Steps> steps_;
+};
+
+// ---- Recurrent cells; gates in PyTorch's order, so that its weights load as they are
+// -------------
+//   rnn   h' = tanh(W_x x + b_x + W_h h + b_h)
+//   gru   r, z = σ(·);  n = tanh(W_x x + b_x + r ∘ (W_h h + b_h));  h' = (1 − z) ∘ n + z ∘ h
+//   lstm  i, f, g, o;   c' = f ∘ c + i ∘ g;  h' = o ∘ tanh(c')
+enum class Cell : uint8_t { rnn, gru, lstm };
+FOVEA_API const char* name_of(Cell);
+FOVEA_API Cell cell(const std::string& name);
+FOVEA_API int64_t gates_of(Cell);  // 1, 3, 4
+
+struct State {
+  Tensor h;  // [B,H]
+  Tensor c;  // [B,H], lstm alone
+};
+
+// One layer's weights in one direction.
+struct FOVEA_API CellWeights {
+  Cell cell = Cell::gru;
+  Linear input;      // [G·H,I]
+  Linear recurrent;  // [G·H,H]
+  int64_t hidden() const { return recurrent.weight.size(1); }
+};
+FOVEA_API CellWeights cell_weights(Weights&, const std::string& name, Cell, int64_t input,
+                                   int64_t hidden);
+
+// One pass of a cell over many steps: W_h's gradient is one product for all of them.
+class FOVEA_API Stepper {
+ public:
+  explicit Stepper(const CellWeights&);
+  // gates_x [B,G·H] is the input's product, bias included. Rows where `active` (bool [B];
+  // undefined: all) is false keep their state.
+  State operator()(const Tensor& gates_x, const State& before, const Tensor& active = {});
+
+ private:
+  Cell cell_;
+  SteppedLinear recurrent_;
+};
+
+struct RecurrentConfig {
+  Cell cell = Cell::gru;
+  int64_t input = 0, hidden = 0;
+  int64_t layers = 1;
+  bool bidirectional = false;
+};
+
+struct FOVEA_API Recurrent {
+  RecurrentConfig config;
+  std::vector<CellWeights> cells;  // by layer, forward then backward
+
+  struct Output {
+    Tensor sequence;          // [T,B,H·directions]
+    std::vector<State> last;  // by layer; [B,H·directions], at each row's own last step
+  };
+  // x [T,B,I]; lengths i64 [B], undefined: all T. Dropout between layers.
+  Output operator()(const Tensor& x, const Tensor& lengths = {}, float dropout = 0.0f,
+                    uint64_t seed = 0) const;
+};
+FOVEA_API Recurrent recurrent(Weights&, const std::string& name, const RecurrentConfig&);
+
+}  // namespace fovea::nn

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fovea/api.h"
+#include "fovea/attention.h"
+#include "fovea/tensor.h"
+
+// Training, for every task: what to minimise comes from a Learner, how from a TrainConfig; what
+// happened goes to a run folder.
+namespace fovea::train {
+
+enum class Method : uint8_t { adam, adamw, sgd };
+FOVEA_API const char* name_of(Method);
+FOVEA_API Method method(const std::string& name);
+
+struct OptimizerConfig {
+  Method method = Method::adam;
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float momentum = 0.9f;  // sgd
+  float weight_decay = 0.0f;
+};
+
+// Updates in place from grad(); one fused pass over each tensor.
+class FOVEA_API Optimizer {
+ public:
+  Optimizer(const OptimizerConfig&, Parameters);
+  void step(float rate);
+  Parameters state() const;  // moments by name; the step count as "step"
+  void load(const Parameters& state);
+
+ private:
+  OptimizerConfig config_;
+  Parameters parameters_;
+  Parameters moments_;
+  int64_t steps_ = 0;
+};
+
+// Scales gradients down to this norm over all of them; returns the norm before. 0: only returns it.
+FOVEA_API float clip_by_norm(const Parameters&, float largest);
+
+enum class Decay : uint8_t { constant, cosine, inverse_root, plateau };
+FOVEA_API const char* name_of(Decay);
+FOVEA_API Decay decay(const std::string& name);
+
+struct ScheduleConfig {
+  Decay decay = Decay::constant;
+  float rate = 1e-3f;
+  float floor = 0.0f;    // the smallest rate, as a share of `rate`
+  int64_t warmup = 0;    // steps of linear growth
+  float factor = 0.5f;   // plateau: multiplies the rate …
+  int64_t patience = 1;  // … after this many validations without a better score
+};
+// The rate at step 1, 2, …; `progress` in [0,1] is how much of the run is done (cosine), and
+// `reductions` how often a plateau was met.
+FOVEA_API float rate_at(const ScheduleConfig&, int64_t step, double progress, int64_t reductions);
+
+struct TrainConfig {
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  int64_t steps = 0;  // the end of the run; 0: no such limit (one of the three must be)
+  int64_t epochs = 0;
+  double minutes = 0;           // wall-clock, over all resumptions
+  int64_t batch_tokens = 4096;  // examples × the longest among them
+  int64_t batch_examples = 0;   // at most; 0: no limit
+  float clip = 1.0f;            // 0: none
+  float average = 0.0f;         // decay of the moving average used to validate; 0: none
+  int64_t validate_every = 0;   // steps; 0: after each epoch
+  int64_t stop_after = 0;       // validations without a better score; 0: never
+  int64_t save_every = 0;       // steps between checkpoints; 0: at validations only
+  uint64_t seed = 1;
+};
+
+// Ordered names and values, as they are shown and logged.
+using Scores = std::vector<std::pair<std::string, double>>;
+
+struct StepLoss {
+  Tensor loss;       // [], to differentiate
+  double total = 0;  // the loss to report: summed …
+  double count = 0;  // … over this many tokens
+};
+
+// What is trained.
+struct Learner {
+  Parameters parameters;
+  std::vector<int64_t> lengths;  // tokens of each example, for batches of like lengths
+  std::function<StepLoss(std::span<const int64_t> examples, uint64_t seed)> loss;
+  std::function<Scores()> validate;  // with the weights to be judged in place
+  std::string watch = "loss";        // the score that decides which weights are kept
+  bool higher_is_better = false;
+};
+
+// One epoch's batches: examples shuffled, sorted by length within large pools, cut by tokens, and
+// the batches shuffled. A function of the seed and the epoch alone.
+FOVEA_API std::vector<std::vector<int64_t>> batches_of_epoch(const std::vector<int64_t>& lengths,
+                                                             const TrainConfig&, int64_t epoch);
+
+struct Progress {
+  int64_t step = 0, epoch = 0, batch = 0, batches = 0;
+  double loss = 0;  // of the latest steps, per token
+  float rate = 0;
+  double tokens_per_second = 0;
+  double seconds = 0, seconds_left = 0;  // left: −1 where unknown
+  double done = 0;                       // share of the run, in [0,1]
+  const Scores* validated = nullptr;     // after a validation
+  bool better = false;
+};
+
+enum class Ended : uint8_t { finished, stopped_early, interrupted };
+struct Finished {
+  Ended why = Ended::finished;
+  int64_t steps = 0, epochs = 0;
+  double seconds = 0;
+  Scores best;  // of the weights kept
+  int64_t best_step = 0;
+};
+
+// Trains until the limit, early stop, or *stop. The folder gets log.jsonl (a line per step report
+// and validation, no clock in it), model.safetensors (the best weights so far) and
+// state.safetensors (all that is needed to go on). Where the state is there already, it goes on
+// from it, bit-equal to a run that never stopped. At the end the best weights are in the
+// parameters. A loss or gradient that is not finite throws, naming the step; the last checkpoint
+// stays.
+FOVEA_API Finished train(const std::filesystem::path& run, Learner&, const TrainConfig&,
+                         const std::function<void(const Progress&)>& report = {},
+                         const std::atomic<bool>* stop = nullptr);
+
+}  // namespace fovea::train

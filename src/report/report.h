@@ -1,0 +1,57 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "report/heatmap.h"
+
+// A page that opens anywhere: one file, no network, light and dark, printable.
+namespace fovea::report {
+
+struct Text {
+  std::string paragraph;
+};
+struct Table {
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;  // numbers are aligned right
+};
+struct Curve {
+  std::string name;
+  std::vector<std::pair<double, double>> points;
+};
+// Lines over a common axis.
+struct Chart {
+  std::string x, y;
+  std::vector<Curve> curves;
+  bool log_y = false;
+};
+// Groups of bars: a value per series in each group; NaN leaves one out.
+struct Bars {
+  std::string x, y;
+  std::vector<std::string> groups, series;
+  std::vector<std::vector<double>> values;  // [series][group]
+};
+// Examples, each with a caption and where it looked; the page shows weights under the pointer.
+struct Gallery {
+  struct Item {
+    std::string caption;
+    Heatmap map;
+  };
+  std::vector<Item> items;
+};
+
+struct Section {
+  std::string heading;
+  std::vector<std::variant<Text, Table, Chart, Bars, Gallery>> blocks;
+};
+struct Page {
+  std::string title, subtitle;
+  std::vector<std::pair<std::string, std::string>> headline;  // a few large figures: name, value
+  std::vector<Section> sections;
+};
+
+std::string to_html(const Page&);
+
+}  // namespace fovea::report
