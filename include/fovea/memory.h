@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+
+#include "fovea/api.h"
+#include "fovea/attention.h"
+#include "fovea/tensor.h"
+
+namespace fovea {
+
+// What one query found in a Memory. Everything is as in Attended, without heads and query rows.
+struct FOVEA_API MemoryStep {
+  Tensor context;  // [B,Dv]
+
+  Tensor weights() const;   // [B,Lk]; differentiable
+  Tensor entropy() const;   // [B], of the probabilities; differentiable
+  Tensor chosen() const;    // i64 [B], hard weightings; −1: none
+  Tensor log_prob() const;  // [B], hard weightings; differentiable
+
+  Tensor soft;        // the weights where a step kept them
+  Attended attended;  // otherwise the call that answers
+};
+
+// Keys and values that many queries are compared with, one step after another, as a recurrent
+// decoder does:
+//
+//   Memory memory(keys, values, scores::additive(w_q, w_k, u), lengths);
+//   MemoryStep step = memory(state);
+//
+// Keys are projected once. Where the score is additive or a dot product and the weights are a
+// softmax, a step's backward gives the query's gradient alone, and the gradients of keys, values
+// and the score's parameters are taken once for all steps. Everything else is attend(), step by
+// step: any score, mask and weighting works, with the same results.
+class FOVEA_API Memory {
+ public:
+  // keys [B,Lk,Dk], values [B,Lk,Dv], any strides; lengths i64 [B], how many keys of each row may
+  // be seen (undefined: all). A row of length 0 gives context 0, weights 0 and zero gradients.
+  Memory(const Tensor& keys, const Tensor& values, const Score&, const Tensor& lengths = {});
+
+  // query [B,Dq]. Masks see one query, i = 0.
+  MemoryStep operator()(const Tensor& query, const Mask& = {}, const Weighting& = {});
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace fovea
