@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fovea/api.h"
+#include "fovea/attention.h"
+#include "fovea/nn.h"
+#include "fovea/tensor.h"
+
+// Recurrent sequence to sequence, without and with attention.
+//   encoder   h_1 … h_S, forward and backward states side by side
+//   fixed     one context for every step: the encoder's last state
+//   bahdanau  c_t from s_{t−1};  s_t = cell([y_{t−1}; c_t], s_{t−1});  o_t = tanh(W[s_t; c_t;
+//   y_{t−1}]) luong     s_t = cell([y_{t−1}; o_{t−1} when fed], s_{t−1});  c_t from s_t;  o_t =
+//   tanh(W[s_t; c_t]) output    p(y_t) = softmax(V o_t)
+// Letters: B batch, S source length, T target length, H hidden, E embedding.
+namespace fovea::models {
+
+enum class Context : uint8_t { fixed, attention };
+enum class Order : uint8_t { bahdanau, luong };
+enum class Locality : uint8_t { global, local_m, local_p };
+FOVEA_API const char* name_of(Context);
+FOVEA_API const char* name_of(Order);
+FOVEA_API const char* name_of(Locality);
+FOVEA_API Context context(const std::string& name);
+FOVEA_API Order order(const std::string& name);
+FOVEA_API Locality locality(const std::string& name);
+
+struct Seq2SeqConfig {
+  int64_t source_vocabulary = 0, target_vocabulary = 0;
+  int64_t embedding = 256, hidden = 256, layers = 1;
+  nn::Cell cell = nn::Cell::gru;
+  bool bidirectional = true;
+  Context context = Context::attention;
+  Order order = Order::bahdanau;
+  bool input_feeding = false;      // luong
+  std::string score = "additive";  // any of list_scores()
+  Locality locality = Locality::global;
+  int64_t window = 10;                // local: keys on either side
+  std::string weighting = "softmax";  // any of list_weightings(); "sample" learns by REINFORCE
+  int64_t longest_source = 256;       // what the location score is made for
+};
+// Throws, naming the field and its range.
+FOVEA_API void check(const Seq2SeqConfig&);
+
+struct FOVEA_API Seq2Seq {
+  Seq2SeqConfig config;
+  nn::Weights weights;
+  nn::Embedding source, target;
+  nn::Recurrent encoder;
+  std::vector<nn::Linear> initial;     // by layer: the encoder's last state → s_0
+  std::vector<nn::CellWeights> cells;  // the decoder's, by layer
+  nn::Linear keys;                     // where a score demands equal widths, or undefined
+  Parameters score, window;            // the score's own, and local_p's
+  nn::Linear readout, output;
+  nn::Linear baseline;  // of the reward, hard attention alone
+};
+FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, uint64_t seed);
+
+// Sentences side by side, time-major, padded with 0 at the end.
+struct Batch {
+  Tensor source, source_lengths;  // i64 [S,B], [B]
+  Tensor target_in, target_out;   // i64 [T,B]: begin y_1 …, and y_1 … end
+};
+
+struct LossConfig {
+  float label_smoothing = 0.0f;
+  float dropout = 0.0f;
+  uint64_t seed = 0;
+  // Hard attention: loss = −log p(y|a) − reward·(R − b)·log p(a) − entropy·H(a), and (R − b)² for
+  // the baseline b. R_t sums log p(y) from t on, discounted.
+  float reward = 1.0f;
+  float entropy = 0.01f;
+  float discount = 0.5f;
+  float semi_sampling = 0.5f;  // share of sentences that take the expectation instead
+};
+
+struct Loss {
+  Tensor loss;         // [], to differentiate, a mean over tokens
+  double nll = 0;      // −log p summed over …
+  int64_t tokens = 0;  // … the tokens that count, end included
+};
+FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {});
+
+struct DecodeConfig {
+  int64_t beam = 1;           // 1: greedy
+  int64_t n_best = 1;         // at most beam
+  int64_t longest = 0;        // tokens; 0: 2·S + 10
+  float length_power = 1.0f;  // hypotheses compare by log p / length^power
+  bool weights = false;       // keep what was attended to
+};
+struct Decoded {
+  std::vector<int64_t> tokens;              // without begin and end
+  double score = 0;                         // log p / length^power, end included
+  bool ended = false;                       // false: cut at the limit
+  std::vector<std::vector<float>> weights;  // by token (end too, where ended), over the source
+};
+// Best first, for each sentence of the batch.
+FOVEA_API std::vector<std::vector<Decoded>> decode(const Seq2Seq&, const Tensor& source,
+                                                   const Tensor& source_lengths,
+                                                   const DecodeConfig& = {});
+
+}  // namespace fovea::models

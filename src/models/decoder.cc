@@ -1,0 +1,112 @@
+#include "models/decoder.h"
+
+#include "core/random.h"
+#include "fovea/ops.h"
+
+namespace fovea::models {
+namespace {
+
+// s_0 = tanh(W·last + b); an lstm's second half is its cell, without the tanh.
+nn::State first_state(const nn::Linear& initial, const nn::State& last, nn::Cell cell) {
+  const Tensor x = initial(last.h);
+  if (cell != nn::Cell::lstm) return {tanh(x), {}};
+  const int64_t H = x.size(1) / 2;
+  const std::vector<Tensor> halves = split(x, {H, H}, 1);
+  return {tanh(halves[0]), halves[1]};
+}
+
+nn::State rows_of(const nn::State& s, const Tensor& ids) {
+  return {index_select(s.h, 0, ids), s.c ? index_select(s.c, 0, ids) : Tensor()};
+}
+
+}  // namespace
+
+Tensor dropped(const Tensor& x, const Dropout& d, uint64_t place) {
+  return d.probability > 0 ? dropout(x, d.probability, mix64(d.seed ^ mix64(place))) : x;
+}
+
+Encoded encode(const Seq2Seq& m, const Tensor& source, const Tensor& lengths, const Dropout& drop) {
+  const Tensor x = dropped(m.source(source), drop, 0);
+  auto [sequence, last] = m.encoder(x, lengths, drop.probability, mix64(drop.seed ^ mix64(1)));
+  return {sequence, last, lengths};
+}
+
+Encoded select_rows(const Encoded& e, const Tensor& ids) {
+  Encoded rows{index_select(e.sequence, 1, ids), {}, index_select(e.lengths, 0, ids)};
+  for (const nn::State& s : e.last) rows.last.push_back(rows_of(s, ids));
+  return rows;
+}
+
+Decoder::Decoder(const Seq2Seq& m, const Encoded& e, const Looking& looking, bool keep_weights)
+    : model_(m) {
+  const Seq2SeqConfig& c = m.config;
+  for (size_t l = 0; l < m.cells.size(); ++l) {
+    states_.push_back(first_state(m.initial[l], e.last[l], c.cell));
+    cells_.emplace_back(m.cells[l]);
+    if (l > 0) inputs_.emplace_back(m.cells[l].input);
+  }
+  if (c.context == Context::fixed) {
+    fixed_ = e.last.back().h;
+    return;
+  }
+  source_.emplace(m, e.sequence, e.lengths, looking, keep_weights);
+  if (c.order == Order::bahdanau || c.input_feeding) {
+    const Tensor& w = m.cells[0].input.weight;
+    from_context_.emplace(nn::Linear{w.slice(1, c.embedding, w.size(1)), {}});
+  }
+  if (c.input_feeding) {
+    readout_.emplace(m.readout);
+    fed_ = Tensor::zeros({states_[0].h.size(0), c.hidden});
+  }
+}
+
+Tensor Decoder::gates(const Tensor& embedded) {
+  const nn::Linear& input = model_.cells[0].input;
+  const int64_t E = model_.config.embedding;
+  if (input.weight.size(1) == E) return input(embedded);
+  const Tensor gates = nn::Linear{input.weight.slice(1, 0, E), input.bias}(embedded);
+  if (!fixed_) return gates;
+  return gates + nn::Linear{input.weight.slice(1, E, input.weight.size(1)), {}}(fixed_);
+}
+
+bool Decoder::looks_once() const { return source_ && !from_context_; }
+
+Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
+  const Seq2SeqConfig& c = model_.config;
+  Step s;
+  Tensor gates = gates_y;
+  if (from_context_ && c.order == Order::bahdanau) {
+    s.look = source_->step(states_.back().h, t_);
+    gates = (*from_context_)(s.look.context, gates);
+  } else if (from_context_) {
+    gates = (*from_context_)(fed_, gates);
+  }
+  for (size_t l = 0; l < cells_.size(); ++l) {
+    if (l > 0) {
+      const uint64_t place = mix64(static_cast<uint64_t>(t_)) + l;
+      gates = inputs_[l - 1](dropped(states_[l - 1].h, drop, place));
+    }
+    states_[l] = cells_[l](gates, states_[l]);
+  }
+  s.state = states_.back().h;
+  if (c.input_feeding) {
+    s.look = source_->step(s.state, t_);
+    s.out = fed_ = tanh((*readout_)(concatenate({s.state, s.look.context}, -1)));
+  }
+  ++t_;
+  return s;
+}
+
+void Decoder::select_rows(const Tensor& ids) {
+  for (nn::State& s : states_) s = rows_of(s, ids);
+  if (fed_) fed_ = index_select(fed_, 0, ids);
+}
+
+Tensor read_out(const Seq2Seq& m, const Tensor& state, const Tensor& context,
+                const Tensor& embedded) {
+  std::vector<Tensor> parts = {state, context};
+  if (m.config.order == Order::bahdanau) parts.push_back(embedded);
+  return tanh(m.readout(concatenate(parts, -1)));
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "fovea/seq2seq.h"
+#include "models/alignment.h"
+
+namespace fovea::models {
+
+struct Encoded {
+  Tensor sequence;  // [S,B,C]
+  std::vector<nn::State> last;
+  Tensor lengths;  // i64 [B]
+};
+struct Dropout {
+  float probability = 0.0f;
+  uint64_t seed = 0;
+};
+// Each place of a model has its own noise.
+Tensor dropped(const Tensor&, const Dropout&, uint64_t place);
+
+Encoded encode(const Seq2Seq&, const Tensor& source, const Tensor& lengths, const Dropout& = {});
+
+// Rows `ids` of the batch, in that order.
+Encoded select_rows(const Encoded&, const Tensor& ids);
+
+// One pass of the decoder, step by step. Weights' gradients are taken once for all steps.
+class Decoder {
+ public:
+  Decoder(const Seq2Seq&, const Encoded&, const Looking&, bool keep_weights = false);
+
+  // The input product of the first layer for y_{t−1}, embedded: [..,B,E] → [..,B,G·H].
+  Tensor gates(const Tensor& embedded);
+
+  struct Step {
+    Tensor state;  // s_t [B,H], of the last layer
+    Look look;     // its context undefined where all() will look for every step at once
+    Tensor out;    // o_t [B,H]; luong with input feeding alone
+  };
+  Step step(const Tensor& gates_y, const Dropout& = {});
+  // Whether step() leaves the looking for later: contexts that feed nothing back.
+  bool looks_once() const;
+  Source& source() { return *source_; }
+  Tensor fixed() const { return fixed_; }  // the one context, [B,C], or undefined
+  void select_rows(const Tensor& ids);     // of every state
+
+ private:
+  const Seq2Seq& model_;
+  std::vector<nn::State> states_;
+  std::vector<nn::Stepper> cells_;
+  std::vector<nn::SteppedLinear> inputs_;  // of layers above the first
+  std::optional<nn::SteppedLinear> from_context_, readout_;
+  std::optional<Source> source_;
+  Tensor fixed_, fed_;
+  int64_t t_ = 0;
+};
+
+// o = tanh(W[s; c; y]), or without y in Luong's order; any leading dimensions.
+Tensor read_out(const Seq2Seq&, const Tensor& state, const Tensor& context, const Tensor& embedded);
+
+}  // namespace fovea::models

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/threads.h"
+#include "fovea/ops.h"
+#include "models/decoder.h"
+
+// Decoding, greedy and by beam: one search, of which greedy is the case of one beam.
+namespace fovea::models {
+namespace {
+
+constexpr int64_t kBegin = 2, kEnd = 3;
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+struct Candidate {
+  double score = kNever;  // log p so far
+  int64_t beam = 0, token = 0;
+};
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.score != b.score) return a.score > b.score;
+  return a.beam != b.beam ? a.beam < b.beam : a.token < b.token;
+}
+
+// The best `count` continuations of rows log_p [K,V], best first.
+std::vector<Candidate> best_of(const float* log_p, const double* scores, int64_t K, int64_t V,
+                               size_t count) {
+  std::vector<Candidate> best;
+  for (int64_t k = 0; k < K; ++k) {
+    if (scores[k] == kNever) continue;
+    for (int64_t v = 0; v < V; ++v) {
+      const Candidate c{scores[k] + static_cast<double>(log_p[k * V + v]), k, v};
+      if (best.size() == count && !better(c, best.back())) continue;
+      best.insert(std::upper_bound(best.begin(), best.end(), c, better), c);
+      if (best.size() > count) best.pop_back();
+    }
+  }
+  return best;
+}
+
+// What happened at one step, for every row of the batch: rows are sentence·K + beam.
+struct Trace {
+  std::vector<int64_t> parent, token;
+  Tensor weights;  // [B·K,S] of the parents' looks, or undefined
+};
+
+struct Ending {
+  double score;
+  int64_t step, beam;  // the last token is trace[step]'s, at this parent beam when it ended
+  bool ended;
+};
+
+class Search {
+ public:
+  Search(const Seq2Seq& m, const Tensor& source, const Tensor& lengths, const DecodeConfig& c)
+      : model_(m),
+        c_(c),
+        B_(source.size(1)),
+        S_(source.size(0)),
+        K_(c.beam),
+        source_lengths_(lengths.to_ids()),
+        decoder_(m, repeated(encode(m, source, lengths)), {}, c.weights),
+        scores_(static_cast<size_t>(B_ * K_), kNever),
+        endings_(static_cast<size_t>(B_)) {
+    for (int64_t b = 0; b < B_; ++b) scores_[static_cast<size_t>(b * K_)] = 0;
+  }
+
+  std::vector<std::vector<Decoded>> run() {
+    const int64_t longest = c_.longest > 0 ? c_.longest : 2 * S_ + 10;
+    std::vector<int64_t> previous(static_cast<size_t>(B_ * K_), kBegin);
+    for (int64_t t = 0; t < longest && !all_done(); ++t) previous = advance(previous, t);
+    std::vector<std::vector<Decoded>> all;
+    for (int64_t b = 0; b < B_; ++b) all.push_back(results(b));
+    return all;
+  }
+
+ private:
+  Encoded repeated(const Encoded& e) const {
+    if (K_ == 1) return e;
+    std::vector<int64_t> rows;
+    for (int64_t b = 0; b < B_; ++b) rows.insert(rows.end(), static_cast<size_t>(K_), b);
+    return select_rows(e, Tensor::from_ids(rows, {B_ * K_}));
+  }
+
+  bool done(int64_t b) const {
+    return endings_[static_cast<size_t>(b)].size() >= static_cast<size_t>(K_);
+  }
+  bool all_done() const {
+    for (int64_t b = 0; b < B_; ++b) {
+      if (!done(b)) return false;
+    }
+    return true;
+  }
+
+  double normalised(double score, int64_t tokens) const {
+    return score / std::pow(static_cast<double>(tokens), static_cast<double>(c_.length_power));
+  }
+
+  Tensor log_p(const Tensor& ids, Trace& trace) {
+    const Tensor y = model_.target(ids);
+    const Decoder::Step s = decoder_.step(decoder_.gates(y));
+    Look look = s.look;
+    if (decoder_.looks_once()) {
+      look = decoder_.source().step(s.state, static_cast<int64_t>(traces_.size()));
+    }
+    trace.weights = look.weights;
+    const Tensor context = decoder_.fixed() ? decoder_.fixed() : look.context;
+    const Tensor out = s.out ? s.out : read_out(model_, s.state, context, y);
+    return log_softmax(model_.output(out));
+  }
+
+  std::vector<int64_t> advance(const std::vector<int64_t>& previous, int64_t t) {
+    Trace trace;
+    const Tensor p = log_p(Tensor::from_ids(previous, {B_ * K_}), trace);
+    trace.parent.resize(previous.size());
+    trace.token.assign(previous.size(), kEnd);
+    std::vector<double> next(scores_.size(), kNever);
+    const int64_t V = p.size(1);
+    const float* rows = p.data<float>();
+    parallel_for(B_, K_ * V, [&](int64_t b) {
+      const int64_t first = b * K_;
+      for (int64_t k = 0; k < K_; ++k) trace.parent[static_cast<size_t>(first + k)] = first + k;
+      if (done(b)) return;
+      choose(b, t,
+             best_of(rows + first * V, &scores_[static_cast<size_t>(first)], K_, V,
+                     static_cast<size_t>(2 * K_)),
+             trace, next);
+    });
+    scores_ = std::move(next);
+    if (K_ > 1) decoder_.select_rows(Tensor::from_ids(trace.parent, {B_ * K_}));
+    traces_.push_back(std::move(trace));
+    return traces_.back().token;
+  }
+
+  // Endings leave the beam; the best that go on stay in it.
+  void choose(int64_t b, int64_t t, const std::vector<Candidate>& best, Trace& trace,
+              std::vector<double>& next) {
+    int64_t kept = 0, seen = 0;
+    for (const Candidate& c : best) {
+      if (kept == K_) break;
+      if (c.token == kEnd) {
+        if (seen < K_ && !done(b)) {
+          endings_[static_cast<size_t>(b)].push_back(
+              {normalised(c.score, t + 1), t, b * K_ + c.beam, true});
+        }
+        if (K_ == 1) return;
+      } else {
+        const auto row = static_cast<size_t>(b * K_ + kept++);
+        trace.parent[row] = b * K_ + c.beam;
+        trace.token[row] = c.token;
+        next[row] = c.score;
+      }
+      ++seen;
+    }
+  }
+
+  std::vector<Decoded> results(int64_t b) {
+    std::vector<Ending>& endings = endings_[static_cast<size_t>(b)];
+    const auto T = static_cast<int64_t>(traces_.size());
+    for (int64_t k = 0; !done(b) && k < K_ && T > 0; ++k) {
+      const int64_t row = b * K_ + k;
+      const double score = scores_[static_cast<size_t>(row)];
+      if (score != kNever) endings.push_back({normalised(score, T), T, row, false});
+    }
+    std::stable_sort(endings.begin(), endings.end(),
+                     [](const Ending& x, const Ending& y) { return x.score > y.score; });
+    std::vector<Decoded> best;
+    for (const Ending& e : endings) {
+      if (static_cast<int64_t>(best.size()) < c_.n_best) best.push_back(follow(e, b));
+    }
+    return best;
+  }
+
+  // Back along the parents.
+  Decoded follow(const Ending& e, int64_t b) const {
+    Decoded d{.score = e.score, .ended = e.ended};
+    int64_t row = e.beam;
+    if (e.ended) keep_weights(d, e.step, row, b);
+    for (int64_t t = e.step - 1; t >= 0; --t) {
+      const Trace& trace = traces_[static_cast<size_t>(t)];
+      d.tokens.push_back(trace.token[static_cast<size_t>(row)]);
+      row = trace.parent[static_cast<size_t>(row)];
+      keep_weights(d, t, row, b);
+    }
+    std::reverse(d.tokens.begin(), d.tokens.end());
+    std::reverse(d.weights.begin(), d.weights.end());
+    return d;
+  }
+
+  void keep_weights(Decoded& d, int64_t t, int64_t row, int64_t b) const {
+    const Tensor& w = traces_[static_cast<size_t>(t)].weights;
+    if (!w) return;
+    const Tensor line = w.select(0, row).slice(0, 0, source_lengths_[static_cast<size_t>(b)]);
+    d.weights.push_back(line.to_vector());
+  }
+
+  const Seq2Seq& model_;
+  DecodeConfig c_;
+  int64_t B_, S_, K_;
+  std::vector<int64_t> source_lengths_;
+  Decoder decoder_;
+  std::vector<double> scores_;
+  std::vector<std::vector<Ending>> endings_;
+  std::vector<Trace> traces_;
+};
+
+}  // namespace
+
+std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
+                                         const Tensor& source_lengths, const DecodeConfig& c) {
+  if (c.beam < 1 || c.beam > 1024) {
+    throw Error("decode", "beam must be in [1, 1024], found " + std::to_string(c.beam));
+  }
+  if (c.n_best < 1 || c.n_best > c.beam) {
+    throw Error("decode", "n_best must be in [1, beam], found " + std::to_string(c.n_best));
+  }
+  const NoGrad off;
+  return Search(m, source, source_lengths, c).run();
+}
+
+}  // namespace fovea::models
