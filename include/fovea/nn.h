@@ -15,7 +15,7 @@ namespace fovea::nn {
 
 enum class Init : uint8_t {
   zeros,
-  uniform,     // ±1/√fan_in, the last dimension being fan_in
+  uniform,     // ±1/√fan_in; fan_in counts all dimensions but the first
   xavier,      // ±√(6/(fan_in + fan_out))
   orthogonal,  // square blocks of orthonormal rows: recurrent weights
   normal,      // N(0, 0.1²)
@@ -66,8 +66,7 @@ class FOVEA_API SteppedLinear {
   std::shared_ptr<Steps> steps_;
 };
 
-// ---- Recurrent cells; gates in PyTorch's order, so that its weights load as they are
-// -------------
+// ---- Recurrent cells; gates in PyTorch's order and by its names, so that its weights load -------
 //   rnn   h' = tanh(W_x x + b_x + W_h h + b_h)
 //   gru   r, z = σ(·);  n = tanh(W_x x + b_x + r ∘ (W_h h + b_h));  h' = (1 − z) ∘ n + z ∘ h
 //   lstm  i, f, g, o;   c' = f ∘ c + i ∘ g;  h' = o ∘ tanh(c')

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+// What a recurrent cell does after its products, all gates of a row in one pass. Gates lie side by
+// side in a row, [B,G·H]; x and u are the input's and the state's products, biases included.
+//   rnn   h' = tanh(u)
+//   gru   r = σ(x_r + u_r), z = σ(x_z + u_z), n = tanh(x_n + r∘u_n);  h' = (1 − z)∘n + z∘h
+//   lstm  i, f, o = σ(u), g = tanh(u);  c' = f∘c + i∘g;  h' = o∘tanh(c')
+// where the x of rnn and lstm is already in u. Rows that are not active keep their state: their
+// gates are not read, their gates' gradients are 0, and the state's gradient passes through.
+// Results depend neither on threads nor on other rows.
+namespace fovea {
+
+struct CellRows {
+  int64_t count = 0, hidden = 0;
+  const uint8_t* active = nullptr;  // null: all
+};
+
+struct RnnStep {
+  const float *u, *h;
+  float* h_next;
+};
+struct RnnGradient {
+  const float *h_next, *dh_next;
+  float *du, *dh;  // dh null: not wanted, as where all rows are active
+};
+
+struct GruStep {
+  const float *x, *u, *h;
+  float* h_next;
+  float* kept;  // [B,4·H]: r, z, n, u_n; null: not kept
+};
+struct GruGradient {
+  const float *kept, *h, *dh_next;
+  float *dx, *du, *dh;
+};
+
+struct LstmStep {
+  const float *u, *h, *c;
+  float *h_next, *c_next;
+  float* kept;  // [B,5·H]: i, f, g, o, tanh(c'); null: not kept
+};
+struct LstmGradient {
+  const float *kept, *c, *dh_next, *dc_next;  // either of the last two may be null: 0
+  float *du, *dh, *dc;                        // dh null: not wanted
+};
+
+void rnn_forward(const CellRows&, const RnnStep&);
+void rnn_backward(const CellRows&, const RnnGradient&);
+void gru_forward(const CellRows&, const GruStep&);
+void gru_backward(const CellRows&, const GruGradient&);
+void lstm_forward(const CellRows&, const LstmStep&);
+void lstm_backward(const CellRows&, const LstmGradient&);
+
+}  // namespace fovea

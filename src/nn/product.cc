@@ -1,0 +1,110 @@
+#include "nn/product.h"
+
+#include <algorithm>
+
+#include "core/threads.h"
+#include "kernels/gemm.h"
+#include "kernels/reduce.h"
+#include "tensor/impl.h"
+#include "tensor/tape.h"
+
+namespace fovea::nn {
+namespace {
+
+// As rows of the last dimension; copies where the strides demand it.
+Tensor rows_of(const Tensor& x) {
+  if (x.rank() == 2) return x.detach();
+  const int64_t n = x.size(-1);
+  return x.detach().reshape({n == 0 ? 0 : x.numel() / n, n});
+}
+
+// c = beta·c + a·b
+void multiply(const Tensor& a, const Tensor& b, float* c, float beta) {
+  gemm({.m = a.size(0),
+        .n = b.size(1),
+        .k = a.size(1),
+        .a = raw(a),
+        .a_row = a.strides()[0],
+        .a_col = a.strides()[1],
+        .b = raw(b),
+        .b_row = b.strides()[0],
+        .b_col = b.strides()[1],
+        .c = c,
+        .c_row = b.size(1),
+        .beta = beta});
+}
+
+Tensor transposed(const Tensor& x) {
+  return view_of(x, {x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, 0);
+}
+
+// Each row of y starts as addend's row plus the bias, whichever there is.
+void fill(float* y, int64_t rows, int64_t n, const float* bias, const float* addend) {
+  parallel_for(rows, n, [&](int64_t r) {
+    float* to = y + r * n;
+    const float* from = addend == nullptr ? bias : addend + r * n;
+    if (bias == nullptr || addend == nullptr) {
+      std::copy_n(from, n, to);
+    } else {
+      for (int64_t j = 0; j < n; ++j) to[j] = from[j] + bias[j];
+    }
+  });
+}
+
+}  // namespace
+
+Tensor product(const Tensor& x, const Linear& layer, const Tensor& addend) {
+  Shape shape = x.shape();
+  shape.back() = layer.weight.size(0);
+  const Tensor y = Tensor::empty(shape);
+  const Tensor bias = layer.bias ? layer.bias.detach().contiguous() : Tensor();
+  const Tensor start = addend ? addend.detach().contiguous() : Tensor();
+  const Tensor a = rows_of(x);
+  const bool filled = bias || start;
+  if (filled) {
+    fill(raw(y), a.size(0), shape.back(), bias ? raw(bias) : nullptr, start ? raw(start) : nullptr);
+  }
+  multiply(a, transposed(layer.weight), raw(y), filled ? 1.0f : 0.0f);
+  return y;
+}
+
+Tensor d_product_x(const Tensor& dy, const Tensor& weight) {
+  Shape shape = dy.shape();
+  shape.back() = weight.size(1);
+  const Tensor dx = Tensor::empty(shape);
+  multiply(rows_of(dy), weight, raw(dx), 0.0f);
+  return dx;
+}
+
+Tensor d_product_weight(const Tensor& dy, const Tensor& x) {
+  const Tensor a = rows_of(dy), b = rows_of(x);
+  const Tensor dw = Tensor::empty({a.size(1), b.size(1)});
+  multiply(transposed(a), b, raw(dw), 0.0f);
+  return dw;
+}
+
+Tensor d_product_bias(const Tensor& dy) {
+  const Tensor a = rows_of(dy);
+  const Tensor db = Tensor::empty({a.size(1)});
+  const Shape kept{a.size(1)}, reduced{a.size(0)};
+  reduce(Reduce::sum, {kept, &a.strides()[1]}, {reduced, &a.strides()[0]}, raw(a), raw(db));
+  return db;
+}
+
+void expect_input(const char* call, const Tensor& x, const Linear& layer) {
+  expect_dtype(call, "weight", layer.weight, DType::f32);
+  expect_dtype(call, "x", x, DType::f32);
+  const auto found = [](const Tensor& t) { return to_string(t.shape()); };
+  if (layer.weight.rank() != 2) {
+    throw Error(call, "weight is " + found(layer.weight) + ", expected [O, I]");
+  }
+  if (layer.bias && layer.bias.shape() != Shape{layer.weight.size(0)}) {
+    throw Error(call, "bias is " + found(layer.bias) + ", weight is " + found(layer.weight));
+  }
+  if (x.rank() == 0 || x.size(-1) != layer.weight.size(1)) {
+    throw Error(
+        call, "x is " + found(x) + ", expected [.., " + std::to_string(layer.weight.size(1)) + "]");
+  }
+}
+
+}  // namespace fovea::nn

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "fovea/nn.h"
+
+// y = x·Wᵀ + b + addend and its gradients, off the tape; x [..,I], W [O,I], b [O], addend and y
+// [..,O]. b and addend may be undefined.
+namespace fovea::nn {
+
+Tensor product(const Tensor& x, const Linear&, const Tensor& addend = {});
+Tensor d_product_x(const Tensor& dy, const Tensor& weight);  // dy·W
+Tensor d_product_weight(const Tensor& dy, const Tensor& x);  // dyᵀ·x
+Tensor d_product_bias(const Tensor& dy);                     // Σ dy
+
+// Throws unless the layer is whole and x [..,I] fits it.
+void expect_input(const char* call, const Tensor& x, const Linear&);
+
+}  // namespace fovea::nn
