@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/memory.h"
+#include "fovea/io.h"
+#include "fovea/nn.h"
+#include "fovea/ops.h"
+#include "fovea/runtime.h"
+
+// Against PyTorch's numbers: golden/make.py wrote them.
+namespace fovea::nn {
+namespace {
+
+constexpr int64_t kInput = 5, kHidden = 11, kLayers = 2;
+
+const fovea::Tensors& golden() {
+  static const auto all =
+      load_safetensors(FOVEA_SOURCE_DIR "/tests/nn/golden/recurrent.safetensors");
+  return all;
+}
+
+// The tensors below `prefix`, by the rest of their names.
+Parameters below(const std::string& prefix) {
+  Parameters found;
+  for (const auto& [name, t] : golden()) {
+    if (name.starts_with(prefix)) found["net." + name.substr(prefix.size())] = t;
+  }
+  return found;
+}
+
+void expect_near(const Tensor& found, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(found.shape(), expected.shape()) << what;
+  const auto a = found.to_vector(), b = expected.to_vector();
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_NEAR(a[i], b[i], 2e-6 + 2e-5 * std::abs(b[i])) << what << " at " << i;
+  }
+}
+
+struct Run {
+  Weights weights;
+  Tensor x;
+  Recurrent::Output out;
+};
+
+// Forward and backward with PyTorch's weights; padded steps of x hold `padding`.
+Run run(Cell cell, float padding) {
+  const std::string name = name_of(cell);
+  Run r;
+  const Recurrent net = recurrent(r.weights, "net", {cell, kInput, kHidden, kLayers, true});
+  r.weights.load(below(name + "/weights/"));
+  const Tensor lengths = golden().at("lengths"), x = golden().at(name + "/x");
+  const Tensor valid = less(Tensor::arange(x.size(0)).unsqueeze(1), lengths.unsqueeze(0));
+  r.x = where(valid.unsqueeze(2), x, Tensor::full(x.shape(), padding)).set_requires_grad();
+  r.out = net(r.x, lengths);
+  Tensor loss = sum(r.out.sequence * golden().at(name + "/d_sequence"));
+  for (int64_t l = 0; l < kLayers; ++l) {
+    loss = loss + sum(r.out.last[l].h * golden().at(name + "/d_h").select(0, l));
+    if (cell == Cell::lstm) {
+      loss = loss + sum(r.out.last[l].c * golden().at(name + "/d_c").select(0, l));
+    }
+  }
+  loss.backward();
+  return r;
+}
+
+void expect_golden(Cell cell, const Run& r) {
+  const std::string name = name_of(cell);
+  expect_near(r.out.sequence, golden().at(name + "/sequence"), "sequence");
+  for (int64_t l = 0; l < kLayers; ++l) {
+    expect_near(r.out.last[l].h, golden().at(name + "/h").select(0, l), "h");
+    if (cell == Cell::lstm) {
+      expect_near(r.out.last[l].c, golden().at(name + "/c").select(0, l), "c");
+    } else {
+      EXPECT_FALSE(r.out.last[l].c);
+    }
+  }
+  expect_near(r.x.grad(), golden().at(name + "/gradients/x"), "gradient of x");
+  for (const auto& [key, t] : r.weights.all()) {
+    ASSERT_TRUE(t.grad()) << key;
+    expect_near(t.grad(), golden().at(name + "/gradients/" + key.substr(4)), "gradient of " + key);
+  }
+}
+
+class Golden : public testing::TestWithParam<Cell> {
+ protected:
+  void SetUp() override { poison_memory(true); }
+  void TearDown() override {
+    poison_memory(false);
+    use_isa("");
+  }
+};
+
+TEST_P(Golden, ValuesAndGradientsOnEveryInstructionSet) {
+  for (const std::string& set : isas()) {
+    SCOPED_TRACE(set);
+    use_isa(set);
+    expect_golden(GetParam(), run(GetParam(), 0.0f));
+  }
+}
+
+TEST_P(Golden, PaddingHasNoInfluence) { expect_golden(GetParam(), run(GetParam(), NAN)); }
+
+INSTANTIATE_TEST_SUITE_P(Cells, Golden, testing::Values(Cell::rnn, Cell::gru, Cell::lstm),
+                         [](const auto& cell) { return name_of(cell.param); });
+
+}  // namespace
+}  // namespace fovea::nn
