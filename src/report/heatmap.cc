@@ -1,0 +1,101 @@
+#include "report/heatmap.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "fovea/error.h"
+#include "io/atomic_file.h"
+#include "report/label.h"
+#include "report/picture.h"
+
+namespace fovea::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The shortest decimal that reads back as this float; JSON has no NaN, so null.
+Json decimal(float weight) {
+  if (!std::isfinite(weight)) return nullptr;
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, weight).ptr;
+  double value = 0;
+  std::from_chars(text, end, value);
+  return value;
+}
+
+Json json_of(const Heatmap& map) {
+  check(map);
+  Json weights = Json::array();
+  for (size_t i = 0; i < map.rows.size(); ++i) {
+    Json row = Json::array();
+    for (size_t j = 0; j < map.columns.size(); ++j) {
+      row.push_back(decimal(map.weights[i * map.columns.size() + j]));
+    }
+    weights.push_back(std::move(row));
+  }
+  return {{"title", map.title}, {"rows", map.rows}, {"columns", map.columns}, {"weights", weights}};
+}
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
+}
+
+}  // namespace
+
+void check(const Heatmap& map) {
+  if (map.weights.size() == map.rows.size() * map.columns.size()) return;
+  throw Error("heatmap", fmt::format("{} weights for {} rows and {} columns, expected {}",
+                                     map.weights.size(), map.rows.size(), map.columns.size(),
+                                     map.rows.size() * map.columns.size()));
+}
+
+double full_weight(const Heatmap& map) {
+  float largest = 0;
+  for (const float weight : map.weights) {
+    if (std::isfinite(weight)) largest = std::max(largest, weight);
+  }
+  return largest == 0 || (largest > 0.5f && largest <= 1.001f) ? 1.0 : largest;
+}
+
+Labels labels_of(const Heatmap& map, int longest) {
+  Labels labels;
+  for (const std::string& row : map.rows) {
+    labels.rows.push_back(cut(visible(row), longest));
+    labels.row_width = std::max(labels.row_width, columns_of(labels.rows.back()));
+  }
+  for (const std::string& column : map.columns) {
+    labels.columns.push_back(cut(visible(column), longest));
+    labels.column_width = std::max(labels.column_width, columns_of(labels.columns.back()));
+  }
+  labels.turned = labels.column_width > 2;
+  return labels;
+}
+
+std::string to_json(const Heatmap& map) { return dump(json_of(map)); }
+
+void write(const std::filesystem::path& path, const std::vector<Heatmap>& maps) {
+  const std::string ending = path.extension().string();
+  if (ending != ".json" && ending != ".svg" && ending != ".png") {
+    throw Error("write", fmt::format("{}: a heat-map ends in .json, .svg or .png", path.string()));
+  }
+  if (ending == ".json") {
+    Json list = Json::array();
+    for (const Heatmap& map : maps) list.push_back(json_of(map));
+    return write_text(path, dump(maps.size() == 1 ? list[0] : list) + "\n");
+  }
+  if (maps.empty()) throw Error("write", fmt::format("{}: no heat-map to draw", path.string()));
+  if (ending == ".svg") return write_text(path, to_svg(maps));
+  image::write_png(path, draw(maps));
+}
+
+}  // namespace fovea::report

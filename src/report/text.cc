@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/heatmap.h"
+#include "report/label.h"
+#include "report/picture.h"
+
+namespace fovea::report {
+namespace {
+
+constexpr int kCell = 2;        // columns of the terminal a weight takes
+constexpr size_t kStairs = 16;  // columns of a map whose labels may stand one a line
+constexpr int kLongestRow = 20, kLongestColumn = 12;
+
+std::string blanks(int n) { return std::string(static_cast<size_t>(std::max(n, 0)), ' '); }
+std::string padded(const std::string& text, int columns) {
+  return text + blanks(columns - columns_of(text));
+}
+
+// A weight as two columns: blocks that fill up, or a colour from dark to bright.
+std::string cell(double share, Ink ink) {
+  if (std::isnan(share)) return "??";
+  if (ink == Ink::colour) {
+    const double x = std::sqrt(std::clamp(share, 0.0, 1.0));
+    const int red = static_cast<int>(24 + 231 * x), green = static_cast<int>(24 + 160 * x * x),
+              blue = static_cast<int>(40 + 30 * x);
+    return fmt::format("\x1b[48;2;{};{};{}m  \x1b[0m", red, green, blue);
+  }
+  static constexpr const char* kShades[] = {"··", "░░", "▒▒", "▓▓", "██"};
+  return kShades[(share > 0.05) + (share > 0.2) + (share > 0.45) + (share > 0.7)];
+}
+
+// The columns' labels, as lines above the cells.
+using Lines = std::vector<std::string>;
+
+Lines in_one_line(const std::vector<std::string>& labels) {
+  std::string line;
+  for (const std::string& label : labels) line += padded(label, kCell);
+  return {line};
+}
+
+// ┌ the
+// │ ┌ cat
+// │ │ ┌ sat
+Lines as_stairs(const std::vector<std::string>& labels, int room) {
+  Lines lines;
+  std::string stems;
+  for (size_t i = 0; i < labels.size(); ++i, stems += "│ ") {
+    const int used = (static_cast<int>(i) + 1) * kCell;
+    lines.push_back(stems + "┌ " + cut(labels[i], room - used));
+  }
+  return lines;
+}
+
+// t c s
+// h a a
+// e t t
+Lines downwards(const std::vector<std::string>& labels) {
+  std::vector<Lines> letters;
+  size_t height = 0;
+  for (const std::string& label : labels) {
+    letters.push_back(characters(cut(label, kLongestColumn)));
+    height = std::max(height, letters.back().size());
+  }
+  Lines lines(height);
+  for (const Lines& label : letters) {
+    for (size_t y = 0; y < height; ++y) {
+      const size_t skipped = height - label.size();
+      lines[y] += padded(y < skipped ? "" : label[y - skipped], kCell);
+    }
+  }
+  return lines;
+}
+
+Lines heading(const Labels& labels, int room) {
+  if (labels.column_width <= 1) return in_one_line(labels.columns);
+  const bool fit = std::all_of(labels.columns.begin(), labels.columns.end(),
+                               [](const std::string& l) { return characters(l).size() <= 1; });
+  if (fit) return in_one_line(labels.columns);
+  if (labels.columns.size() <= kStairs) return as_stairs(labels.columns, room);
+  return downwards(labels.columns);
+}
+
+void trim(std::string& line) {
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+}
+
+}  // namespace
+
+std::string to_text(const Heatmap& map, Ink ink, int width) {
+  check(map);
+  Labels labels = labels_of(map, 1 << 20);
+  const int left = std::clamp(std::min(labels.row_width, width / 3), 1, kLongestRow);
+  const int room = std::max(width - left - 1, kCell + 1);
+  const size_t fitting = static_cast<size_t>(room / kCell);
+  const bool all = map.columns.size() <= fitting;
+  const size_t shown = all ? map.columns.size() : static_cast<size_t>((room - 1) / kCell);
+  labels.columns.resize(shown);
+
+  std::string text = map.title.empty() ? "" : visible(map.title) + "\n";
+  if (map.rows.empty() || map.columns.empty()) return text + "(nothing)\n";
+  for (std::string& line : heading(labels, room)) {
+    line.insert(0, blanks(left + 1));
+    trim(line);
+    text += line + "\n";
+  }
+  const double full = full_weight(map);
+  for (size_t i = 0; i < map.rows.size(); ++i) {
+    const std::string label = cut(labels.rows[i], left);
+    text += blanks(left - columns_of(label)) + label + " ";
+    for (size_t j = 0; j < shown; ++j) {
+      text += cell(map.weights[i * map.columns.size() + j] / full, ink);
+    }
+    text += all ? "\n" : "…\n";
+  }
+  if (full != 1.0) text += fmt::format("{}{} = {}\n", blanks(left + 1), cell(1, ink), number(full));
+  return text;
+}
+
+}  // namespace fovea::report
