@@ -28,11 +28,12 @@ struct OptimizerConfig {
   float weight_decay = 0.0f;
 };
 
-// Updates in place from grad(); one fused pass over each tensor.
+// Updates in place from grad(), in one fused pass over all tensors; one without a gradient is left
+// as it is.
 class FOVEA_API Optimizer {
  public:
   Optimizer(const OptimizerConfig&, Parameters);
-  void step(float rate);
+  void step(float rate, float gradient_scale = 1.0f);
   Parameters state() const;  // moments by name; the step count as "step"
   void load(const Parameters& state);
 
@@ -103,8 +104,9 @@ FOVEA_API std::vector<std::vector<int64_t>> batches_of_epoch(const std::vector<i
                                                              const TrainConfig&, int64_t epoch);
 
 struct Progress {
-  int64_t step = 0, epoch = 0, batch = 0, batches = 0;
-  double loss = 0;  // of the latest steps, per token
+  int64_t step = 0;
+  int64_t epoch = 0, batch = 0, batches = 0;  // the epoch at hand, from 1, and its batches done
+  double loss = 0;                            // of the latest steps, per token
   float rate = 0;
   double tokens_per_second = 0;
   double seconds = 0, seconds_left = 0;  // left: −1 where unknown
@@ -122,12 +124,17 @@ struct Finished {
   int64_t best_step = 0;
 };
 
-// Trains until the limit, early stop, or *stop. The folder gets log.jsonl (a line per step report
-// and validation, no clock in it), model.safetensors (the best weights so far) and
-// state.safetensors (all that is needed to go on). Where the state is there already, it goes on
-// from it, bit-equal to a run that never stopped. At the end the best weights are in the
-// parameters. A loss or gradient that is not finite throws, naming the step; the last checkpoint
-// stays.
+// Trains until the limit, early stop, or *stop; of several limits the first one met ends it. The
+// folder gets log.jsonl (no clock in it), model.safetensors (the best weights so far) and
+// state.safetensors (all that is needed to go on):
+//   {"step":10,"epoch":1,"loss":2.31,"rate":0.001,"grad_norm":1.7}   the loss since the last one
+//   {"step":50,"valid":{"loss":1.9,"accuracy":0.41}}
+// Where the state is there already, it goes on from it, bit-equal to a run that never stopped;
+// only a cosine over `minutes` follows the clock. A finished run returns at once, unless its limit
+// was raised. Data, seed, batch sizes and method must be the former ones.
+// At the end the best weights (averages, where those are on) are in the parameters; interrupted,
+// the latest. A loss or gradient that is not finite throws, naming the step; the last checkpoint
+// stays. A folder serves one process at a time.
 FOVEA_API Finished train(const std::filesystem::path& run, Learner&, const TrainConfig&,
                          const std::function<void(const Progress&)>& report = {},
                          const std::atomic<bool>* stop = nullptr);

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "fovea/attention.h"
+
+namespace fovea::train {
+
+// The moving average a of weights w: a ← d·a + (1 − d)·w after step t, from the first weights on,
+// d = min(decay, (1 + t)/(10 + t)), so that the beginning is soon forgotten.
+class Average {
+ public:
+  Average(const Parameters&, float decay);  // 0: none; the weights stand for themselves
+  bool on() const { return decay_ > 0; }
+  void update(int64_t step);
+  void swap();                                          // averages and weights change places
+  const Parameters& values() const { return values_; }  // by all names
+
+ private:
+  float decay_;
+  Parameters weights_;  // distinct
+  Parameters values_;
+};
+
+// While it lives, the averages are in the parameters.
+class Judged {
+ public:
+  explicit Judged(Average& average) : average_(average) { average_.swap(); }
+  ~Judged() { average_.swap(); }
+  Judged(const Judged&) = delete;
+  Judged& operator=(const Judged&) = delete;
+
+ private:
+  Average& average_;
+};
+
+}  // namespace fovea::train

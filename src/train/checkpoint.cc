@@ -1,0 +1,178 @@
+#include "train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "core/random.h"
+
+// state.safetensors: tensors weights/…, optimizer/… and average/…; everything else as metadata, the
+// numbers as decimal text that reads back exactly.
+namespace fovea::train {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kFormat = "format";
+constexpr const char* kVersion = "fovea-state-1";
+
+// ---- The run's state as metadata ---------------------------------------------------------------
+
+template <class State, class F>
+void for_numbers(State& s, const F& f) {
+  f("step", s.step);
+  f("epoch", s.epoch);
+  f("position", s.position);
+  f("validations", s.validations);
+  f("validated_step", s.validated_step);
+  f("stale", s.stale);
+  f("reductions", s.reductions);
+  f("best_step", s.best_step);
+  f("best_score", s.best_score);
+  f("loss_total", s.loss_total);
+  f("loss_count", s.loss_count);
+  f("log_bytes", s.log_bytes);
+  f("seconds", s.seconds);
+}
+
+template <class T>
+std::string text_of(T value) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
+
+template <class T>
+void parse(const std::string& text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || at != end) throw Error("train", "'" + text + "' is no number");
+}
+
+std::string text_of(const Scores& scores) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& [name, score] : scores) list.push_back({name, text_of(score)});
+  return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Scores parse_scores(const std::string& text) {
+  Scores scores;
+  for (const auto& item : nlohmann::json::parse(text)) {
+    scores.emplace_back(item.at(0).get<std::string>(), 0.0);
+    parse(item.at(1).get<std::string>(), scores.back().second);
+  }
+  return scores;
+}
+
+Metadata metadata_of(const Checkpoint& checkpoint) {
+  Metadata metadata{{kFormat, kVersion}, {"best", text_of(checkpoint.state.best)}};
+  for_numbers(checkpoint.state,
+              [&](const char* name, auto value) { metadata[name] = text_of(value); });
+  for (const auto& [name, text] : checkpoint.run) metadata["run." + name] = text;
+  return metadata;
+}
+
+RunState parse_state(const Metadata& metadata) {
+  RunState state;
+  for_numbers(state, [&](const char* name, auto& value) { parse(metadata.at(name), value); });
+  state.best = parse_scores(metadata.at("best"));
+  return state;
+}
+
+// ---- The same run? -----------------------------------------------------------------------------
+
+void expect_same_run(const fs::path& path, const Metadata& found, const Metadata& run) {
+  for (const auto& [name, text] : run) {
+    const auto at = found.find("run." + name);
+    const std::string before = at == found.end() ? "none" : at->second;
+    if (before == text) continue;
+    throw Error("train",
+                fmt::format("{} is of a run with {} {}, this one has {}; give it a folder of its "
+                            "own, or the former settings to go on",
+                            path.string(), name, before, text));
+  }
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  const bool there = fs::exists(path, error);
+  if (error) throw Error("train", fmt::format("{}: {}", path.string(), error.message()));
+  return there;
+}
+
+const std::pair<const char*, Parameters Checkpoint::*> kParts[] = {
+    {"weights/", &Checkpoint::weights},
+    {"optimizer/", &Checkpoint::optimizer},
+    {"average/", &Checkpoint::average},
+};
+
+}  // namespace
+
+Metadata identity_of(const Learner& learner, const TrainConfig& config) {
+  uint64_t hash = 0;
+  for (const int64_t length : learner.lengths) hash = mix64(hash ^ static_cast<uint64_t>(length));
+  return {{"examples", std::to_string(learner.lengths.size())},
+          {"lengths (hash)", fmt::format("{:016x}", hash)},
+          {"seed", std::to_string(config.seed)},
+          {"batch_tokens", std::to_string(config.batch_tokens)},
+          {"batch_examples", std::to_string(config.batch_examples)},
+          {"method", name_of(config.optimizer.method)},
+          {"moving average", config.average > 0 ? "yes" : "no"}};
+}
+
+void save_state(const fs::path& path, const Checkpoint& checkpoint) {
+  Tensors tensors;
+  for (const auto& [prefix, part] : kParts) {
+    for (const auto& [name, tensor] : checkpoint.*part) tensors.emplace(prefix + name, tensor);
+  }
+  save_safetensors(path, tensors, metadata_of(checkpoint));
+}
+
+std::optional<Checkpoint> load_state(const fs::path& path, const Metadata& run) {
+  if (!is_there(path)) return std::nullopt;
+  TensorFile file = read_safetensors(path);
+  const auto format = file.metadata.find(kFormat);
+  if (format == file.metadata.end() || format->second != kVersion) {
+    throw Error("train", path.string() + " is no state of a run, or of another version");
+  }
+  expect_same_run(path, file.metadata, run);
+  Checkpoint checkpoint;
+  checkpoint.run = run;
+  try {
+    checkpoint.state = parse_state(file.metadata);
+  } catch (const std::exception& error) {
+    throw Error("train", fmt::format("{} is damaged: {}", path.string(), error.what()));
+  }
+  for (auto& [name, tensor] : file.tensors) {
+    for (const auto& [prefix, part] : kParts) {
+      const std::string start = prefix;
+      if (name.starts_with(start)) {
+        (checkpoint.*part).emplace(name.substr(start.size()), std::move(tensor));
+        break;
+      }
+    }
+  }
+  return checkpoint;
+}
+
+void save_best(const fs::path& path, const Parameters& weights, int64_t step) {
+  save_safetensors(path, weights, {{"step", std::to_string(step)}});
+}
+
+std::optional<Parameters> load_best(const fs::path& path, int64_t step) {
+  if (!is_there(path)) return std::nullopt;
+  TensorFile file = read_safetensors(path);
+  if (file.metadata["step"] != std::to_string(step)) return std::nullopt;
+  return std::move(file.tensors);
+}
+
+void remove_leftovers(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours =
+        name.starts_with(".state.safetensors.") || name.starts_with(".model.safetensors.");
+    if (ours && name.ends_with(".tmp")) fs::remove(entry.path(), ignored);
+  }
+}
+
+}  // namespace fovea::train

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "fovea/train.h"
+
+namespace fovea::train {
+
+// log.jsonl: a JSON object a line, without a clock, so that equal runs have equal logs. Holding it
+// open keeps other processes out of the run's folder.
+class RunLog {
+ public:
+  explicit RunLog(const std::filesystem::path&);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  void cut(int64_t bytes);  // drops what lies beyond
+  void write(const std::string& line);
+  int64_t sync();  // through a power cut; gives the bytes so far
+
+ private:
+  [[noreturn]] void fail(const char* what) const;
+
+  std::filesystem::path path_;
+  int file_;
+  int64_t bytes_ = 0;
+};
+
+struct LoggedStep {
+  int64_t step, epoch;
+  double loss;
+  float rate, grad_norm;
+};
+bool logged(int64_t step);  // the first, each tenth up to 100, then each fiftieth
+std::string line_of(const LoggedStep&);
+std::string line_of(int64_t step, const Scores&);
+
+}  // namespace fovea::train

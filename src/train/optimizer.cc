@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "fovea/train.h"
+#include "train/weights.h"
+
+namespace fovea::train {
+namespace {
+
+void check(const OptimizerConfig& c) {
+  const auto expect = [](bool holds, const char* what, float found) {
+    if (!holds) throw Error("Optimizer", fmt::format("{}, found {}", what, found));
+  };
+  expect(c.beta1 >= 0 && c.beta1 < 1, "beta1 must be in [0, 1)", c.beta1);
+  expect(c.beta2 >= 0 && c.beta2 < 1, "beta2 must be in [0, 1)", c.beta2);
+  expect(c.epsilon > 0, "epsilon must be positive", c.epsilon);
+  expect(c.momentum >= 0 && c.momentum < 1, "momentum must be in [0, 1)", c.momentum);
+  expect(c.weight_decay >= 0 && std::isfinite(c.weight_decay), "weight_decay must be 0 or more",
+         c.weight_decay);
+}
+
+// Adam and AdamW, with the moments' start from 0 corrected for at step t.
+AdamUpdate adam_update(const OptimizerConfig& c, int64_t t, float rate) {
+  const double steps = static_cast<double>(t);
+  const double correction1 = 1 - std::pow(static_cast<double>(c.beta1), steps);
+  const double correction2 = 1 - std::pow(static_cast<double>(c.beta2), steps);
+  AdamUpdate by{c.beta1, c.beta2, c.epsilon, static_cast<float>(rate / correction1),
+                static_cast<float>(1 / std::sqrt(correction2))};
+  if (c.method == Method::adamw) {
+    by.keep = static_cast<float>(1 - static_cast<double>(rate) * c.weight_decay);
+  } else {
+    by.decay = c.weight_decay;
+  }
+  return by;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerConfig& config, Parameters parameters)
+    : config_(config), parameters_(distinct("Optimizer", parameters)) {
+  check(config_);
+  for (const auto& [name, tensor] : parameters_) {
+    moments_.emplace("first/" + name, Tensor::zeros(tensor.shape()));
+    if (config_.method != Method::sgd) {
+      moments_.emplace("second/" + name, Tensor::zeros(tensor.shape()));
+    }
+  }
+}
+
+void Optimizer::step(float rate, float gradient_scale) {
+  ++steps_;
+  std::vector<Learned> learned;
+  std::vector<Tensor> gradients;
+  for (auto& [name, tensor] : parameters_) {
+    if (!tensor.grad()) continue;
+    gradients.push_back(tensor.grad().contiguous());
+    const auto moment = [&](const char* which) {
+      const auto found = moments_.find(which + name);
+      return found == moments_.end() ? nullptr : found->second.mutable_data<float>();
+    };
+    learned.push_back({tensor.mutable_data<float>(), gradients.back().data<float>(),
+                       moment("first/"), moment("second/"), tensor.numel()});
+  }
+  if (config_.method == Method::sgd) {
+    descend(learned, {config_.momentum, rate, config_.weight_decay, gradient_scale});
+  } else {
+    AdamUpdate by = adam_update(config_, steps_, rate);
+    by.scale = gradient_scale;
+    adam(learned, by);
+  }
+}
+
+Parameters Optimizer::state() const {
+  Parameters state = moments_;
+  state.emplace("step", Tensor::from_ids(std::span(&steps_, 1), {}));
+  return state;
+}
+
+void Optimizer::load(const Parameters& state) {
+  Parameters moments = state;
+  const auto step = moments.find("step");
+  if (step == moments.end() || step->second.dtype() != DType::i64 || step->second.numel() != 1) {
+    throw Error("Optimizer", "the state must have an i64 'step' of one element");
+  }
+  const int64_t steps = step->second.to_ids()[0];
+  moments.erase(step);
+  copy_values(moments, moments_, "the optimizer's state");
+  steps_ = steps;
+}
+
+float clip_by_norm(const Parameters& parameters, float largest) {
+  const std::vector<Values> gradients = gradients_of(distinct("clip_by_norm", parameters));
+  const double norm = std::sqrt(squared_norm(gradients));
+  if (largest > 0 && norm > largest) scale(gradients, static_cast<float>(largest / norm));
+  return static_cast<float>(norm);
+}
+
+}  // namespace fovea::train

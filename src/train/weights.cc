@@ -1,0 +1,54 @@
+#include "train/weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace fovea::train {
+
+Parameters distinct(const char* call, const Parameters& parameters) {
+  Parameters kept;
+  std::set<const void*> seen;
+  for (const auto& [name, tensor] : parameters) {
+    if (!tensor || tensor.dtype() != DType::f32 || !tensor.is_contiguous()) {
+      throw Error(call, fmt::format("parameter '{}' must be a contiguous f32 tensor", name));
+    }
+    if (seen.insert(tensor.impl()).second) kept.emplace(name, tensor);
+  }
+  return kept;
+}
+
+std::vector<Values> gradients_of(const Parameters& parameters) {
+  std::vector<Values> values;
+  for (const auto& [name, tensor] : parameters) {
+    Tensor g = tensor.grad();
+    if (!g) continue;
+    if (!g.is_contiguous()) {
+      g = g.contiguous();
+      Tensor(tensor).set_grad(g);
+    }
+    values.push_back({g.mutable_data<float>(), g.numel()});
+  }
+  return values;
+}
+
+void copy_values(const Parameters& from, const Parameters& to, const std::string& source) {
+  for (const auto& [name, tensor] : from) {
+    const auto found = to.find(name);
+    if (found == to.end()) throw Error("train", fmt::format("{}: unknown '{}'", source, name));
+    if (tensor.shape() != found->second.shape() || tensor.dtype() != found->second.dtype()) {
+      throw Error("train",
+                  fmt::format("{}: '{}' must be {} {}, found {} {}", source, name,
+                              name_of(found->second.dtype()), to_string(found->second.shape()),
+                              name_of(tensor.dtype()), to_string(tensor.shape())));
+    }
+  }
+  for (const auto& [name, tensor] : to) {
+    if (!from.contains(name)) throw Error("train", fmt::format("{}: no '{}'", source, name));
+  }
+  const NoGrad off;
+  for (const auto& [name, tensor] : to) Tensor(tensor).copy_(from.at(name));
+}
+
+}  // namespace fovea::train
