@@ -77,12 +77,11 @@ constexpr Language kSwedish{{"januari", "februari", "mars", "april", "maj", "jun
                             {"söndag", "måndag", "tisdag", "onsdag", "torsdag", "fredag", "lördag"},
                             {}};
 
-constexpr Language kPolish{
-    {"stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca", "lipca", "sierpnia", "września",
-     "października", "listopada", "grudnia"},
-    {},
-    {"niedziela", "poniedziałek", "wtorek", "środa", "czwartek", "piątek", "sobota"},
-    {}};
+constexpr Language kPolish{{"stycznia", "lutego", "marca", "kwietnia", "maja", "czerwca", "lipca",
+                            "sierpnia", "września", "października", "listopada", "grudnia"},
+                           {},
+                           {},
+                           {}};
 
 constexpr std::array<std::string_view, 31> kOrdinals{
     "first",        "second",         "third",         "fourth",        "fifth",
@@ -158,7 +157,7 @@ constexpr Form kForms[] = {
     {kSwedish, "{Weekday} {D} {Month} {Y}"},
     {kPolish, "{D} {Month} {Y}"},
     {kPolish, "{D} {Month} {Y} r."},
-    {kPolish, "{Weekday}, {D} {Month} {Y}"},
+    {kPolish, "dnia {D} {Month} {Y}"},
 };
 
 std::string ordinal(int64_t day) {
@@ -204,8 +203,8 @@ enum class Case : uint8_t { lower, upper };
 
 // ASCII, Latin-1 and the Polish letters above.
 std::string with_case(std::string_view from, Case to) {
-  static constexpr std::pair<std::string_view, std::string_view> kPolishLetters[] = {
-      {"ś", "Ś"}, {"ź", "Ź"}, {"ł", "Ł"}, {"ą", "Ą"}};
+  static constexpr std::pair<std::string_view, std::string_view> kPolishLetters[] = {{"ś", "Ś"},
+                                                                                     {"ź", "Ź"}};
   const bool up = to == Case::upper;
   std::string text;
   for (const std::string& c : text::characters(from)) {
