@@ -12,8 +12,8 @@
 
 namespace fovea::text {
 
-// ---- Tokens
-// ---------------------------------------------------------------------------------------
+// ---- Tokens -------------------------------------------------------------------------------------
+
 enum class Unit : uint8_t { characters, words, subwords };
 FOVEA_API const char* name_of(Unit);
 FOVEA_API Unit unit(const std::string& name);
@@ -23,12 +23,13 @@ enum : int64_t { kPad = 0, kUnknown = 1, kBegin = 2, kEnd = 3, kFirst = 4 };
 
 struct TokenizerConfig {
   Unit unit = Unit::characters;
-  int64_t size = 8000;    // at most, special ids included; subwords: as asked
+  int64_t size = 8000;    // at most, special ids included
   int64_t min_count = 1;  // rarer characters and words are unknown
 };
 
 // Text to ids and back. Characters are Unicode code points; words are split at spaces, with
-// punctuation a token of its own; subwords are SentencePiece's. Invalid UTF-8 becomes U+FFFD.
+// punctuation a token of its own that carries an unusual space beside it; subwords are byte pairs
+// as SentencePiece learns and applies them. Invalid UTF-8 becomes U+FFFD.
 class FOVEA_API Tokenizer {
  public:
   static Tokenizer train(const TokenizerConfig&, std::span<const std::string> lines);
@@ -50,10 +51,10 @@ class FOVEA_API Tokenizer {
   std::shared_ptr<const Impl> impl_;
 };
 
-// ---- Measures
-// ------------------------------------------------------------------------------------- As
-// sacreBLEU computes them: BLEU with 13a tokenisation and exponential smoothing, chrF2. One list of
-// references for each hypothesis, at least one in each.
+// ---- Measures -----------------------------------------------------------------------------------
+
+// As sacreBLEU computes them: BLEU with 13a tokenisation and exponential smoothing, chrF2. One list
+// of references for each hypothesis, at least one in each; at least one hypothesis.
 using References = std::vector<std::vector<std::string>>;
 FOVEA_API double bleu(std::span<const std::string> hypotheses, const References&);
 FOVEA_API double chrf(std::span<const std::string> hypotheses, const References&);
@@ -64,23 +65,27 @@ FOVEA_API double exact_match(std::span<const std::string> hypotheses, const Refe
 FOVEA_API double token_error_rate(std::span<const std::string> hypotheses, const References&);
 FOVEA_API int64_t edit_distance(std::span<const std::string> a, std::span<const std::string> b);
 
-// ---- UTF-8
-// ----------------------------------------------------------------------------------------
+// ---- UTF-8 --------------------------------------------------------------------------------------
+
 FOVEA_API std::vector<std::string> characters(std::string_view);  // code points; invalid: U+FFFD
 FOVEA_API std::string valid_utf8(std::string_view);
 FOVEA_API int64_t columns(std::string_view);  // width in a terminal
 
-// ---- Pairs of sentences
-// ----------------------------------------------------------------------------
+// ---- Pairs of sentences -------------------------------------------------------------------------
+
 struct Pair {
   std::string source, target;
 };
-// Lines "source<TAB>target[<TAB>anything]", plain or gzipped; CRLF is accepted, empty lines are
-// skipped, invalid UTF-8 is replaced. What else is wrong throws with the file and line.
+// Lines "source<TAB>target[<TAB>anything]", plain or gzipped; CRLF is accepted, a byte order mark
+// dropped, empty lines are skipped, invalid UTF-8 is replaced, and quotation marks mean nothing.
+// What else is wrong throws with the file and line: no tab, an empty source or target, a zero byte,
+// a line over 1 MB, more than 4 GB of text, gzip data that unpacks to over 8 MB and a hundred times
+// its size; and a file with no pairs.
 FOVEA_API std::vector<Pair> read_tsv(const std::filesystem::path&);
-// Two files with as many lines.
+// Two files with as many lines; those empty in both are skipped.
 FOVEA_API std::vector<Pair> read_parallel(const std::filesystem::path& source,
                                           const std::filesystem::path& target);
+// Every line, empty ones too.
 FOVEA_API std::vector<std::string> read_lines(const std::filesystem::path&);
 
 struct Split {
