@@ -12,8 +12,8 @@
 namespace fovea::report {
 namespace {
 
-constexpr int kCell = 24, kMargin = 16, kGap = 8, kLine = 18, kLegend = 140;
-constexpr double kLetter = 8.2;  // pixels a character of the labels takes, or less
+constexpr int kCell = 24, kMargin = 16, kGap = 8, kLine = 18, kLegend = 128;
+constexpr double kLetter = 8.6;  // pixels a character of the labels takes, or less
 constexpr int kSteps = 32;       // colours of the dark style
 
 struct Layout {
@@ -26,9 +26,9 @@ double wide(const std::string& text) { return kLetter * columns_of(text); }
 
 Layout layout_of(const Heatmap& map) {
   Layout at{labels_of(map, 32), cut(visible(map.title), 120), 0, 0, 0, 0};
-  at.left = kLetter * at.labels.row_width + kGap;
+  at.left = std::ceil(kLetter * at.labels.row_width) + kGap;
   at.top = (at.title.empty() ? 0 : kLine + kGap) +
-           (at.labels.turned ? kLetter * at.labels.column_width : kLine) + kGap;
+           (at.labels.turned ? std::ceil(kLetter * at.labels.column_width) : kLine) + kGap;
   const double cells = kCell * static_cast<double>(map.columns.size());
   at.width = std::max({at.left + cells, wide(at.title), at.left + kLegend + 80});
   at.height = at.top + kCell * static_cast<double>(map.rows.size()) + 2 * kGap + kLine;
@@ -115,10 +115,10 @@ class Drawing {
   void legend(double full, const Layout& at) {
     const double y = at.height - kLine;
     put(R"(<text class="m" x="{:g}" y="{:g}">0</text>)", at.left, y + 14);
-    const double step = static_cast<double>(kLegend) / kSteps;
+    constexpr int kStep = kLegend / kSteps;
     for (int i = 0; i < kSteps; ++i) {
-      put(R"(<rect class="k{}" x="{:g}" y="{:g}" width="{:g}" height="12" fill="{}"/>)", i,
-          at.left + 16 + step * i, y + 3, step + 0.2,
+      put(R"(<rect class="k{}" x="{:g}" y="{:g}" width="{}" height="12" fill="{}"/>)", i,
+          at.left + 16 + kStep * i, y + 3, kStep,
           hex(colour_of(static_cast<double>(i) / (kSteps - 1), Paper::white)));
     }
     put(R"(<text class="m" x="{:g}" y="{:g}">{}</text>)", at.left + 24 + kLegend, y + 14,

@@ -1,0 +1,88 @@
+#include "report/axis.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "report/label.h"
+
+namespace fovea::report {
+namespace {
+
+// The least of 1, 2, 5 · 10ⁿ that is no smaller.
+double round_step(double step) {
+  const double unit = std::pow(10.0, std::floor(std::log10(step)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * unit >= step * (1 - 1e-9)) return factor * unit;
+  }
+  return 10 * unit;
+}
+
+std::string power_of_ten(int exponent) {
+  static constexpr const char* kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string text = exponent < 0 ? "10⁻" : "10";
+  for (const char digit : std::to_string(std::abs(exponent))) text += kDigits[digit - '0'];
+  return text;
+}
+
+}  // namespace
+
+double Axis::place(double value) const {
+  if (log) return std::log(value / low) / std::log(high / low);
+  return (value - low) / (high - low);
+}
+
+Axis linear_axis(double low, double high, int about, Ends ends) {
+  if (!(high > low)) {
+    const double room = low == 0 ? 1 : std::abs(low) * 0.1;
+    low -= room, high += room;
+  }
+  const double step = round_step((high - low) / about);
+  Axis axis{low, high, false, {}};
+  if (ends == Ends::round) {
+    axis.low = std::floor(low / step + 1e-9) * step;
+    axis.high = std::ceil(high / step - 1e-9) * step;
+  }
+  const double first = std::ceil(axis.low / step - 1e-9);
+  for (int i = 0; (first + i) * step <= axis.high + 1e-9 * step; ++i) {
+    axis.ticks.push_back((first + i) * step);
+  }
+  return axis;
+}
+
+Axis log_axis(double low, double high, int about) {
+  const double room = std::pow(std::max(high / low, 1.2), 0.04);
+  Axis axis{low / room, high * room, true, {}};
+  const int first = static_cast<int>(std::floor(std::log10(axis.low)));
+  const int last = static_cast<int>(std::ceil(std::log10(axis.high)));
+  const int every = std::max(1, (last - first + about - 1) / about);
+  const bool decades = std::log10(axis.high / axis.low) >= 2.5;
+  for (int n = first; n <= last; n += every) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double tick = factor * std::pow(10.0, n);
+      if (decades && factor != 1.0) continue;
+      if (tick >= axis.low && tick <= axis.high) axis.ticks.push_back(tick);
+    }
+  }
+  if (axis.ticks.size() < 3)
+    axis.ticks = linear_axis(axis.low, axis.high, about, Ends::tight).ticks;
+  return axis;
+}
+
+std::string tick_label(double value) {
+  const double size = std::abs(value);
+  if (size != 0 && (size < 0.999e-3 || size >= 0.999e9)) {
+    const double exponent = std::log10(size);
+    if (value > 0 && std::abs(exponent - std::round(exponent)) < 1e-9) {
+      return power_of_ten(static_cast<int>(std::lround(exponent)));
+    }
+    return number(value);
+  }
+  if (size >= 1e6) return number(value / 1e6) + "M";
+  if (size >= 1e4) return number(value / 1e3) + "k";
+  return number(value);
+}
+
+}  // namespace fovea::report

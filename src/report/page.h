@@ -1,0 +1,63 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "report/report.h"
+
+// The parts of a page. Each writes its HTML and, where the script has something to say under the
+// pointer, leaves the figures for it.
+namespace fovea::report {
+
+class Html {
+ public:
+  template <class... Args>
+  void put(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+  }
+  // Keeps figures for the script and gives their number, for a data-i attribute.
+  size_t keep(nlohmann::ordered_json figures) {
+    figures_.push_back(std::move(figures));
+    return figures_.size() - 1;
+  }
+  const std::string& text() const { return text_; }
+  const nlohmann::ordered_json& figures() const { return figures_; }
+
+ private:
+  std::string text_;
+  nlohmann::ordered_json figures_ = nlohmann::ordered_json::array();
+};
+
+void add(Html&, const Text&);
+void add(Html&, const Table&);
+void add(Html&, const Chart&);
+void add(Html&, const Bars&);
+void add(Html&, const Gallery&);
+
+// A drawing is made for a desk and once more for a phone; the style shows the one that fits.
+struct Width {
+  const char* name;
+  double pixels;
+};
+inline constexpr Width kWidths[] = {{"wide", 720}, {"slim", 340}};
+
+constexpr size_t kSeriesColours = 8;  // of the style; then they repeat, dashed
+inline std::string series_class(size_t series) {
+  return fmt::format("s{}{}", series % kSeriesColours,
+                     series / kSeriesColours % 2 == 1 ? " dashed" : "");
+}
+void add_legend(Html&, const std::string& measure, const std::vector<std::string>& series);
+
+// Fewer points that draw the same line: of each stretch the lowest and the highest.
+std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>&);
+
+std::string heat_colours();  // .k0 … .k31, by the colours of the heat-maps
+inline constexpr int kHeatSteps = 32;
+
+extern const char* const kPageStyle;
+extern const char* const kPageScript;
+
+}  // namespace fovea::report
