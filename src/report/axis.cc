@@ -11,10 +11,10 @@
 namespace fovea::report {
 namespace {
 
-// The least of 1, 2, 5 · 10ⁿ that is no smaller.
+// The least of 1, 2, 2.5, 5 · 10ⁿ that is no smaller.
 double round_step(double step) {
   const double unit = std::pow(10.0, std::floor(std::log10(step)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
+  for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
     if (factor * unit >= step * (1 - 1e-9)) return factor * unit;
   }
   return 10 * unit;
@@ -45,6 +45,9 @@ Axis linear_axis(double low, double high, int about, Ends ends) {
     axis.low = std::floor(low / step + 1e-9) * step;
     axis.high = std::ceil(high / step - 1e-9) * step;
   }
+  // An end that all but reaches a tick goes there.
+  const double last = std::ceil(axis.high / step) * step;
+  if (last - axis.high < 0.02 * (axis.high - axis.low)) axis.high = last;
   const double first = std::ceil(axis.low / step - 1e-9);
   for (int i = 0; (first + i) * step <= axis.high + 1e-9 * step; ++i) {
     axis.ticks.push_back((first + i) * step);

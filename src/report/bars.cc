@@ -104,6 +104,7 @@ void add_lying(Html& html, const Bars& bars, const Extent& extent, double width)
   const auto across = [&](double value) {
     return left + room * (value - extent.low) / (extent.high - extent.low);
   };
+  const double height = kLine * static_cast<double>(bars.series.size());
   double y = 0;
   for (size_t g = 0; g < bars.groups.size(); ++g) {
     const int fitting = static_cast<int>(width / kLetter);
@@ -121,9 +122,9 @@ void add_lying(Html& html, const Bars& bars, const Extent& extent, double width)
       html.put(R"(<text class="value {}" x="{:.1f}" y="{:.1f}">{}</text>)", value < 0 ? "end" : "",
                value < 0 ? from - 5 : to + 5, y + 14, number(value));
     }
+    html.put(R"(<path class="base" d="M{:.1f} {:.1f}v{:.1f}"/>)", across(0), y, -height);
     y += 14;
   }
-  html.put(R"(<path class="base" d="M{:.1f} 18V{:.1f}"/>)", across(0), y - 12);
 }
 
 std::string spoken(const Bars& bars) {

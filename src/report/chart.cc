@@ -9,8 +9,10 @@
 namespace fovea::report {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using Point = std::pair<double, double>;
-constexpr size_t kStretches = 300;
+constexpr size_t kStretches = 300, kDotted = 40;
+constexpr double kAbove = 10, kBelow = 42;  // the plot: ticks, the axis' name
 
 struct Range {
   double low = INFINITY, high = -INFINITY;
@@ -67,25 +69,30 @@ void add_axes(Html& html, const Frame& at, const std::string& x_name) {
            bottom + 37, escape(x_name));
 }
 
-void add_line(Html& html, const Frame& at, const std::vector<Point>& points, size_t series) {
-  html.put(R"(<path class="line {}" d=")", series_class(series));
+std::string path_of(const Frame& at, const Points& points) {
+  std::string path;
   bool pen_down = false;
-  size_t last_run = 0;
   for (const Point& p : points) {
-    if (!drawn(p, at.y.log)) {
-      pen_down = false;
-      continue;
+    const bool on = drawn(p, at.y.log);
+    if (on) {
+      path += fmt::format("{}{:.1f} {:.1f}", pen_down ? "L" : "M", at.across(p.first),
+                          at.down(p.second));
     }
-    last_run = pen_down ? last_run + 1 : 1;
-    html.put("{}{:.1f} {:.1f}", pen_down ? "L" : "M", at.across(p.first), at.down(p.second));
-    pen_down = true;
+    pen_down = on;
   }
-  html.put("\"/>");
-  if (points.size() > 40 && last_run != 1) return;
-  for (const Point& p : points) {
+  return path;
+}
+
+void add_line(Html& html, const Frame& at, const Thinned& line, size_t series) {
+  const std::string name = series_class(series);
+  const bool many = !line.means.empty();
+  if (many) html.put(R"(<path class="line pale {}" d="{}"/>)", name, path_of(at, line.points));
+  html.put(R"(<path class="line {}" d="{}"/>)", name, path_of(at, many ? line.means : line.points));
+  if (line.points.size() > kDotted) return;
+  for (const Point& p : line.points) {
     if (!drawn(p, at.y.log)) continue;
-    html.put(R"(<circle class="dot {}" cx="{:.1f}" cy="{:.1f}" r="2.5"/>)", series_class(series),
-             at.across(p.first), at.down(p.second));
+    html.put(R"(<circle class="dot {}" cx="{:.1f}" cy="{:.1f}" r="3"/>)", name, at.across(p.first),
+             at.down(p.second));
   }
 }
 
@@ -107,31 +114,32 @@ double rounded(double value) {
 
 }  // namespace
 
-std::vector<Point> thinned(const std::vector<Point>& points) {
-  if (points.size() <= 2 * kStretches + 2) return points;
-  std::vector<Point> kept = {points.front()};
-  const size_t inner = points.size() - 2;
-  for (size_t s = 0; s < kStretches; ++s) {
-    const auto from = points.begin() + static_cast<std::ptrdiff_t>(1 + s * inner / kStretches);
-    const auto to = points.begin() + static_cast<std::ptrdiff_t>(1 + (s + 1) * inner / kStretches);
-    const auto gap =
-        std::find_if(from, to, [](const Point& p) { return !std::isfinite(p.second); });
-    auto [low, high] =
-        std::minmax_element(from, gap == to ? to : gap,
-                            [](const Point& a, const Point& b) { return a.second < b.second; });
-    if (gap != to) {
-      kept.push_back(*gap);
-    } else {
-      kept.push_back(*std::min(low, high));
-      if (low != high) kept.push_back(*std::max(low, high));
+Thinned thinned(const Points& points) {
+  if (points.size() <= 2 * kStretches) return {points, {}, 1};
+  Thinned few;
+  few.stretch = (points.size() + kStretches - 1) / kStretches;
+  for (size_t from = 0; from < points.size(); from += few.stretch) {
+    const size_t to = std::min(from + few.stretch, points.size());
+    size_t low = from, high = from, finite = 0;
+    Point mean{0, 0};
+    for (size_t i = from; i < to; ++i) {
+      if (!std::isfinite(points[i].second)) continue;
+      if (finite++ == 0) low = high = i;
+      if (points[i].second < points[low].second) low = i;
+      if (points[i].second > points[high].second) high = i;
+      mean.first += points[i].first, mean.second += points[i].second;
     }
+    few.points.push_back(points[std::min(low, high)]);
+    if (low != high) few.points.push_back(points[std::max(low, high)]);
+    const auto n = static_cast<double>(finite);
+    few.means.push_back(finite == 0 ? points[from] : Point{mean.first / n, mean.second / n});
   }
-  kept.push_back(points.back());
-  return kept;
+  return few;
 }
 
 void add_legend(Html& html, const std::string& measure, const std::vector<std::string>& series) {
-  html.put(R"(<div class="legend"><span class="axis">{}</span>)", escape(measure));
+  html.put(R"(<div class="legend{}"><span class="axis">{}</span>)",
+           series.size() > 5 ? " many" : "", escape(measure));
   for (size_t i = 0; i < series.size() && (series.size() > 1 || !series[i].empty()); ++i) {
     html.put(R"(<span class="key"><svg aria-hidden="true" width="18" height="10"><path )"
              R"(class="line {}" d="M0 5h18"/></svg>{}</span>)",
@@ -142,20 +150,23 @@ void add_legend(Html& html, const std::string& measure, const std::vector<std::s
 
 void add(Html& html, const Chart& chart) {
   Range xs, ys;
-  std::vector<std::vector<Point>> lines;
+  std::vector<Thinned> lines;
   std::vector<std::string> names;
-  nlohmann::ordered_json figures = {
-      {"x", chart.x}, {"log", chart.log_y}, {"curves", nlohmann::ordered_json::array()}};
+  size_t stretch = 1;
+  Json curves = Json::array();
   for (const Curve& curve : chart.curves) {
-    names.push_back(curve.name);
-    lines.push_back(thinned(curve.points));
-    nlohmann::ordered_json points = nlohmann::ordered_json::array();
-    for (const Point& p : lines.back()) {
-      if (!drawn(p, chart.log_y)) continue;
-      xs.take(p.first), ys.take(p.second);
-      points.push_back({rounded(p.first), rounded(p.second)});
+    const Thinned line = thinned(curve.points);
+    Json points = Json::array();
+    for (const Point& p : line.means.empty() ? line.points : line.means) {
+      if (drawn(p, chart.log_y)) points.push_back({rounded(p.first), rounded(p.second)});
     }
-    figures["curves"].push_back({{"name", curve.name}, {"points", points}});
+    for (const Point& p : line.points) {
+      if (drawn(p, chart.log_y)) xs.take(p.first), ys.take(p.second);
+    }
+    curves.push_back({{"name", curve.name}, {"points", std::move(points)}});
+    names.push_back(curve.name);
+    stretch = std::max(stretch, line.stretch);
+    lines.push_back(line);
   }
   html.put(R"(<figure class="chart">)");
   add_legend(html, chart.y, names);
@@ -163,17 +174,18 @@ void add(Html& html, const Chart& chart) {
     html.put(R"(<p class="none">nothing to draw</p></figure>)");
     return;
   }
-  const size_t index = html.keep(std::move(figures));
+  const size_t index = html.keep({{"x", chart.x}, {"curves", std::move(curves)}});
   for (const Width& width : kWidths) {
     const Frame at = frame_of(width, xs, ys, chart.log_y);
     html.put(R"(<svg class="lines {}" viewBox="0 0 {} {}" role="img" tabindex="0" data-i="{}" )"
-             R"(data-frame="{:.2f} {:.2f} {:.2f} {:.2f} {} {} {} {}" aria-label="{}">)",
-             width.name, width.pixels, at.top + at.height + 42, index, at.left, at.top, at.width,
-             at.height, at.x.low, at.x.high, at.y.low, at.y.high, escape(spoken(chart)));
+             R"(data-frame="{:.2f} {:.2f} {:.2f} {:.2f} {} {}" aria-label="{}">)",
+             width.name, width.pixels, at.top + at.height + kBelow, index, at.left, at.top,
+             at.width, at.height, at.x.low, at.x.high, escape(spoken(chart)));
     add_axes(html, at, chart.x);
     for (size_t i = 0; i < lines.size(); ++i) add_line(html, at, lines[i], i);
     html.put(R"(<path class="cross" d=""/></svg>)");
   }
+  if (stretch > 1) html.put(R"(<p class="note">lines: means of {} points; pale: all</p>)", stretch);
   html.put(R"(<div class="tip" hidden="hidden"></div></figure>)");
 }
 

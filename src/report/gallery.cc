@@ -103,9 +103,10 @@ void add_map(Html& html, const Heatmap& map, const std::string& name) {
   add_cells(html, map, at);
   html.put(R"(<path class="band" d=""/><path class="aim" d=""/></svg></div>)");
   const double full = full_weight(map);
-  html.put(R"(<div class="under"><span class="say" aria-live="polite"></span>)"
-           R"(<span class="scale">0<i aria-hidden="true"></i>{}</span></div>)",
-           number(full));
+  html.put(
+      R"(<div class="under" style="max-width:{:.0f}px"><span class="say" aria-live="polite"></span>)"
+      R"(<span class="scale">0<i aria-hidden="true"></i>{}</span></div>)",
+      std::max(at.width, 240.0), number(full));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct Width {
   const char* name;
   double pixels;
 };
-inline constexpr Width kWidths[] = {{"wide", 720}, {"slim", 340}};
+inline constexpr Width kWidths[] = {{"wide", 816}, {"slim", 340}};
 
 constexpr size_t kSeriesColours = 8;  // of the style; then they repeat, dashed
 inline std::string series_class(size_t series) {
@@ -51,8 +51,14 @@ inline std::string series_class(size_t series) {
 }
 void add_legend(Html&, const std::string& measure, const std::vector<std::string>& series);
 
-// Fewer points that draw the same line: of each stretch the lowest and the highest.
-std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>&);
+// A curve of many points as one drawn of few: of each stretch its lowest and its highest point, so
+// that no spike is lost, and its mean. A short curve stays as it is and has no means.
+using Points = std::vector<std::pair<double, double>>;
+struct Thinned {
+  Points points, means;
+  size_t stretch = 1;  // points that a mean is of
+};
+Thinned thinned(const Points&);
 
 std::string heat_colours();  // .k0 … .k31, by the colours of the heat-maps
 inline constexpr int kHeatSteps = 32;

@@ -47,7 +47,7 @@ for (const svg of document.querySelectorAll('svg.lines')) {
     const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
     const right = px * scale + 14 + tip.offsetWidth <= box.width;
     tip.style.left = Math.max(0, right ? px * scale + 14 : px * scale - 14 - tip.offsetWidth) + 'px';
-    tip.style.top = svg.offsetTop + svg.parentNode.querySelector('.legend').offsetHeight + 12 + 'px';
+    tip.style.top = svg.parentNode.querySelector('.legend').offsetHeight + 14 + 'px';
   };
   const follow = event => {
     const [px] = place(svg, event);

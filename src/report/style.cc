@@ -14,11 +14,11 @@ const char* const kPageStyle = R"css(
 html{-webkit-text-size-adjust:100%;scroll-behavior:smooth}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,-apple-system,
 "Segoe UI",Roboto,"Noto Sans","Liberation Sans",sans-serif}
-main{max-width:60rem;margin:0 auto;padding:3rem 1.5rem 1rem}
+main{max-width:54rem;margin:0 auto;padding:3rem 1.5rem 1rem}
 h1{font-size:2rem;line-height:1.2;letter-spacing:-.015em;margin:0;text-wrap:balance}
 h2{font-size:1.25rem;letter-spacing:-.005em;margin:0 0 .75rem;scroll-margin-top:1rem}
 section{margin-top:2.75rem;padding-top:1.5rem;border-top:1px solid var(--rule)}
-p{max-width:44rem;margin:.75rem 0}
+p{max-width:46rem;margin:.75rem 0;text-wrap:pretty}
 .sub{color:var(--muted);font-size:1.075rem;margin:.5rem 0 0}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.75rem;
 margin:1.75rem 0 0}
@@ -37,7 +37,6 @@ th{color:var(--muted);font-weight:500;white-space:nowrap;border-bottom-color:var
 th.num,td.num{padding-left:1.1rem}
 tbody tr:hover{background:var(--card)}
 figure{margin:1.25rem 0;position:relative}
-.chart{max-width:45rem}
 svg{display:block;overflow:visible}
 .chart svg.wide,.chart svg.slim{width:100%;height:auto}
 .chart svg.slim{display:none}
@@ -45,11 +44,14 @@ svg:focus-visible,.scroll:focus-visible,a:focus-visible{outline:2px solid var(--
 outline-offset:3px;border-radius:3px}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;font-size:.875rem;margin-bottom:.35rem}
 .legend .axis{margin-right:auto;color:var(--muted)}
+.legend.many .axis{flex-basis:100%}
 .key{display:inline-flex;align-items:center;gap:.4rem}
 .s0{--c:var(--s0)}.s1{--c:var(--s1)}.s2{--c:var(--s2)}.s3{--c:var(--s3)}.s4{--c:var(--s4)}
 .s5{--c:var(--s5)}.s6{--c:var(--s6)}.s7{--c:var(--s7)}
 .line{fill:none;stroke:var(--c);stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
 .key .line{stroke-width:3}
+.line.pale{stroke-width:1;opacity:.3}
+.note{color:var(--muted);font-size:.8rem;margin:.1rem 0 0}
 .line.dashed{stroke-dasharray:6 4}
 .dot{fill:var(--c);stroke:var(--paper);stroke-width:1}
 .bar{fill:var(--c)}
@@ -83,7 +85,7 @@ margin-top:.45rem;font-size:.85rem}
 .say{font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .scale{color:var(--muted);display:inline-flex;align-items:center;gap:.4rem;margin-left:auto}
 .scale i{width:4.5rem;height:.6rem;border-radius:2px;outline:1px solid var(--rule)}
-footer{max-width:60rem;margin:2rem auto 0;padding:1rem 1.5rem 2.5rem;color:var(--muted);
+footer{max-width:54rem;margin:2rem auto 0;padding:1rem 1.5rem 2.5rem;color:var(--muted);
 font-size:.85rem}
 @media (max-width:40rem){main{padding:1.75rem 1rem 1rem}footer{padding:1rem 1rem 2rem}
 h1{font-size:1.55rem}.cards{grid-template-columns:repeat(2,minmax(0,1fr));gap:.6rem}
