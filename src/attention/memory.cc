@@ -246,6 +246,7 @@ struct Memory::State {
 
   void hide_unseen();
   void start_steps();
+  Tensor seeing(const Tensor& query) const;
   bool deferred(const Mask&, const Weighting&) const;
   MemoryStep step(const Tensor& query, const Weighting&) const;
   MemoryStep call(const Tensor& query, const Mask&, const Weighting&) const;
@@ -281,13 +282,15 @@ bool Memory::State::deferred(const Mask& mask, const Weighting& w) const {
          w.dropout == 0.0f && w.temperature > 0.0f && std::isfinite(w.temperature);
 }
 
-MemoryStep Memory::State::step(const Tensor& query_in, const Weighting& w) const {
-  Tensor query = query_in;
-  if (empty_rows && !all_finite(query)) {
-    std::vector<uint8_t> sees;
-    for (const int32_t end : ends) sees.push_back(end > 0);
-    query = where(Tensor::from_bools(sees, {n.B, 1}), query, Tensor::scalar(0.0f));
-  }
+// A query that sees nothing must not reach projections and their gradients either.
+Tensor Memory::State::seeing(const Tensor& query) const {
+  if (!empty_rows || all_finite(query)) return query;
+  std::vector<uint8_t> sees;
+  for (const int32_t end : ends) sees.push_back(end > 0);
+  return where(Tensor::from_bools(sees, {n.B, 1}), query, Tensor::scalar(0.0f));
+}
+
+MemoryStep Memory::State::step(const Tensor& query, const Weighting& w) const {
   Tensor a;
   {
     const NoGrad off;
@@ -315,10 +318,12 @@ MemoryStep Memory::State::step(const Tensor& query_in, const Weighting& w) const
 
 // One call of attend(). A window predicted from the query wants the query itself.
 MemoryStep Memory::State::call(const Tensor& query, const Mask& mask, const Weighting& w) const {
-  bool predicted = false;
-  for (const MaskTerm& term : mask.terms) predicted |= term.def && term.def->center;
-  const bool as_given =
-      !folded || (predicted && folded->w_q) || (!mask.terms.empty() && !keys_finite);
+  bool as_given = !folded.has_value();
+  for (const MaskTerm& term : mask.terms) {
+    as_given |= term.def && term.def->center && folded && folded->w_q;
+  }
+  // What this mask hides must not reach projections.
+  if (!mask.terms.empty()) as_given |= !keys_finite || !all_finite(query);
   Attention attention{score, lengths & mask, w};
   Tensor q = query;
   if (!as_given) {
@@ -363,8 +368,9 @@ MemoryStep Memory::operator()(const Tensor& query, const Mask& mask, const Weigh
     fail("the query is " + to_string(query.shape()) + ", expected " +
          to_string({state_->n.B, state_->n.Dq}));
   }
-  return state_->deferred(mask, weighting) ? state_->step(query, weighting)
-                                           : state_->call(query, mask, weighting);
+  const Tensor q = state_->seeing(query);
+  return state_->deferred(mask, weighting) ? state_->step(q, weighting)
+                                           : state_->call(q, mask, weighting);
 }
 
 Tensor MemoryStep::weights() const { return soft ? soft : attended.weights().squeeze(1); }
