@@ -50,13 +50,20 @@ HWY_INLINE V OneMinus(V x) { return hn::Sub(hn::Set(D(), 1.0f), x); }
 HWY_INLINE V ThroughTanh(V dy, V y) { return hn::Mul(dy, hn::NegMulAdd(y, y, hn::Set(D(), 1.0f))); }
 HWY_INLINE V ThroughSigmoid(V dy, V y) { return hn::Mul(dy, hn::NegMulAdd(y, y, y)); }
 
+// dh' of these lanes; either part may be absent.
+template <class At>
+HWY_INLINE V Sum(At at, const float* a, const float* b) {
+  if (a == nullptr) return b == nullptr ? hn::Zero(D()) : at[b];
+  return b == nullptr ? at[a] : hn::Add(at[a], at[b]);
+}
+
 void RnnRow(const RnnStep& s, int64_t H) {
   OverRow(H, [&](auto at) HWY_ATTR { at.put(Tanh(D(), at[s.u]), s.h_next); });
 }
 
 void DRnnRow(const RnnGradient& g, int64_t H) {
   OverRow(H, [&](auto at) HWY_ATTR {
-    at.put(ThroughTanh(at[g.dh_next], at[g.h_next]), g.du);
+    at.put(ThroughTanh(Sum(at, g.d_out, g.dh_next), at[g.h_next]), g.du);
     if (g.dh != nullptr) at.put(hn::Zero(D()), g.dh);
   });
 }
@@ -81,7 +88,7 @@ void GruRow(const GruStep& s, int64_t H) {
 void DGruRow(const GruGradient& g, int64_t H) {
   OverRow(H, [&](auto at) HWY_ATTR {
     const V r = at[g.kept], z = at[g.kept + H], n = at[g.kept + 2 * H];
-    const V u_n = at[g.kept + 3 * H], dh_next = at[g.dh_next];
+    const V u_n = at[g.kept + 3 * H], dh_next = Sum(at, g.d_out, g.dh_next);
     const V dn = ThroughTanh(hn::Mul(dh_next, OneMinus(z)), n);
     const V dz = ThroughSigmoid(hn::Mul(dh_next, hn::Sub(at[g.h], n)), z);
     const V dr = ThroughSigmoid(hn::Mul(dn, u_n), r);
@@ -119,8 +126,8 @@ void DLstmRow(const LstmGradient& g, int64_t H) {
   OverRow(H, [&](auto at) HWY_ATTR {
     const V i = at[g.kept], f = at[g.kept + H], n = at[g.kept + 2 * H], o = at[g.kept + 3 * H];
     const V t = at[g.kept + 4 * H];
-    const V dh_next = g.dh_next != nullptr ? at[g.dh_next] : zero;
-    const V dc_next = g.dc_next != nullptr ? at[g.dc_next] : zero;
+    const V dh_next = Sum(at, g.d_out, g.dh_next);
+    const V dc_next = Sum(at, g.dc_next, nullptr);
     const V dc = hn::Add(dc_next, ThroughTanh(hn::Mul(dh_next, o), t));
     at.put(ThroughSigmoid(hn::Mul(dc, n), i), g.du);
     at.put(ThroughSigmoid(hn::Mul(dc, at[g.c]), f), g.du + H);
@@ -170,7 +177,7 @@ T* row_of(T* x, int64_t r, int64_t width) {
 
 // The state's gradient of an idle row: to = from, an absent one being 0.
 void pass_on(const float* from, int64_t r, int64_t n, float* to) {
-  if (to == nullptr) return;
+  if (to == nullptr || to == from) return;
   if (from == nullptr) {
     std::fill_n(to + r * n, n, 0.0f);
   } else {
@@ -182,22 +189,24 @@ void pass_on(const float* from, int64_t r, int64_t n, float* to) {
 
 void rnn_forward(const CellRows& rows, const RnnStep& s) {
   const auto row = HWY_DYNAMIC_DISPATCH(RnnRow);
-  const int64_t H = rows.hidden;
+  const int64_t H = rows.hidden, step = rows.step;
   for_rows(
       rows, kExp,
       [&](int64_t r) {
-        row({s.u + r * H, s.h + r * H, s.h_next + r * H}, H);
+        row({s.u + r * H, s.h + r * step, s.h_next + r * step}, H);
       },
-      [&](int64_t r) { std::copy_n(s.h + r * H, H, s.h_next + r * H); });
+      [&](int64_t r) { std::copy_n(s.h + r * step, H, s.h_next + r * step); });
 }
 
 void rnn_backward(const CellRows& rows, const RnnGradient& g) {
   const auto row = HWY_DYNAMIC_DISPATCH(DRnnRow);
-  const int64_t H = rows.hidden;
+  const int64_t H = rows.hidden, step = rows.step;
   for_rows(
       rows, 4,
       [&](int64_t r) {
-        row({g.h_next + r * H, g.dh_next + r * H, g.du + r * H, row_of(g.dh, r, H)}, H);
+        row({g.h_next + r * step, row_of(g.d_out, r, step), row_of(g.dh_next, r, H), g.du + r * H,
+             row_of(g.dh, r, H)},
+            H);
       },
       [&](int64_t r) {
         std::fill_n(g.du + r * H, H, 0.0f);
@@ -207,25 +216,25 @@ void rnn_backward(const CellRows& rows, const RnnGradient& g) {
 
 void gru_forward(const CellRows& rows, const GruStep& s) {
   const auto row = HWY_DYNAMIC_DISPATCH(GruRow);
-  const int64_t H = rows.hidden;
+  const int64_t H = rows.hidden, step = rows.step;
   for_rows(
       rows, 3 * kExp,
       [&](int64_t r) {
-        row({s.x + r * 3 * H, s.u + r * 3 * H, s.h + r * H, s.h_next + r * H,
+        row({s.x + r * 3 * H, s.u + r * 3 * H, s.h + r * step, s.h_next + r * step,
              row_of(s.kept, r, 4 * H)},
             H);
       },
-      [&](int64_t r) { std::copy_n(s.h + r * H, H, s.h_next + r * H); });
+      [&](int64_t r) { std::copy_n(s.h + r * step, H, s.h_next + r * step); });
 }
 
 void gru_backward(const CellRows& rows, const GruGradient& g) {
   const auto row = HWY_DYNAMIC_DISPATCH(DGruRow);
-  const int64_t H = rows.hidden;
+  const int64_t H = rows.hidden, step = rows.step;
   for_rows(
       rows, 13,
       [&](int64_t r) {
-        row({g.kept + r * 4 * H, g.h + r * H, g.dh_next + r * H, g.dx + r * 3 * H, g.du + r * 3 * H,
-             g.dh + r * H},
+        row({g.kept + r * 4 * H, g.h + r * step, row_of(g.d_out, r, step), row_of(g.dh_next, r, H),
+             g.dx + r * 3 * H, g.du + r * 3 * H, g.dh + r * H},
             H);
       },
       [&](int64_t r) {
@@ -237,28 +246,28 @@ void gru_backward(const CellRows& rows, const GruGradient& g) {
 
 void lstm_forward(const CellRows& rows, const LstmStep& s) {
   const auto row = HWY_DYNAMIC_DISPATCH(LstmRow);
-  const int64_t H = rows.hidden;
+  const int64_t H = rows.hidden, step = rows.step;
   for_rows(
       rows, 5 * kExp,
       [&](int64_t r) {
-        row({s.u + r * 4 * H, s.h + r * H, s.c + r * H, s.h_next + r * H, s.c_next + r * H,
+        row({s.u + r * 4 * H, s.h + r * step, s.c + r * H, s.h_next + r * step, s.c_next + r * H,
              row_of(s.kept, r, 5 * H)},
             H);
       },
       [&](int64_t r) {
-        std::copy_n(s.h + r * H, H, s.h_next + r * H);
+        std::copy_n(s.h + r * step, H, s.h_next + r * step);
         std::copy_n(s.c + r * H, H, s.c_next + r * H);
       });
 }
 
 void lstm_backward(const CellRows& rows, const LstmGradient& g) {
   const auto row = HWY_DYNAMIC_DISPATCH(DLstmRow);
-  const int64_t H = rows.hidden;
+  const int64_t H = rows.hidden, step = rows.step;
   for_rows(
       rows, 15,
       [&](int64_t r) {
-        row({g.kept + r * 5 * H, g.c + r * H, row_of(g.dh_next, r, H), row_of(g.dc_next, r, H),
-             g.du + r * 4 * H, row_of(g.dh, r, H), g.dc + r * H},
+        row({g.kept + r * 5 * H, g.c + r * H, row_of(g.d_out, r, step), row_of(g.dh_next, r, H),
+             row_of(g.dc_next, r, H), g.du + r * 4 * H, row_of(g.dh, r, H), g.dc + r * H},
             H);
       },
       [&](int64_t r) {

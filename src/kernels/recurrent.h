@@ -9,12 +9,15 @@
 //   lstm  i, f, o = σ(u), g = tanh(u);  c' = f∘c + i∘g;  h' = o∘tanh(c')
 // where the x of rnn and lstm is already in u. Rows that are not active keep their state: their
 // gates are not read, their gates' gradients are 0, and the state's gradient passes through.
-// Results depend neither on threads nor on other rows.
+// d_out (null: 0) is one more part of dh', of active rows alone: that of the step's output.
+// Gradients may be written over those they come from. Results depend neither on threads nor on
+// other rows.
 namespace fovea {
 
 struct CellRows {
   int64_t count = 0, hidden = 0;
   const uint8_t* active = nullptr;  // null: all
+  int64_t step = 0;                 // from a row of h, h_next or d_out to the next
 };
 
 struct RnnStep {
@@ -22,7 +25,7 @@ struct RnnStep {
   float* h_next;
 };
 struct RnnGradient {
-  const float *h_next, *dh_next;
+  const float *h_next, *d_out, *dh_next;
   float *du, *dh;  // dh null: not wanted, as where all rows are active
 };
 
@@ -32,7 +35,7 @@ struct GruStep {
   float* kept;  // [B,4·H]: r, z, n, u_n; null: not kept
 };
 struct GruGradient {
-  const float *kept, *h, *dh_next;
+  const float *kept, *h, *d_out, *dh_next;
   float *dx, *du, *dh;
 };
 
@@ -42,8 +45,8 @@ struct LstmStep {
   float* kept;  // [B,5·H]: i, f, g, o, tanh(c'); null: not kept
 };
 struct LstmGradient {
-  const float *kept, *c, *dh_next, *dc_next;  // either of the last two may be null: 0
-  float *du, *dh, *dc;                        // dh null: not wanted
+  const float *kept, *c, *d_out, *dh_next, *dc_next;  // the last two may be null too
+  float *du, *dh, *dc;                                // dh null: not wanted
 };
 
 void rnn_forward(const CellRows&, const RnnStep&);

@@ -1,11 +1,7 @@
 #include "nn/cell.h"
 
-#include <map>
-#include <mutex>
-
 #include "kernels/recurrent.h"
-#include "tensor/impl.h"
-#include "tensor/node.h"
+#include "nn/per_pass.h"
 #include "tensor/tape.h"
 
 namespace fovea::nn {
@@ -15,20 +11,21 @@ Tensor dense(const Tensor& t) { return t.detach().contiguous(); }
 float* place(const Tensor& t) { return t ? raw(t) : nullptr; }
 
 CellRows rows_of(const Tensor& h, const Tensor& active) {
-  return {h.size(0), h.size(1), active ? raw_bools(active) : nullptr};
+  return {h.size(0), h.size(1), active ? raw_bools(active) : nullptr, h.size(1)};
 }
 
 Tensor rnn_step(const Tensor& gates, const Tensor& h, const Tensor& active) {
   const Tensor u = dense(gates), h0 = dense(h), y = Tensor::empty(h.shape());
   rnn_forward(rows_of(h, active), {raw(u), raw(h0), raw(y)});
   const bool want_dh = active.defined();  // else h is in the gates alone
-  return record(
-      "rnn", {gates, want_dh ? h : Tensor()}, y, [ky = Saved(y), active, want_dh](const Tensor& d) {
-        const Tensor dy = d.contiguous(), du = Tensor::empty(d.shape());
-        const Tensor dh = want_dh ? Tensor::empty(d.shape()) : Tensor();
-        rnn_backward(rows_of(dy, active), {raw(ky.get("rnn")), raw(dy), raw(du), place(dh)});
-        return Grads{du, dh};
-      });
+  return record("rnn", {gates, want_dh ? h : Tensor()}, y,
+                [ky = Saved(y), active, want_dh](const Tensor& d) {
+                  const Tensor dy = d.contiguous(), du = Tensor::empty(d.shape());
+                  const Tensor dh = want_dh ? Tensor::empty(d.shape()) : Tensor();
+                  rnn_backward(rows_of(dy, active),
+                               {raw(ky.get("rnn")), nullptr, raw(dy), raw(du), place(dh)});
+                  return Grads{du, dh};
+                });
 }
 
 Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
@@ -44,31 +41,12 @@ Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
     const Shape gates{d.size(0), 3 * d.size(1)};
     const Tensor dx = Tensor::empty(gates), du = Tensor::empty(gates);
     gru_backward(rows_of(dy, active),
-                 {raw(kept), raw(kh.get("gru")), raw(dy), raw(dx), raw(du), raw(dh)});
+                 {raw(kept), raw(kh.get("gru")), nullptr, raw(dy), raw(dx), raw(du), raw(dh)});
     return Grads{dx, du, dh};
   });
 }
 
-// The gradients of lstm's two outputs, by backward pass.
-struct Both {
-  std::mutex mutex;
-  std::map<uint64_t, State> by_pass;
-
-  // True for the first of the two.
-  bool keep(Tensor State::*which, const Tensor& d) {
-    const std::lock_guard lock(mutex);
-    const auto [it, first] = by_pass.try_emplace(current_pass());
-    it->second.*which = d.contiguous();
-    return first;
-  }
-  State take() {
-    const std::lock_guard lock(mutex);
-    return std::move(by_pass.extract(current_pass()).mapped());
-  }
-};
-
-// Two outputs of one operation: an empty `core`, recorded first, has the inputs; h' and c' have the
-// core, and leave their gradients for it.
+// Two outputs of one operation: `core` has the inputs, h' and c' leave their gradients for it.
 State lstm_step(const Tensor& gates, const State& before, const Tensor& active) {
   const Tensor u = dense(gates), h0 = dense(before.h), c0 = dense(before.c);
   const State after{Tensor::empty(before.h.shape()), Tensor::empty(before.h.shape())};
@@ -79,20 +57,21 @@ State lstm_step(const Tensor& gates, const State& before, const Tensor& active) 
   lstm_forward(rows_of(h0, active),
                {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), place(kept)});
   if (!keep) return after;
-  const auto both = std::make_shared<Both>();
-  const Tensor core =
-      record("lstm", inputs, Tensor::empty({0}),
-             [kept, kc = Saved(c0), active, want_dh, shape, both](const Tensor&) {
-               const State d = both->take();
-               const Tensor du = Tensor::empty({shape[0], 4 * shape[1]}), dc = Tensor::empty(shape);
-               const Tensor dh = want_dh ? Tensor::empty(shape) : Tensor();
-               lstm_backward(rows_of(dc, active), {raw(kept), raw(kc.get("lstm")), place(d.h),
-                                                   place(d.c), raw(du), place(dh), raw(dc)});
-               return Grads{du, dh, dc};
-             });
+  const auto both = std::make_shared<PerPass<State>>();
+  const Tensor core = record(
+      "lstm", inputs, nothing(),
+      [kept, kc = Saved(c0), active, want_dh, shape, both](const Tensor&) {
+        const State d = both->take();
+        const Tensor du = Tensor::empty({shape[0], 4 * shape[1]}), dc = Tensor::empty(shape);
+        const Tensor dh = want_dh ? Tensor::empty(shape) : Tensor();
+        lstm_backward(rows_of(dc, active), {raw(kept), raw(kc.get("lstm")), nullptr, place(d.h),
+                                            place(d.c), raw(du), place(dh), raw(dc)});
+        return Grads{du, dh, dc};
+      });
   const auto output = [&](Tensor State::*which) {
     return record("lstm", {core}, after.*which, [both, which](const Tensor& d) {
-      return Grads{both->keep(which, d) ? Tensor::empty({0}) : Tensor()};
+      const bool first = both->leave([&](State& left) { left.*which = d.contiguous(); });
+      return Grads{first ? nothing() : Tensor()};
     });
   };
   return {output(&State::h), output(&State::c)};

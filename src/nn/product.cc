@@ -38,19 +38,6 @@ Tensor transposed(const Tensor& x) {
   return view_of(x, {x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, 0);
 }
 
-// Each row of y starts as addend's row plus the bias, whichever there is.
-void fill(float* y, int64_t rows, int64_t n, const float* bias, const float* addend) {
-  parallel_for(rows, n, [&](int64_t r) {
-    float* to = y + r * n;
-    const float* from = addend == nullptr ? bias : addend + r * n;
-    if (bias == nullptr || addend == nullptr) {
-      std::copy_n(from, n, to);
-    } else {
-      for (int64_t j = 0; j < n; ++j) to[j] = from[j] + bias[j];
-    }
-  });
-}
-
 }  // namespace
 
 Tensor product(const Tensor& x, const Linear& layer, const Tensor& addend) {
@@ -62,10 +49,25 @@ Tensor product(const Tensor& x, const Linear& layer, const Tensor& addend) {
   const Tensor a = rows_of(x);
   const bool filled = bias || start;
   if (filled) {
-    fill(raw(y), a.size(0), shape.back(), bias ? raw(bias) : nullptr, start ? raw(start) : nullptr);
+    fill_rows(raw(y), a.size(0), shape.back(), bias ? raw(bias) : nullptr,
+              start ? raw(start) : nullptr);
   }
   multiply(a, transposed(layer.weight), raw(y), filled ? 1.0f : 0.0f);
   return y;
+}
+
+void fill_rows(float* y, int64_t rows, int64_t n, const float* bias, const float* addend) {
+  parallel_for(rows, n, [&](int64_t r) {
+    float* to = y + r * n;
+    const float* from = addend == nullptr ? bias : addend + r * n;
+    if (from == nullptr) {
+      std::fill_n(to, n, 0.0f);
+    } else if (bias == nullptr || addend == nullptr) {
+      std::copy_n(from, n, to);
+    } else {
+      for (int64_t j = 0; j < n; ++j) to[j] = from[j] + bias[j];
+    }
+  });
 }
 
 Tensor d_product_x(const Tensor& dy, const Tensor& weight) {

@@ -11,6 +11,9 @@ Tensor d_product_x(const Tensor& dy, const Tensor& weight);  // dy·W
 Tensor d_product_weight(const Tensor& dy, const Tensor& x);  // dyᵀ·x
 Tensor d_product_bias(const Tensor& dy);                     // Σ dy
 
+// Each of y's rows of n numbers becomes addend's row plus the bias; null: 0.
+void fill_rows(float* y, int64_t rows, int64_t n, const float* bias, const float* addend);
+
 // Throws unless the layer is whole and x [..,I] fits it.
 void expect_input(const char* call, const Tensor& x, const Linear&);
 

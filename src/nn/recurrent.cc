@@ -4,6 +4,7 @@
 #include "fovea/nn.h"
 #include "fovea/ops.h"
 #include "nn/cell.h"
+#include "nn/layer.h"
 #include "tensor/impl.h"
 
 namespace fovea::nn {
@@ -23,11 +24,6 @@ CellWeights add_cell(Weights& weights, const std::string& name, const std::strin
                   weights.add(name + ".bias_" + part + suffix, {rows}, Init::zeros)};
   };
   return {cell, layer("ih", input, Init::uniform), layer("hh", hidden, Init::orthogonal)};
-}
-
-State zero_state(Cell cell, int64_t batch, int64_t hidden) {
-  return {Tensor::zeros({batch, hidden}),
-          cell == Cell::lstm ? Tensor::zeros({batch, hidden}) : Tensor()};
 }
 
 void check(const RecurrentConfig& config, const Tensor& x, const Tensor& lengths) {
@@ -58,26 +54,6 @@ Tensor valid_steps(int64_t steps, const Tensor& lengths) {
   return less(Tensor::arange(steps).unsqueeze(1), lengths.unsqueeze(0));
 }
 
-struct Direction {
-  std::vector<Tensor> h;  // by t
-  State last;
-};
-
-Direction walk(const CellWeights& weights, const Tensor& x, const Tensor& valid, bool backwards) {
-  const int64_t steps = x.size(0);
-  const std::vector<Tensor> gates = unbind(weights.input(x), 0);
-  Stepper step(weights);
-  Direction out{std::vector<Tensor>(steps), zero_state(weights.cell, x.size(1), weights.hidden())};
-  for (int64_t i = 0; i < steps; ++i) {
-    const int64_t t = backwards ? steps - 1 - i : i;
-    out.last = step(gates[t], out.last, valid ? valid.select(0, t) : Tensor());
-    out.h[t] = out.last.h;
-  }
-  return out;
-}
-
-Tensor beside(const Tensor& a, const Tensor& b) { return a ? concatenate({a, b}, -1) : Tensor(); }
-
 }  // namespace
 
 const char* name_of(Cell cell) { return kCells[static_cast<int>(cell)].name; }
@@ -107,24 +83,15 @@ Recurrent::Output Recurrent::operator()(const Tensor& x, const Tensor& lengths, 
   check(config, x, lengths);
   const Tensor valid = valid_steps(x.size(0), lengths);
   const size_t directions = config.bidirectional ? 2 : 1;
-  const auto without_padding = [&](const Tensor& sequence) {
-    return valid ? where(valid.unsqueeze(2), sequence, Tensor::scalar(0.0f)) : sequence;
-  };
-  Output out{without_padding(x), {}};
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    if (layer > 0 && dropout > 0.0f) {
-      out.sequence = fovea::dropout(out.sequence, dropout, mix64(seed ^ mix64(layer)));
+  // What lies past a row's end may be anything; times 0, in W_x's gradient, it must give 0.
+  Output out{valid ? where(valid.unsqueeze(2), x, Tensor::scalar(0.0f)) : x, {}};
+  for (int64_t l = 0; l < config.layers; ++l) {
+    if (l > 0 && dropout > 0.0f) {
+      out.sequence = fovea::dropout(out.sequence, dropout, mix64(seed ^ mix64(l)));
     }
-    const CellWeights* weights = &cells[layer * directions];
-    const Direction forth = walk(weights[0], out.sequence, valid, false);
-    if (!config.bidirectional) {
-      out.sequence = without_padding(stack(forth.h, 0));
-      out.last.push_back(forth.last);
-      continue;
-    }
-    const Direction back = walk(weights[1], out.sequence, valid, true);
-    out.sequence = without_padding(beside(stack(forth.h, 0), stack(back.h, 0)));
-    out.last.push_back({beside(forth.last.h, back.last.h), beside(forth.last.c, back.last.c)});
+    LayerOutput next = layer({&cells[l * directions], directions}, out.sequence, valid);
+    out.sequence = std::move(next.sequence);
+    out.last.push_back(std::move(next.last));
   }
   return out;
 }

@@ -1,35 +1,14 @@
-#include <map>
-#include <mutex>
-
 #include "fovea/nn.h"
+#include "nn/per_pass.h"
 #include "nn/product.h"
-#include "tensor/impl.h"
-#include "tensor/node.h"
 #include "tensor/tape.h"
 
 namespace fovea::nn {
 namespace {
 
-// What the steps' backward functions leave for the one product, by backward pass, last step first.
+// What the steps leave for the one product, last step first.
 struct Rows {
   std::vector<Tensor> x, dy;
-};
-struct Ledger {
-  std::mutex mutex;
-  std::map<uint64_t, Rows> by_pass;
-
-  // True for the pass's first step.
-  bool keep(const Tensor& x, const Tensor& dy) {
-    const std::lock_guard lock(mutex);
-    const auto [it, first] = by_pass.try_emplace(current_pass());
-    it->second.x.push_back(x);
-    it->second.dy.push_back(dy);
-    return first;
-  }
-  Rows take() {
-    const std::lock_guard lock(mutex);
-    return std::move(by_pass.extract(current_pass()).mapped());
-  }
 };
 
 // The parts' rows below each other.
@@ -50,19 +29,17 @@ Tensor pile(const std::vector<Tensor>& parts) {
 
 struct SteppedLinear::Steps {
   Linear layer;
-  std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>();
-  // Empty, recorded before all steps and an input of each of them: on the way back its turn comes
-  // after theirs, and it has W and b as inputs.
-  Tensor anchor;
+  std::shared_ptr<PerPass<Rows>> rows = std::make_shared<PerPass<Rows>>();
+  Tensor anchor;  // empty; its inputs are W and b, and it is an input of every step
 
   void record_anchor() {
     const bool want_dw = layer.weight.requires_grad(), want_db = layer.bias.requires_grad();
-    anchor = record("stepped linear", {layer.weight, layer.bias}, Tensor::empty({0}),
-                    [kept = ledger, want_dw, want_db](const Tensor&) {
-                      const Rows rows = kept->take();
-                      const Tensor dy = pile(rows.dy);
+    anchor = record("stepped linear", {layer.weight, layer.bias}, nothing(),
+                    [left = rows, want_dw, want_db](const Tensor&) {
+                      const Rows all = left->take();
+                      const Tensor dy = pile(all.dy);
                       Grads grads(2);
-                      if (want_dw) grads[0] = d_product_weight(dy, pile(rows.x));
+                      if (want_dw) grads[0] = d_product_weight(dy, pile(all.x));
                       if (want_db) grads[1] = d_product_bias(dy);
                       return grads;
                     });
@@ -93,12 +70,15 @@ Tensor SteppedLinear::operator()(const Tensor& x, const Tensor& addend) {
   const bool want_dx = x.requires_grad(), learns = steps.anchor.defined();
   return record("stepped linear", inputs, y,
                 [kx = learns ? Saved(x) : Saved(), kw = want_dx ? Saved(layer.weight) : Saved(),
-                 want_dx, learns, ledger = steps.ledger](const Tensor& dy) {
+                 want_dx, learns, rows = steps.rows](const Tensor& dy) {
                   Grads grads{{}, dy, {}};
                   if (want_dx) grads[0] = d_product_x(dy, kw.get("stepped linear"));
-                  if (learns && ledger->keep(kx.get("stepped linear"), dy)) {
-                    grads[2] = Tensor::empty({0});
-                  }
+                  if (!learns) return grads;
+                  const bool first = rows->leave([&](Rows& left) {
+                    left.x.push_back(kx.get("stepped linear"));
+                    left.dy.push_back(dy);
+                  });
+                  if (first) grads[2] = nothing();
                   return grads;
                 });
 }
