@@ -34,12 +34,13 @@ double Axis::place(double value) const {
   return (value - low) / (high - low);
 }
 
-Axis linear_axis(double low, double high, int about, Ends ends) {
+Axis linear_axis(double low, double high, int about, Ends ends, Steps steps) {
   if (!(high > low)) {
     const double room = low == 0 ? 1 : std::abs(low) * 0.1;
     low -= room, high += room;
   }
-  const double step = round_step((high - low) / about);
+  double step = round_step((high - low) / about);
+  if (steps == Steps::whole && step != std::round(step)) step = step < 1 ? 1 : 5;
   Axis axis{low, high, false, {}};
   if (ends == Ends::round) {
     axis.low = std::floor(low / step + 1e-9) * step;
@@ -74,18 +75,18 @@ Axis log_axis(double low, double high, int about) {
   return axis;
 }
 
-std::string tick_label(double value) {
-  const double size = std::abs(value);
-  if (size != 0 && (size < 0.999e-3 || size >= 0.999e9)) {
-    const double exponent = std::log10(size);
-    if (value > 0 && std::abs(exponent - std::round(exponent)) < 1e-9) {
-      return power_of_ten(static_cast<int>(std::lround(exponent)));
-    }
-    return number(value);
+std::string Axis::label(double tick) const {
+  const double size = std::abs(tick),
+               largest = log ? size : std::max(std::abs(low), std::abs(high));
+  const double exponent = std::log10(size);
+  const bool power = tick > 0 && std::abs(exponent - std::round(exponent)) < 1e-9;
+  if (log && power && (size < 0.999e-3 || size > 1.001e4)) {
+    return power_of_ten(static_cast<int>(std::lround(exponent)));
   }
-  if (size >= 1e6) return number(value / 1e6) + "M";
-  if (size >= 1e4) return number(value / 1e3) + "k";
-  return number(value);
+  if (size == 0 || largest >= 1e9) return number(tick);
+  if (largest >= 2e6) return number(tick / 1e6) + "M";
+  if (largest >= 2e4) return number(tick / 1e3) + "k";
+  return number(tick);
 }
 
 }  // namespace fovea::report

@@ -15,8 +15,23 @@ constexpr double kLetter = 7.2, kLine = 18;
 
 struct Extent {
   double low = 0, high = 0;
+  int decimals = 0;
   int longest = 1;  // characters of a figure
 };
+
+// All figures of a chart with as many decimals as the one that needs most.
+std::string figure(double value, const Extent& extent) {
+  if (std::abs(value) >= 1e6) return number(value);
+  const std::string text = fmt::format("{:.{}f}", std::abs(value), extent.decimals);
+  return value < 0 ? "−" + text : text;
+}
+
+int decimals_of(double value) {
+  const std::string text = number(value);
+  const size_t point = text.find('.');
+  if (point == std::string::npos || text.find('e') != std::string::npos) return 0;
+  return static_cast<int>(text.size() - point - 1);
+}
 
 Extent extent_of(const Bars& bars) {
   Extent extent;
@@ -24,8 +39,11 @@ Extent extent_of(const Bars& bars) {
     for (const double value : series) {
       if (!std::isfinite(value)) continue;
       extent.low = std::min(extent.low, value), extent.high = std::max(extent.high, value);
-      extent.longest = std::max(extent.longest, columns_of(number(value)));
+      extent.decimals = std::max(extent.decimals, decimals_of(value));
     }
+  }
+  for (const double end : {extent.low, extent.high}) {
+    extent.longest = std::max(extent.longest, columns_of(figure(end, extent)));
   }
   if (extent.low == extent.high) extent.high = 1;
   return extent;
@@ -61,14 +79,14 @@ bool stand_upright(const Bars& bars, const Extent& extent, double room) {
 void add_upright(Html& html, const Bars& bars, const Extent& extent, double width) {
   const Axis y = linear_axis(extent.low, extent.high, 5, Ends::round);
   int longest = 0;
-  for (const double tick : y.ticks) longest = std::max(longest, columns_of(tick_label(tick)));
+  for (const double tick : y.ticks) longest = std::max(longest, columns_of(y.label(tick)));
   const double left = kLetter * longest + 10, top = 22, height = 230, room = width - left - 8;
   const auto down = [&](double value) { return top + height * (1 - y.place(value)); };
   for (const double tick : y.ticks) {
     html.put(R"(<path class="{}" d="M{:.1f} {:.1f}h{:.1f}"/>)", tick == 0 ? "base" : "grid", left,
              down(tick), room);
     html.put(R"(<text class="tick end" x="{:.1f}" y="{:.1f}">{}</text>)", left - 8, down(tick) + 4,
-             tick_label(tick));
+             y.label(tick));
   }
   const double thick = bar_width(bars, room);
   const double each = room / static_cast<double>(bars.groups.size());
@@ -83,7 +101,7 @@ void add_upright(Html& html, const Bars& bars, const Extent& extent, double widt
                "</rect>",
                series_class(s), x + 1, from, thick - 2, std::max(to - from, 1.0), hint(bars, s, g));
       html.put(R"(<text class="value mid" x="{:.1f}" y="{:.1f}">{}</text>)", x + thick / 2,
-               value < 0 ? to + 14 : from - 5, number(value));
+               value < 0 ? to + 14 : from - 5, figure(value, extent));
     }
     html.put(R"(<text class="group mid" x="{:.1f}" y="{:.1f}">{}</text>)", middle,
              top + height + 20, escape(visible(bars.groups[g])));
@@ -95,12 +113,13 @@ constexpr double kUprightHeight = 22 + 230 + 48;
 
 double lying_height(const Bars& bars) {
   return static_cast<double>(bars.groups.size()) *
-         (kLine * static_cast<double>(bars.series.size() + 1) + 14);
+             (kLine * static_cast<double>(bars.series.size() + 1) + 14) +
+         kLine;
 }
 
 void add_lying(Html& html, const Bars& bars, const Extent& extent, double width) {
-  const double figure = kLetter * extent.longest + 8;
-  const double left = extent.low < 0 ? figure : 0, room = width - left - figure;
+  const double side = kLetter * extent.longest + 8;
+  const double left = extent.low < 0 ? side : 0, room = width - left - side;
   const auto across = [&](double value) {
     return left + room * (value - extent.low) / (extent.high - extent.low);
   };
@@ -120,11 +139,13 @@ void add_lying(Html& html, const Bars& bars, const Extent& extent, double width)
                "</rect>",
                series_class(s), from, y + 2, std::max(to - from, 1.0), kLine - 3, hint(bars, s, g));
       html.put(R"(<text class="value {}" x="{:.1f}" y="{:.1f}">{}</text>)", value < 0 ? "end" : "",
-               value < 0 ? from - 5 : to + 5, y + 14, number(value));
+               value < 0 ? from - 5 : to + 5, y + 14, figure(value, extent));
     }
     html.put(R"(<path class="base" d="M{:.1f} {:.1f}v{:.1f}"/>)", across(0), y, -height);
     y += 14;
   }
+  html.put(R"(<text class="axis end" x="{:.1f}" y="{:.1f}">{}</text>)", width, y + 10,
+           escape(bars.x));
 }
 
 std::string spoken(const Bars& bars) {

@@ -16,7 +16,11 @@ constexpr double kAbove = 10, kBelow = 42;  // the plot: ticks, the axis' name
 
 struct Range {
   double low = INFINITY, high = -INFINITY;
-  void take(double value) { low = std::min(low, value), high = std::max(high, value); }
+  bool whole = true;
+  void take(double value) {
+    low = std::min(low, value), high = std::max(high, value);
+    whole = whole && value == std::round(value);
+  }
   bool empty() const { return !(low <= high); }
 };
 
@@ -42,7 +46,7 @@ Frame frame_of(const Width& width, const Range& xs, const Range& ys, bool log) {
   const double height = wide ? 300 : 230;
   const Axis y = y_axis(ys, log, wide ? 6 : 5);
   int longest = 0;
-  for (const double tick : y.ticks) longest = std::max(longest, columns_of(tick_label(tick)));
+  for (const double tick : y.ticks) longest = std::max(longest, columns_of(y.label(tick)));
   const double left = 7.2 * longest + 10;
   return {left,
           10,
@@ -56,27 +60,28 @@ void add_axes(Html& html, const Frame& at, const std::string& x_name) {
   for (const double tick : at.y.ticks) {
     html.put(R"(<path class="grid" d="M{:.1f} {:.1f}h{:.1f}"/>)", at.left, at.down(tick), at.width);
     html.put(R"(<text class="tick end" x="{:.1f}" y="{:.1f}">{}</text>)", at.left - 8,
-             at.down(tick) + 4, tick_label(tick));
+             at.down(tick) + 4, at.y.label(tick));
   }
   const double bottom = at.top + at.height;
   html.put(R"(<path class="base" d="M{:.1f} {:.1f}h{:.1f}"/>)", at.left, bottom, at.width);
   for (const double tick : at.x.ticks) {
     html.put(R"(<path class="base" d="M{:.1f} {:.1f}v5"/>)", at.across(tick), bottom);
     html.put(R"(<text class="tick mid" x="{:.1f}" y="{:.1f}">{}</text>)", at.across(tick),
-             bottom + 18, tick_label(tick));
+             bottom + 18, at.x.label(tick));
   }
   html.put(R"(<text class="axis end" x="{:.1f}" y="{:.1f}">{}</text>)", at.left + at.width,
            bottom + 37, escape(x_name));
 }
 
+// A point that stands alone is a stroke of no length, which round ends make a dot.
 std::string path_of(const Frame& at, const Points& points) {
   std::string path;
   bool pen_down = false;
   for (const Point& p : points) {
     const bool on = drawn(p, at.y.log);
     if (on) {
-      path += fmt::format("{}{:.1f} {:.1f}", pen_down ? "L" : "M", at.across(p.first),
-                          at.down(p.second));
+      path += fmt::format("{}{:.1f} {:.1f}{}", pen_down ? "L" : "M", at.across(p.first),
+                          at.down(p.second), pen_down ? "" : "h0");
     }
     pen_down = on;
   }

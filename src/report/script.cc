@@ -34,7 +34,8 @@ for (const svg of document.querySelectorAll('svg.lines')) {
     tip.replaceChildren();
     tip.append(`${data.x} ${format(x)}`);
     data.curves.forEach((curve, i) => {
-      if (!curve.points.length) return;
+      const near = (x1 - x0) / 50, all = curve.points.map(p => p[0]);
+      if (!all.length || x < Math.min(...all) - near || x > Math.max(...all) + near) return;
       const point = nearest(curve.points, x, p => p[0]);
       const line = document.createElement('div'), dot = document.createElement('i');
       const value = document.createElement('b');
@@ -95,7 +96,8 @@ for (const svg of document.querySelectorAll('svg.map')) {
     aim.setAttribute('d', `M${x} ${y}h${cell}v${cell}h${-cell}z`);
     const weight = data.weights[i * wide + j];
     say.textContent = `‹${data.rows[i]}› ← ‹${data.columns[j]}› ` +
-        (weight === null ? 'not a number' : weight.toFixed(Math.abs(weight) < 0.01 ? 4 : 2));
+        (weight === null ? 'not a number' : weight === 0 ? '0'
+            : weight.toFixed(Math.abs(weight) < 0.01 ? 4 : 2));
   };
   const follow = event => {
     const [px, py] = place(svg, event);
