@@ -48,6 +48,7 @@ class FOVEA_API Tokenizer {
 
  private:
   struct Impl;
+  const Impl& impl() const;  // throws where nothing was trained or loaded
   std::shared_ptr<const Impl> impl_;
 };
 

@@ -39,7 +39,10 @@ std::unordered_set<std::string> frequent(std::span<const std::string> lines, int
   return kept;
 }
 
-// The lines, with a space for every character that is not kept.
+// SentencePiece ends the program at words of more than 65,535 characters.
+constexpr int kLongestWord = 10'000;
+
+// The lines, with a space for every character that is not kept, and in words that are too long.
 class TrainingLines : public sp::SentenceIterator {
  public:
   TrainingLines(std::span<const std::string> lines, std::unordered_set<std::string> kept)
@@ -59,8 +62,11 @@ class TrainingLines : public sp::SentenceIterator {
     for (; at_ < lines_.size(); ++at_) {
       line_.clear();
       bool any = false;
+      int length = 0;
       for (const std::string& c : characters(lines_[at_])) {
         const bool keep = kept_.count(c) > 0;
+        length = keep ? length + 1 : 0;
+        if (keep && length % kLongestWord == 0) line_ += ' ';
         line_ += keep ? c : " ";
         any = any || keep;
       }

@@ -100,6 +100,11 @@ struct Tokenizer::Impl {
   }
 };
 
+const Tokenizer::Impl& Tokenizer::impl() const {
+  if (!impl_) throw Error("Tokenizer", "was neither trained nor loaded");
+  return *impl_;
+}
+
 Tokenizer Tokenizer::train(const TokenizerConfig& config, std::span<const std::string> lines) {
   if (config.size <= kFirst || config.size > kMaxVocabulary) {
     throw Error("Tokenizer::train", fmt::format("size must be {} to {}, found {}", kFirst + 1,
@@ -134,22 +139,22 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 }
 
 void Tokenizer::save(const std::filesystem::path& path) const {
-  const std::string content = impl_->vocabulary.json();
+  const std::string content = impl().vocabulary.json();
   AtomicFile file(path);
   file.write(content.data(), content.size());
   file.commit();
 }
 
-Unit Tokenizer::unit() const { return impl_->vocabulary.unit(); }
-int64_t Tokenizer::size() const { return impl_->vocabulary.size(); }
+Unit Tokenizer::unit() const { return impl().vocabulary.unit(); }
+int64_t Tokenizer::size() const { return impl().vocabulary.size(); }
 
 std::vector<std::string> Tokenizer::pieces(std::string_view text) const {
-  return impl_->split(text);
+  return impl().split(text);
 }
 
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int64_t> ids;
-  for (const std::string& piece : impl_->split(text)) ids.push_back(impl_->vocabulary.id(piece));
+  for (const std::string& piece : impl().split(text)) ids.push_back(impl().vocabulary.id(piece));
   return ids;
 }
 
@@ -168,7 +173,7 @@ std::string Tokenizer::decode(std::span<const int64_t> ids) const {
       throw Error("Tokenizer::decode", fmt::format("id {} is not among the {}", id, size()));
     }
     if (id == kUnknown) pieces.emplace_back(kUnknownText);
-    if (id >= kFirst) pieces.push_back(impl_->vocabulary.token(id));
+    if (id >= kFirst) pieces.push_back(impl().vocabulary.token(id));
   }
   return join(pieces);
 }
@@ -179,7 +184,7 @@ std::string Tokenizer::token(int64_t id) const {
     throw Error("Tokenizer::token", fmt::format("id {} is not among the {}", id, size()));
   }
   if (id < kFirst) return kSpecial[static_cast<size_t>(id)];
-  return visible(impl_->vocabulary.token(id));
+  return visible(impl().vocabulary.token(id));
 }
 
 }  // namespace fovea::text
