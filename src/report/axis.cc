@@ -30,7 +30,7 @@ std::string power_of_ten(int exponent) {
 }  // namespace
 
 double Axis::place(double value) const {
-  if (log) return std::log(value / low) / std::log(high / low);
+  if (log) return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
   return (value - low) / (high - low);
 }
 
@@ -57,21 +57,22 @@ Axis linear_axis(double low, double high, int about, Ends ends, Steps steps) {
 }
 
 Axis log_axis(double low, double high, int about) {
-  const double room = std::pow(std::max(high / low, 1.2), 0.04);
-  Axis axis{low / room, high * room, true, {}};
-  const int first = static_cast<int>(std::floor(std::log10(axis.low)));
-  const int last = static_cast<int>(std::ceil(std::log10(axis.high)));
-  const int every = std::max(1, (last - first + about - 1) / about);
-  const bool decades = std::log10(axis.high / axis.low) >= 2.5;
-  for (int n = first; n <= last; n += every) {
+  double from = std::log10(low), to = std::log10(high);
+  const double room = 0.04 * std::max(to - from, 0.1);
+  from = std::max(from - room, -307.0), to = std::min(to + room, 308.0);
+  Axis axis{std::pow(10.0, from), std::pow(10.0, to), true, {}};
+  const int decades = static_cast<int>(std::floor(to) - std::ceil(from));
+  const int every = std::max(1, (decades + about) / about);
+  for (int n = static_cast<int>(std::floor(from)); n <= to; ++n) {
     for (const double factor : {1.0, 2.0, 5.0}) {
       const double tick = factor * std::pow(10.0, n);
-      if (decades && factor != 1.0) continue;
+      if (factor != 1.0 ? to - from >= 2.5 : n % every != 0) continue;
       if (tick >= axis.low && tick <= axis.high) axis.ticks.push_back(tick);
     }
   }
-  if (axis.ticks.size() < 3)
+  if (axis.ticks.size() < 3) {
     axis.ticks = linear_axis(axis.low, axis.high, about, Ends::tight).ticks;
+  }
   return axis;
 }
 

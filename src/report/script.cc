@@ -47,7 +47,8 @@ for (const svg of document.querySelectorAll('svg.lines')) {
     tip.hidden = false;
     const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
     const right = px * scale + 14 + tip.offsetWidth <= box.width;
-    tip.style.left = Math.max(0, right ? px * scale + 14 : px * scale - 14 - tip.offsetWidth) + 'px';
+    const from = right ? px * scale + 14 : px * scale - 14 - tip.offsetWidth;
+    tip.style.left = Math.max(0, from) + 'px';
     tip.style.top = svg.parentNode.querySelector('.legend').offsetHeight + 14 + 'px';
   };
   const follow = event => {
@@ -91,7 +92,8 @@ for (const svg of document.querySelectorAll('svg.map')) {
     at = [i, j];
     mark(true);
     const x = left + j * cell, y = top + i * cell, w = wide * cell, h = high * cell;
-    band.setAttribute('d', `M${left} ${y}h${w}v${cell}h${-w}zM${x} ${top}h${cell}v${y - top}h${-cell}z` +
+    band.setAttribute('d', `M${left} ${y}h${w}v${cell}h${-w}z` +
+        `M${x} ${top}h${cell}v${y - top}h${-cell}z` +
         `M${x} ${y + cell}h${cell}v${top + h - y - cell}h${-cell}z`);
     aim.setAttribute('d', `M${x} ${y}h${cell}v${cell}h${-cell}z`);
     const weight = data.weights[i * wide + j];

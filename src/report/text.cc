@@ -20,16 +20,16 @@ std::string padded(const std::string& text, int columns) {
 }
 
 // A weight as two columns: blocks that fill up, or a colour from dark to bright.
-std::string cell(double share, Ink ink) {
+std::string cell(float share, Ink ink) {
   if (std::isnan(share)) return "??";
   if (ink == Ink::colour) {
-    const double x = std::sqrt(std::clamp(share, 0.0, 1.0));
+    const float x = std::sqrt(std::clamp(share, 0.0f, 1.0f));
     const int red = static_cast<int>(24 + 231 * x), green = static_cast<int>(24 + 160 * x * x),
               blue = static_cast<int>(40 + 30 * x);
     return fmt::format("\x1b[48;2;{};{};{}m  \x1b[0m", red, green, blue);
   }
   static constexpr const char* kShades[] = {"··", "░░", "▒▒", "▓▓", "██"};
-  return kShades[(share > 0.05) + (share > 0.2) + (share > 0.45) + (share > 0.7)];
+  return kShades[(share > 0.05f) + (share > 0.2f) + (share > 0.45f) + (share > 0.7f)];
 }
 
 // The columns' labels, as lines above the cells.
@@ -106,7 +106,7 @@ std::string to_text(const Heatmap& map, Ink ink, int width) {
     trim(line);
     text += line + "\n";
   }
-  const double full = full_weight(map);
+  const auto full = static_cast<float>(full_weight(map));
   for (size_t i = 0; i < map.rows.size(); ++i) {
     const std::string label = cut(labels.rows[i], left);
     text += blanks(left - columns_of(label)) + label + " ";
@@ -115,7 +115,8 @@ std::string to_text(const Heatmap& map, Ink ink, int width) {
     }
     text += all ? "\n" : "…\n";
   }
-  if (full != 1.0) text += fmt::format("{}{} = {}\n", blanks(left + 1), cell(1, ink), number(full));
+  if (full != 1.0f)
+    text += fmt::format("{}{} = {}\n", blanks(left + 1), cell(1, ink), number(full_weight(map)));
   return text;
 }
 
