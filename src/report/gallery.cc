@@ -81,12 +81,8 @@ nlohmann::ordered_json figures_of(const Heatmap& map) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array(), columns = rows, weights = rows;
   for (const std::string& row : map.rows) rows.push_back(visible(row));
   for (const std::string& column : map.columns) columns.push_back(visible(column));
-  for (const float weight : map.weights) {
-    if (std::isfinite(weight)) {
-      weights.push_back(std::round(static_cast<double>(weight) * 1e4) / 1e4);
-    } else {
-      weights.push_back(nullptr);
-    }
+  for (const float weight : map.weights) {  // NaN is written as null
+    weights.push_back(std::round(static_cast<double>(weight) * 1e4) / 1e4);
   }
   return {{"rows", rows}, {"columns", columns}, {"weights", weights}};
 }

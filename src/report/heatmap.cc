@@ -17,9 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The shortest decimal that reads back as this float; JSON has no NaN, so null.
+// The shortest decimal that reads back as this float; NaN is written as null.
 Json decimal(float weight) {
-  if (!std::isfinite(weight)) return nullptr;
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, weight).ptr;
   double value = 0;

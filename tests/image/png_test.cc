@@ -61,8 +61,9 @@ TEST(Png, RefusesWhatIsNoPicture) {
 TEST(Image, FillStaysInside) {
   Image picture = blank(3, 2);
   fill(picture, -5, -5, 6, 6, {1, 2, 3});  // the top left pixel
+  fill(picture, 2, 0, 2, 1, {7, 8, 9});    // the top right one, not the next row's first
   fill(picture, 2, 1, 100, 100, {4, 5, 6});
-  EXPECT_EQ(picture.rgb, (std::vector<uint8_t>{1, 2, 3, 255, 255, 255, 255, 255, 255,  //
+  EXPECT_EQ(picture.rgb, (std::vector<uint8_t>{1, 2, 3, 255, 255, 255, 7, 8, 9,  //
                                                255, 255, 255, 255, 255, 255, 4, 5, 6}));
 }
 
