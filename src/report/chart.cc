@@ -48,12 +48,13 @@ Frame frame_of(const Width& width, const Range& xs, const Range& ys, bool log) {
   int longest = 0;
   for (const double tick : y.ticks) longest = std::max(longest, columns_of(y.label(tick)));
   const double left = 7.2 * longest + 10;
-  return {left,
-          10,
-          width.pixels - left - 14,
-          height - 10 - 42,
-          linear_axis(xs.low, xs.high, wide ? 8 : 4, Ends::tight),
-          y};
+  return {
+      left,
+      10,
+      width.pixels - left - 14,
+      height - 10 - 42,
+      linear_axis(xs.low, xs.high, wide ? 8 : 4, Ends::tight, xs.whole ? Steps::whole : Steps::any),
+      y};
 }
 
 void add_axes(Html& html, const Frame& at, const std::string& x_name) {

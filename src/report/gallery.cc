@@ -11,6 +11,7 @@ namespace fovea::report {
 namespace {
 
 constexpr double kLetter = 8, kGap = 7;
+constexpr double kNarrowest = 280;  // of a figure, for its caption
 
 struct Layout {
   Labels labels;
@@ -87,8 +88,7 @@ nlohmann::ordered_json figures_of(const Heatmap& map) {
   return {{"rows", rows}, {"columns", columns}, {"weights", weights}};
 }
 
-void add_map(Html& html, const Heatmap& map, const std::string& name) {
-  const Layout at = layout_of(map);
+void add_map(Html& html, const Heatmap& map, const Layout& at, const std::string& name) {
   html.put(
       R"(<div class="scroll"><svg class="map" viewBox="0 0 {0:.1f} {1:.1f}" )"
       R"(style="width:{0:.0f}px;min-width:{2:.0f}px" role="img" tabindex="0" )"
@@ -98,11 +98,9 @@ void add_map(Html& html, const Heatmap& map, const std::string& name) {
   add_labels(html, at);
   add_cells(html, map, at);
   html.put(R"(<path class="band" d=""/><path class="aim" d=""/></svg></div>)");
-  const double full = full_weight(map);
-  html.put(
-      R"(<div class="under" style="max-width:{:.0f}px"><span class="say" aria-live="polite"></span>)"
-      R"(<span class="scale">0<i aria-hidden="true"></i>{}</span></div>)",
-      std::max(at.width, 240.0), number(full));
+  html.put(R"(<div class="under"><span class="say" aria-live="polite"></span>)"
+           R"(<span class="scale">0<i aria-hidden="true"></i>{}</span></div>)",
+           number(full_weight(map)));
 }
 
 }  // namespace
@@ -127,11 +125,14 @@ void add(Html& html, const Gallery& gallery) {
   for (const Gallery::Item& item : gallery.items) {
     check(item.map);
     const std::string& caption = item.caption.empty() ? item.map.title : item.caption;
-    html.put(R"(<figure class="heat"><figcaption dir="auto">{}</figcaption>)", escape(caption));
+    const Layout at = layout_of(item.map);
+    html.put(
+        R"(<figure class="heat" style="width:{:.0f}px"><figcaption dir="auto">{}</figcaption>)",
+        std::max(at.width, kNarrowest), escape(caption));
     if (item.map.weights.empty()) {
       html.put(R"(<p class="none">nothing to draw</p>)");
     } else {
-      add_map(html, item.map, caption);
+      add_map(html, item.map, at, caption);
     }
     html.put("</figure>");
   }

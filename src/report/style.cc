@@ -91,7 +91,7 @@ font-size:.85rem}
 h1{font-size:1.55rem}.cards{grid-template-columns:repeat(2,minmax(0,1fr));gap:.6rem}
 .cards dd{font-size:1.3rem}section{margin-top:2rem;padding-top:1.25rem}
 .chart svg.wide{display:none}.chart svg.slim{display:block}}
-@media print{body{font-size:11pt}main{max-width:none;padding:0}nav,.tip{display:none}
+@media print{body{font-size:11pt}main{max-width:none;padding:0}nav,.tip{display:none}.cards dd{font-size:1.25rem}
 figure,tr,.cards div{break-inside:avoid}h2{break-after:avoid}
 .chart svg.wide{display:block}.chart svg.slim{display:none}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}}

@@ -120,6 +120,14 @@ TEST(Html, BarsLeaveOutNaNAndCheckTheirShape) {
   EXPECT_THROW(add(html, Bars{"x", "y", {"a"}, {"s", "t"}, {{1}}}), Error);
 }
 
+TEST(Html, EpochsAreCounted) {
+  Html counted, measured;
+  add(counted, Chart{"epoch", "y", {{"c", {{1, 1}, {2, 2}, {3, 3}}}}, false});
+  add(measured, Chart{"epoch", "y", {{"c", {{1, 1}, {2.5, 2}, {3, 3}}}}, false});
+  EXPECT_EQ(count(counted.text(), ">2.25</text>"), 0u);
+  EXPECT_GT(count(measured.text(), ">2.25</text>"), 0u);
+}
+
 TEST(Html, StrangeValuesAreDrawn) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const bool log_y : {false, true}) {
