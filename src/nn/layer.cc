@@ -55,12 +55,11 @@ void step(const Walk& w, int64_t i, const float* x, const float* u) {
   }
 }
 
-// u = h·W_hᵀ + b_h, for rnn and lstm with gates_x; then the cell. W_h is transposed once: products
-// are a fifth faster with it so.
+// u = h·W_hᵀ + b_h, for rnn and lstm with gates_x; then the cell.
 void forward(const Walk& w, const Tensor& gates_x, const Linear& recurrent) {
   const int64_t n = w.gates();
   const Tensor x = gates_x.detach().contiguous();
-  const Tensor turned = recurrent.weight.detach().transpose(0, 1).contiguous();
+  const Tensor weight = turned(recurrent.weight);
   const Tensor bias = recurrent.bias ? recurrent.bias.detach().contiguous() : Tensor();
   const Tensor u = Tensor::empty({w.batch, n});
   for (int64_t i = 0; i < w.steps; ++i) {
@@ -72,8 +71,8 @@ void forward(const Walk& w, const Tensor& gates_x, const Linear& recurrent) {
             .k = w.hidden,
             .a = w.h(i - 1),
             .a_row = w.width,
-            .b = raw(turned),
-            .b_row = n,
+            .b = raw(weight),
+            .b_row = weight.strides()[0],
             .c = raw(u),
             .c_row = n,
             .beta = 1.0f});

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "fovea/nn.h"
 #include "nn/per_pass.h"
 #include "nn/product.h"
@@ -32,6 +34,21 @@ struct SteppedLinear::Steps {
   std::shared_ptr<PerPass<Rows>> rows = std::make_shared<PerPass<Rows>>();
   Tensor anchor;  // empty; its inputs are W and b, and it is an input of every step
 
+  // Wᵀ from the second step of many rows on, until W changes.
+  Tensor turned_weight;
+  uint64_t version = 0;
+  bool many_before = false;
+
+  Tensor times(const Tensor& x, const Tensor& addend) {
+    constexpr int64_t kMany = 16;
+    if (x.size(0) < kMany || !std::exchange(many_before, true)) return product(x, layer, addend);
+    if (!turned_weight || version != layer.weight.version()) {
+      turned_weight = turned(layer.weight);
+      version = layer.weight.version();
+    }
+    return product(x, turned_weight, layer.bias, addend);
+  }
+
   void record_anchor() {
     const bool want_dw = layer.weight.requires_grad(), want_db = layer.bias.requires_grad();
     anchor = record("stepped linear", {layer.weight, layer.bias}, nothing(),
@@ -60,7 +77,7 @@ Tensor SteppedLinear::operator()(const Tensor& x, const Tensor& addend) {
     throw Error("stepped linear", "addend is " + to_string(addend.shape()) + ", expected " +
                                       to_string({x.size(0), layer.weight.size(0)}));
   }
-  const Tensor y = product(x, layer, addend);
+  const Tensor y = steps.times(x, addend);
   if (!grad_enabled()) return y;
   if (!steps.anchor && (layer.weight.requires_grad() || layer.bias.requires_grad())) {
     steps.record_anchor();

@@ -7,6 +7,7 @@
 #include "fovea/nn.h"
 #include "fovea/ops.h"
 #include "fovea/runtime.h"
+#include "tests/nn/check.h"
 
 // Against PyTorch's numbers: golden/make.py wrote them.
 namespace fovea::nn {
@@ -27,14 +28,6 @@ Parameters below(const std::string& prefix) {
     if (name.starts_with(prefix)) found["net." + name.substr(prefix.size())] = t;
   }
   return found;
-}
-
-void expect_near(const Tensor& found, const Tensor& expected, const std::string& what) {
-  ASSERT_EQ(found.shape(), expected.shape()) << what;
-  const auto a = found.to_vector(), b = expected.to_vector();
-  for (size_t i = 0; i < a.size(); ++i) {
-    ASSERT_NEAR(a[i], b[i], 2e-6 + 2e-5 * std::abs(b[i])) << what << " at " << i;
-  }
 }
 
 struct Run {
