@@ -116,7 +116,9 @@ void gemm(const Gemm& g) {
   const Blocks size = blocks_of(g);
   const int64_t down = (g.m + size.rows - 1) / size.rows;
   const int64_t across = (g.n + size.cols - 1) / size.cols;
-  const int64_t each = std::max<int64_t>(1, kSmall / (size.rows * size.cols * g.k));
+  // Few rows wait for memory: they take as long as eight.
+  const int64_t cost = std::max<int64_t>(size.rows, 8) * size.cols * g.k;
+  const int64_t each = std::max<int64_t>(1, kSmall / cost);
   const int64_t calls = g.batch * down * across;
   parallel_for((calls + each - 1) / each, [&](int64_t task) {
     for (int64_t t = task * each; t < std::min(calls, (task + 1) * each); ++t) {
