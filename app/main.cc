@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 
+#include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
@@ -20,11 +21,12 @@ bool verbose() {
 
 namespace {
 
-enum Exit { kOk = 0, kUnexpected = 1, kBadInput = 2 };
+enum Exit { kOk = 0, kUnexpected = 1, kBadInput = 2, kInterrupted = 3 };
 
 constexpr const char* kHelp =
     "Exit codes: 0 done; 1 unexpected (a fault of ours, or output that cannot be printed);\n"
-    "2 bad input or usage, explained in one line on stderr, no output file left behind.\n"
+    "2 bad input or usage, explained in one line on stderr, no output file left behind;\n"
+    "3 stopped by a signal, with everything saved.\n"
     "FOVEA_VERBOSE=1 says which plan ran; FOVEA_PLAN, FOVEA_ISA and FOVEA_THREADS force a choice.";
 
 // Whatever is inside a message, it takes one line.
@@ -56,6 +58,8 @@ int run(CLI::App& program, int argc, char** argv) {
     program.exit(error);
   } catch (const Error& error) {
     return complain(program, kBadInput, plain_message(error));
+  } catch (const Interrupted& stopped) {
+    return complain(program, kInterrupted, stopped.how_to_go_on);
   } catch (const std::bad_alloc&) {
     return complain(program, kUnexpected, "out of memory");
   } catch (const std::exception& error) {
@@ -75,8 +79,13 @@ int main(int argc, char** argv) {
   program.footer(fovea::app::kHelp);
   program.set_version_flag("--version", fovea::version());
   program.require_subcommand(0, 1);
+  fovea::app::add_train(program);
+  fovea::app::add_eval(program);
+  fovea::app::add_predict(program);
+  fovea::app::add_report(program);
+  fovea::app::add_reproduce(program);
   fovea::app::add_attend(program);
-  fovea::app::add_info(program);
   fovea::app::add_demo(program);
+  fovea::app::add_info(program);
   return fovea::app::run(program, argc, argv);
 }

@@ -7,6 +7,7 @@
 #include "fovea/api.h"
 #include "fovea/attention.h"
 #include "fovea/nn.h"
+#include "fovea/ops.h"
 #include "fovea/tensor.h"
 
 // Recurrent sequence to sequence, without and with attention.
@@ -66,6 +67,7 @@ struct Batch {
 };
 
 struct LossConfig {
+  Mode mode = Mode::train;  // eval: hard attention takes the likeliest, and only −log p counts
   float label_smoothing = 0.0f;
   float dropout = 0.0f;
   uint64_t seed = 0;

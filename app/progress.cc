@@ -1,0 +1,103 @@
+#include "app/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+namespace fovea::app {
+namespace {
+
+constexpr double kPlainSeconds = 10;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string scores_line(const train::Scores& scores) {
+  std::string line;
+  for (const auto& [name, value] : scores) {
+    line += fmt::format("  {} {:.{}f}", name, value, name == "loss" ? 4 : 2);
+  }
+  return line;
+}
+
+std::atomic<bool> stop_asked{false};
+
+extern "C" void on_signal(int number) {
+  if (stop_asked.exchange(true)) ::_exit(128 + number);
+}
+
+}  // namespace
+
+std::string duration(double seconds) {
+  const auto s = static_cast<long>(seconds + 0.5);
+  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+bool stdout_has_colours() {
+  const char* none = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
+}
+
+int terminal_width() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
+ProgressLine::~ProgressLine() {
+  if (open_) fmt::print(stderr, "\n");
+}
+
+void ProgressLine::put(const std::string& line, bool lasting) {
+  if (terminal_) {
+    fmt::print(stderr, "\r\x1b[K{}{}", line, lasting ? "\n" : "");
+    open_ = !lasting;
+  } else if (lasting || now() - last_ >= kPlainSeconds) {
+    fmt::print(stderr, "{}\n", line);
+    last_ = now();
+  }
+  std::fflush(stderr);
+}
+
+void ProgressLine::say(const std::string& line) { put(line, true); }
+
+void ProgressLine::show(const train::Progress& p) {
+  if (p.validated != nullptr) {
+    put(fmt::format("step {:>6}  epoch {:>3}{}{}", p.step, p.epoch + 1, scores_line(*p.validated),
+                    p.better ? "  *" : ""),
+        true);
+    return;
+  }
+  const std::string left = p.seconds_left < 0 ? "" : ", " + duration(p.seconds_left) + " left";
+  put(fmt::format(
+          "{:3.0f} %  step {}  epoch {} ({}/{})  loss {:.4f}  rate {:.2g}  {:.0f} tokens/s  "
+          "{}{}",
+          100 * p.done, p.step, p.epoch + 1, p.batch, p.batches, p.loss, p.rate,
+          p.tokens_per_second, duration(p.seconds), left),
+      false);
+}
+
+void ProgressLine::show(const std::string& what, double done) {
+  put(fmt::format("{:3.0f} %  {}", 100 * done, what), false);
+}
+
+StopOnSignal::StopOnSignal() {
+  stop_asked = false;
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+}
+StopOnSignal::~StopOnSignal() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+const std::atomic<bool>* StopOnSignal::flag() const { return &stop_asked; }
+
+}  // namespace fovea::app

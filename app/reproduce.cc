@@ -1,0 +1,58 @@
+#include "tasks/reproduce.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "app/progress.h"
+#include "app/verbs.h"
+
+namespace fovea::app {
+namespace {
+
+struct Options {
+  std::string paper, out;
+  tasks::ReproduceOptions how;
+};
+
+void run(const Options& o) {
+  const tasks::Paper& paper = tasks::paper(o.paper);
+  const std::filesystem::path out = o.out.empty() ? "runs/" + paper.name : o.out;
+  ProgressLine line;
+  const StopOnSignal signals;
+  const tasks::Reproduced r =
+      tasks::reproduce(paper, out, o.how,
+                       {.say = [&](const std::string& text) { line.say(text); },
+                        .progress = [&](const train::Progress& p) { line.show(p); },
+                        .stop = signals.flag()});
+  if (r.interrupted) {
+    throw Interrupted{
+        fmt::format("stopped and saved; the same command goes on where it was ({})", out.string())};
+  }
+  double seconds = 0;
+  for (const tasks::Outcome& outcome : r.outcomes) seconds += outcome.seconds;
+  fmt::print("{}\n{}\n\n{}{} models trained in {}\nReport  {}\n", paper.title, paper.about,
+             tasks::tables_as_text(r.page), r.outcomes.size(), duration(seconds),
+             (out / "report.html").string());
+}
+
+}  // namespace
+
+void add_reproduce(CLI::App& program) {
+  std::string about = "A paper's experiment at a laptop's size, beside its figures:";
+  for (const tasks::Paper& p : tasks::papers()) {
+    about += fmt::format("\n  {:<14} {}", p.name, p.about);
+  }
+  CLI::App* verb = program.add_subcommand("reproduce", about);
+  auto o = std::make_shared<Options>();
+  verb->add_option("PAPER", o->paper, "Which")->required();
+  verb->add_option("--data", o->how.data, "Your pairs, source<TAB>target a line [built-in]");
+  verb->add_option("--out", o->out, "Folder of the runs and the report [runs/PAPER]");
+  verb->add_option("--seeds", o->how.seeds, "Seeds for each row [the experiment's own]")
+      ->check(CLI::Range(1, 100));
+  verb->add_option("--effort", o->how.effort, "Multiplies the training of every row [1]")
+      ->check(CLI::Range(0.01, 100.0));
+  verb->callback([o] { run(*o); });
+}
+
+}  // namespace fovea::app

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+// A config lists its fields once: their names, meanings and ranges. From that list come the
+// command line's options, config.json, its checks and the help.
+namespace fovea::tasks {
+
+struct Range {
+  double low = 0, high = std::numeric_limits<double>::infinity();
+};
+
+class Fields {
+ public:
+  virtual ~Fields() = default;
+  virtual void group(const std::string& title) = 0;
+  virtual void integer(const std::string& name, int64_t&, const std::string& help, Range = {}) = 0;
+  virtual void real(const std::string& name, double&, const std::string& help, Range = {}) = 0;
+  virtual void flag(const std::string& name, bool&, const std::string& help) = 0;
+  virtual void text(const std::string& name, std::string&, const std::string& help) = 0;
+  // One of several names.
+  virtual void choice(const std::string& name, std::string&, const std::string& help,
+                      const std::vector<std::string>& names) = 0;
+
+  void real(const std::string& name, float& x, const std::string& help, Range range = {}) {
+    auto value = static_cast<double>(x);
+    real(name, value, help, range);
+    x = static_cast<float>(value);
+  }
+  template <class E>
+  void named(const std::string& name, E& e, const std::string& help, const std::vector<E>& all) {
+    std::vector<std::string> names;
+    for (const E one : all) names.emplace_back(name_of(one));
+    std::string value = name_of(e);
+    choice(name, value, help, names);
+    for (const E one : all) {
+      if (value == name_of(one)) e = one;
+    }
+  }
+};
+
+}  // namespace fovea::tasks

@@ -1,0 +1,118 @@
+#include "tasks/translate/data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/random.h"
+#include "tasks/builtin/builtin.h"
+#include "tasks/translate.h"
+
+namespace fovea::tasks {
+namespace {
+
+uint64_t hash_of(const std::vector<text::Pair>& pairs, uint64_t h) {
+  const auto feed = [&](const std::string& s) {
+    for (const char c : s) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+    h = (h ^ 0xff) * 0x100000001b3u;
+  };
+  for (const text::Pair& p : pairs) {
+    feed(p.source);
+    feed(p.target);
+  }
+  return mix64(h);
+}
+
+std::vector<text::Pair> read_pairs(const TranslateData& d, uint64_t seed) {
+  if (!d.tsv.empty() && !d.source.empty()) {
+    throw Error("translate", "give either one TSV file or --src and --tgt, not both");
+  }
+  if (d.source.empty() != d.target.empty()) {
+    throw Error("translate", "--src and --tgt go together");
+  }
+  if (!d.tsv.empty()) return text::read_tsv(d.tsv);
+  if (!d.source.empty()) return text::read_parallel(d.source, d.target);
+  return builtin_data(d.builtin).make(d.examples, seed,
+                                      {.min_words = d.min_words, .max_words = d.max_words});
+}
+
+// [L,B] with `first` in front and `last` at the end of each row, padded with 0.
+Tensor time_major(std::span<const std::vector<int64_t>* const> rows, int64_t first, int64_t last) {
+  size_t longest = 0;
+  for (const auto* row : rows) longest = std::max(longest, row->size());
+  const size_t B = rows.size(), before = first != text::kPad ? 1 : 0;
+  const size_t L = longest + before + (last != text::kPad ? 1 : 0);
+  std::vector<int64_t> ids(L * B, text::kPad);
+  for (size_t b = 0; b < B; ++b) {
+    const std::vector<int64_t>& row = *rows[b];
+    if (before) ids[b] = first;
+    for (size_t t = 0; t < row.size(); ++t) ids[(t + before) * B + b] = row[t];
+    if (last != text::kPad) ids[(row.size() + before) * B + b] = last;
+  }
+  return Tensor::from_ids(ids, {static_cast<int64_t>(L), static_cast<int64_t>(B)});
+}
+
+}  // namespace
+
+TranslateSets load_data(const TranslateData& d, uint64_t seed) {
+  TranslateSets sets;
+  std::vector<text::Pair> pairs = read_pairs(d, seed);
+  std::vector<text::Pair> valid =
+      d.valid.empty() ? std::vector<text::Pair>() : text::read_tsv(d.valid);
+  std::vector<text::Pair> test =
+      d.test.empty() ? std::vector<text::Pair>() : text::read_tsv(d.test);
+  const uint64_t h = hash_of(test, hash_of(valid, hash_of(pairs, 0xcbf29ce484222325u)));
+  sets.fingerprint = fmt::format("{:016x}", h);
+  if (d.swap) {
+    for (auto* set : {&pairs, &valid, &test}) {
+      for (text::Pair& p : *set) std::swap(p.source, p.target);
+    }
+  }
+  sets.pairs = text::split_by_source(std::move(pairs), valid.empty() ? d.valid_share : 0,
+                                     test.empty() ? d.test_share : 0, seed);
+  if (!valid.empty()) sets.pairs.valid = std::move(valid);
+  if (!test.empty()) sets.pairs.test = std::move(test);
+  if (sets.pairs.train.empty()) throw Error("translate", "no pairs are left to train with");
+  if (sets.pairs.valid.empty()) {
+    throw Error("translate", "no pairs are left to validate with; raise --valid-share");
+  }
+  return sets;
+}
+
+std::vector<int64_t> encode_source(const text::Tokenizer& tokenizer, const std::string& line) {
+  std::vector<int64_t> ids = tokenizer.encode(line);
+  ids.push_back(text::kEnd);
+  return ids;
+}
+
+std::vector<EncodedPair> encode_pairs(const text::Tokenizer& source, const text::Tokenizer& target,
+                                      std::span<const text::Pair> pairs) {
+  std::vector<EncodedPair> encoded;
+  encoded.reserve(pairs.size());
+  for (const text::Pair& p : pairs) {
+    encoded.push_back({encode_source(source, p.source), target.encode(p.target)});
+  }
+  return encoded;
+}
+
+Sources pad_sources(std::span<const std::vector<int64_t>* const> rows) {
+  std::vector<int64_t> lengths;
+  for (const auto* row : rows) lengths.push_back(static_cast<int64_t>(row->size()));
+  return {time_major(rows, text::kPad, text::kPad),
+          Tensor::from_ids(lengths, {static_cast<int64_t>(lengths.size())})};
+}
+
+models::Batch make_batch(std::span<const EncodedPair* const> pairs) {
+  std::vector<const std::vector<int64_t>*> sources, targets;
+  for (const EncodedPair* p : pairs) {
+    sources.push_back(&p->source);
+    targets.push_back(&p->target);
+  }
+  const Sources padded = pad_sources(sources);
+  return {.source = padded.ids,
+          .source_lengths = padded.lengths,
+          .target_in = time_major(targets, text::kBegin, text::kPad),
+          .target_out = time_major(targets, text::kPad, text::kEnd)};
+}
+
+}  // namespace fovea::tasks

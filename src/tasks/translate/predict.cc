@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <numeric>
+
+#include "fovea/io.h"
+#include "tasks/translate.h"
+#include "tasks/translate/data.h"
+
+namespace fovea::tasks {
+namespace {
+
+constexpr const char* kEndMark = "⏎";
+
+// An unknown token becomes the source piece it looked at most.
+std::vector<std::string> pieces_of(const text::Tokenizer& target, const models::Decoded& d,
+                                   const std::vector<std::string>& source) {
+  std::vector<std::string> pieces;
+  for (size_t t = 0; t < d.tokens.size(); ++t) {
+    const int64_t id = d.tokens[t];
+    if (id != text::kUnknown || t >= d.weights.size()) {
+      pieces.push_back(target.token(id));
+      continue;
+    }
+    const std::vector<float>& w = d.weights[t];
+    const auto at = static_cast<size_t>(std::max_element(w.begin(), w.end()) - w.begin());
+    pieces.push_back(at < source.size() ? source[at] : target.token(id));
+  }
+  return pieces;
+}
+
+bool has_unknown(const models::Decoded& d) {
+  return std::find(d.tokens.begin(), d.tokens.end(), text::kUnknown) != d.tokens.end();
+}
+
+report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source,
+                       std::vector<std::string> target, const std::string& title) {
+  report::Heatmap map{.title = title, .rows = std::move(target), .columns = std::move(source)};
+  map.columns.emplace_back(kEndMark);
+  if (d.ended) map.rows.emplace_back(kEndMark);
+  for (const std::vector<float>& row : d.weights) {
+    map.weights.insert(map.weights.end(), row.begin(), row.end());
+  }
+  return map;
+}
+
+Translation finish(const Translator& t, const std::string& line, const models::Decoded& d,
+                   bool keep_map) {
+  Translation result{.text = t.target.decode(d.tokens), .score = d.score, .ended = d.ended};
+  if (d.weights.empty()) return result;
+  const std::vector<std::string> source = t.source.pieces(line);
+  const std::vector<std::string> target = pieces_of(t.target, d, source);
+  if (has_unknown(d)) result.text = t.target.join(target);
+  if (keep_map) result.map = map_of(d, source, target, line);
+  return result;
+}
+
+}  // namespace
+
+Translator load_translator(const std::filesystem::path& run) {
+  Translator t;
+  t.config = read_config(run);
+  t.source = text::Tokenizer::load(run / "source.vocab");
+  t.target = text::Tokenizer::load(run / "target.vocab");
+  t.config.model.source_vocabulary = t.source.size();
+  t.config.model.target_vocabulary = t.target.size();
+  t.model = models::seq2seq(t.config.model, t.config.train.seed);
+  t.model.weights.load(load_safetensors(run / "model.safetensors"));
+  return t;
+}
+
+std::vector<std::vector<Translation>> translate(const Translator& t,
+                                                std::span<const std::string> lines,
+                                                const models::DecodeConfig& config,
+                                                const std::function<void(double)>& progress) {
+  std::vector<std::vector<int64_t>> ids;
+  for (const std::string& line : lines) ids.push_back(encode_source(t.source, line));
+  std::vector<size_t> order(lines.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return ids[a].size() < ids[b].size(); });
+
+  models::DecodeConfig c = config;
+  const bool attends = t.config.model.context == models::Context::attention;
+  // Unknown words need them too.
+  c.weights = attends && (config.weights || t.target.unit() == text::Unit::words);
+  constexpr size_t kRows = 128;
+  const size_t at_once = std::max<size_t>(1, kRows / static_cast<size_t>(c.beam));
+  std::vector<std::vector<Translation>> results(lines.size());
+  for (size_t begin = 0; begin < order.size(); begin += at_once) {
+    const size_t end = std::min(order.size(), begin + at_once);
+    std::vector<const std::vector<int64_t>*> rows;
+    for (size_t i = begin; i < end; ++i) rows.push_back(&ids[order[i]]);
+    const Sources sources = pad_sources(rows);
+    const auto decoded = models::decode(t.model, sources.ids, sources.lengths, c);
+    for (size_t i = begin; i < end; ++i) {
+      for (const models::Decoded& d : decoded[i - begin]) {
+        results[order[i]].push_back(finish(t, lines[order[i]], d, config.weights));
+      }
+    }
+    if (progress) progress(static_cast<double>(end) / static_cast<double>(order.size()));
+  }
+  return results;
+}
+
+}  // namespace fovea::tasks
