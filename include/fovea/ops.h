@@ -79,7 +79,7 @@ FOVEA_API Tensor pad(const Tensor& x, int dim, int64_t before, int64_t after, fl
 
 // ---- Looking up; ids are i64 -------------------------------------------------------------------
 FOVEA_API Tensor embedding(const Tensor& table, const Tensor& ids);  // [V,D], [..] → [..,D]
-FOVEA_API Tensor index_select(const Tensor& x, int dim, const Tensor& ids);  // ids [n]
+FOVEA_API Tensor index_select(const Tensor& x, int dim, const Tensor& ids);  // ids [n]; x i64 too
 // y[.., i, ..] = x[.., ids[.., i, ..], ..]; ids has x's rank, and x's sizes except along dim.
 FOVEA_API Tensor gather(const Tensor& x, int dim, const Tensor& ids);
 // x plus, at ids along dim, the elements of source; ids and source have one shape.

@@ -1,5 +1,7 @@
 #include "kernels/lookup.h"
 
+#include <algorithm>
+
 #include "fovea/ops.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
@@ -71,12 +73,33 @@ Tensor embedding(const Tensor& table, const Tensor& ids) {
   return take("embedding", table, 0, ids).reshape(shape);
 }
 
+namespace {
+
+// index_select() of ids, which need no gradient.
+Tensor take_ids(const Tensor& x, int dim, const Tensor& ids) {
+  const Tensor dense = checked_ids("index_select", ids, x.shape()[dim]), from = x.contiguous();
+  const Middle m = middle_of(x.shape(), dim);
+  Shape shape = x.shape();
+  const int64_t n = shape[dim] = ids.numel();
+  Tensor y = Tensor::empty(shape, DType::i64);
+  for (int64_t o = 0; o < m.outer; ++o) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t* row = raw_ids(from) + (o * m.size + raw_ids(dense)[i]) * m.inner;
+      std::copy_n(row, m.inner, raw_ids(y) + (o * n + i) * m.inner);
+    }
+  }
+  return y;
+}
+
+}  // namespace
+
 Tensor index_select(const Tensor& x, int dim, const Tensor& ids) {
   expect_dtype("index_select", "ids", ids, DType::i64);
   if (ids.rank() != 1) {
     throw Error("index_select", "ids is " + to_string(ids.shape()) + ", expected rank 1");
   }
-  return take("index_select", x, wrap_dim("index_select", dim, x.rank()), ids);
+  dim = wrap_dim("index_select", dim, x.rank());
+  return x.dtype() == DType::i64 ? take_ids(x, dim, ids) : take("index_select", x, dim, ids);
 }
 
 // dx[.., ids, ..] += dy
