@@ -27,10 +27,11 @@ struct FOVEA_API MemoryStep {
 //   Memory memory(keys, values, scores::additive(w_q, w_k, u), lengths);
 //   MemoryStep step = memory(state);
 //
-// Keys are projected once. Where the score is additive or a dot product and the weights are a
-// softmax, a step's backward gives the query's gradient alone, and the gradients of keys, values
-// and the score's parameters are taken once for all steps. Everything else is attend(), step by
-// step: any score, mask and weighting works, with the same results.
+// For additive scores, the multiplicative one and plain dot products, keys are projected once.
+// Where the weights are then a softmax over the lengths alone, a step's backward gives the query's
+// gradient, and the gradients of keys, values and the score's parameters are taken once for all
+// steps. Everything else is attend(), step by step: any score, mask and weighting works, with the
+// same results.
 class FOVEA_API Memory {
  public:
   // keys [B,Lk,Dk], values [B,Lk,Dv], any strides; lengths i64 [B], how many keys of each row may
