@@ -1,0 +1,407 @@
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/train/tiny.h"
+
+namespace fovea::train::tests {
+namespace {
+
+using nlohmann::json;
+
+std::vector<json> log_of(const std::filesystem::path& folder) {
+  std::vector<json> lines;
+  std::ifstream in(folder / "log.jsonl");
+  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Scores as listed, whatever the weights; the last one for ever.
+void judge_by(Tiny& tiny, std::vector<double> scores) {
+  tiny.learner.validate = [&tiny, scores] {
+    const size_t i = static_cast<size_t>(tiny.validations++);
+    return Scores{{"accuracy", scores[std::min(i, scores.size() - 1)]}};
+  };
+  tiny.learner.watch = "accuracy";
+  tiny.learner.higher_is_better = true;
+}
+
+TEST(Train, learns) {
+  const Folder folders;
+  Tiny tiny;
+  TrainConfig config = tiny_config();
+  config.epochs = 40;
+  const double before = tiny.learner.validate()[0].second;
+  const Finished finished = train(folders / "run", tiny.learner, config);
+  EXPECT_EQ(finished.why, Ended::finished);
+  EXPECT_EQ(finished.epochs, 40);
+  ASSERT_EQ(finished.best.size(), 1u);
+  EXPECT_LT(finished.best[0].second, before / 3);
+  // The best weights, averages here, are in place.
+  EXPECT_FLOAT_EQ(tiny.learner.validate()[0].second, finished.best[0].second);
+  for (const auto& [name, tensor] : tiny.learner.parameters) EXPECT_FALSE(tensor.grad());
+}
+
+TEST(Train, logs_losses_per_token_rates_and_scores) {
+  const Folder folders;
+  Tiny tiny;
+  double total = 0, count = 0;
+  const auto loss = tiny.learner.loss;
+  tiny.learner.loss = [&](std::span<const int64_t> batch, uint64_t seed) {
+    StepLoss l = loss(batch, seed);
+    if (tiny.steps > 110) {
+      total += l.total;
+      count += l.count;
+    }
+    return l;
+  };
+  TrainConfig config = tiny_config();
+  config.steps = 160;
+  config.validate_every = 110;
+  train(folders / "run", tiny.learner, config);
+  std::vector<int64_t> steps, validated;
+  json last;
+  for (const json& line : log_of(folders / "run")) {
+    (line.contains("valid") ? validated : steps).push_back(line["step"]);
+    if (line["step"] == 150) last = line;
+    if (line.contains("valid")) {
+      EXPECT_TRUE(line["valid"].contains("loss"));
+    }
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 150}));
+  EXPECT_EQ(validated, (std::vector<int64_t>{110, 160}));
+  EXPECT_EQ(last["rate"].get<float>(), rate_at(config.schedule, 150, 149.0 / 160, 0));
+  EXPECT_GT(last["grad_norm"].get<double>(), 0);
+  EXPECT_GT(last["loss"].get<double>(), 0);
+  EXPECT_GT(last["epoch"].get<int64_t>(), 1);
+  EXPECT_GT(total, 0);
+}
+
+TEST(Train, validates_with_averages_and_puts_the_weights_back) {
+  const Folder folders;
+  // By hand: w ← w − rate·1 each step; average as documented.
+  Tensor w = Tensor::scalar(1.0f).set_requires_grad();
+  Learner learner;
+  learner.parameters = {{"w", w}};
+  learner.lengths = {1};
+  std::vector<float> trained, judged;
+  learner.loss = [&](std::span<const int64_t>, uint64_t) {
+    trained.push_back(w.item());
+    return StepLoss{w * 1.0f, w.item(), 1};
+  };
+  learner.validate = [&] {
+    judged.push_back(w.item());
+    return Scores{{"loss", -static_cast<double>(judged.size())}};
+  };
+  TrainConfig config;
+  config.optimizer = {.method = Method::sgd, .momentum = 0.0f};
+  config.schedule.rate = 0.125f;
+  config.clip = 0;
+  config.average = 0.5f;
+  config.steps = 12;
+  config.validate_every = 1;
+  train(folders / "run", learner, config);
+  double average = 1;
+  for (int t = 1; t <= 12; ++t) {
+    const double value = 1 - 0.125 * t;
+    const double d = std::min(0.5, (1.0 + t) / (10.0 + t));
+    average = d * average + (1 - d) * value;
+    if (t < 12) {
+      EXPECT_FLOAT_EQ(trained[t], static_cast<float>(value));
+    }
+    EXPECT_NEAR(judged[t - 1], average, 1e-6);
+  }
+  EXPECT_EQ(w.item(), judged.back());
+  const auto state = load_safetensors(folders / "run" / "state.safetensors");
+  EXPECT_FLOAT_EQ(state.at("weights/w").item(), -0.5f);
+}
+
+TEST(Train, keeps_the_best_weights) {
+  const Folder folders;
+  Tiny tiny;
+  judge_by(tiny, {0.1, 0.5, 0.3, std::numeric_limits<double>::quiet_NaN(), 0.4});
+  std::vector<Parameters> at;
+  const auto validate = tiny.learner.validate;
+  tiny.learner.validate = [&] {
+    at.push_back(copy_of(tiny.learner.parameters));
+    return validate();
+  };
+  TrainConfig config = tiny_config();
+  config.steps = 10;
+  config.validate_every = 2;
+  const Finished finished = train(folders / "run", tiny.learner, config);
+  EXPECT_EQ(finished.best_step, 4);
+  EXPECT_EQ(finished.best, (Scores{{"accuracy", 0.5}}));
+  EXPECT_EQ(tiny.validations, 5);
+  EXPECT_TRUE(same_bits(tiny.learner.parameters, at[1]));
+  EXPECT_TRUE(same_bits(load_safetensors(folders / "run" / "model.safetensors"), at[1]));
+  EXPECT_TRUE(log_of(folders / "run")[4]["valid"]["accuracy"].is_null());
+}
+
+TEST(Train, without_validation_keeps_the_last_weights) {
+  const Folder folders;
+  Tiny tiny;
+  tiny.learner.validate = {};
+  TrainConfig config = tiny_config();
+  config.steps = 7;
+  const Finished finished = train(folders / "run", tiny.learner, config);
+  EXPECT_EQ(finished.best_step, 7);
+  EXPECT_TRUE(finished.best.empty());
+}
+
+TEST(Train, lowers_the_rate_on_plateaus_and_stops_early) {
+  const Folder folders;
+  Tiny tiny;
+  judge_by(tiny, {0.1, 0.2, 0.2, 0.1, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3});
+  TrainConfig config = tiny_config();
+  config.schedule = {.decay = Decay::plateau, .rate = 0.08f, .factor = 0.5f, .patience = 2};
+  config.steps = 1000;
+  config.validate_every = 1;
+  config.stop_after = 5;
+  std::vector<float> rates;
+  const Finished finished = train(folders / "run", tiny.learner, config, [&](const Progress& p) {
+    if (p.validated != nullptr) rates.push_back(p.rate);
+  });
+  EXPECT_EQ(finished.why, Ended::stopped_early);
+  EXPECT_EQ(finished.steps, 10);
+  EXPECT_EQ(finished.best_step, 5);
+  EXPECT_EQ(rates, (std::vector<float>{0.08f, 0.08f, 0.08f, 0.08f, 0.04f, 0.04f, 0.04f, 0.02f,
+                                       0.02f, 0.01f}));
+  Tiny again;
+  judge_by(again, {0.9});
+  EXPECT_EQ(train(folders / "run", again.learner, config).why, Ended::stopped_early);
+  EXPECT_EQ(again.steps, 0);
+}
+
+TEST(Train, stops_at_a_loss_or_gradient_that_is_not_finite) {
+  const Folder folders;
+  TrainConfig config = tiny_config();
+  config.steps = 20;
+  config.save_every = 3;
+  for (const bool in_loss : {true, false}) {
+    const auto folder = folders / (in_loss ? "loss" : "gradient");
+    Tiny tiny;
+    const auto loss = tiny.learner.loss;
+    Parameters before;
+    tiny.learner.loss = [&](std::span<const int64_t> batch, uint64_t seed) {
+      StepLoss l = loss(batch, seed);
+      if (tiny.steps != 8) return l;
+      before = copy_of(tiny.learner.parameters);
+      // d√x/dx at 0 is infinite
+      l.loss = in_loss ? l.loss * std::numeric_limits<float>::quiet_NaN()
+                       : l.loss + sum(sqrt(tiny.at("bias") * 0.0f));
+      return l;
+    };
+    const std::string message = message_of([&] { train(folder, tiny.learner, config); });
+    EXPECT_TRUE(contains(message, in_loss ? "the loss is nan at step 8" : "gradient's norm is"))
+        << message;
+    EXPECT_TRUE(contains(message, "last checkpoint (step 6) is kept")) << message;
+    EXPECT_TRUE(same_bits(before, tiny.learner.parameters));
+    EXPECT_EQ(read_safetensors(folder / "state.safetensors").metadata.at("step"), "6");
+    Tiny healthy;
+    EXPECT_EQ(train(folder, healthy.learner, config).steps, 20);
+    EXPECT_EQ(healthy.steps, 14);
+  }
+}
+
+TEST(Train, stops_when_told_and_says_so) {
+  const Folder folders;
+  Tiny tiny;
+  std::atomic<bool> stop = true;
+  TrainConfig config = tiny_config();
+  config.epochs = 2;
+  EXPECT_EQ(train(folders / "run", tiny.learner, config, {}, &stop).why, Ended::interrupted);
+  EXPECT_EQ(tiny.steps, 0);
+  stop = false;
+  tiny.before_loss = [&](int64_t step) { stop = step == 2; };
+  const Finished finished = train(folders / "run", tiny.learner, config, {}, &stop);
+  EXPECT_EQ(finished.why, Ended::interrupted);
+  EXPECT_EQ(finished.steps, 2);
+  EXPECT_EQ(read_safetensors(folders / "run" / "state.safetensors").metadata.at("step"), "2");
+}
+
+TEST(Train, ends_after_its_minutes_over_all_resumptions) {
+  const Folder folders;
+  TrainConfig config = tiny_config();
+  config.minutes = 0.6 / 60;
+  double done = 0, left = 0;
+  int reports = 0;
+  Tiny tiny;
+  std::atomic<bool> stop = false;
+  const auto report = [&](const Progress& p) {
+    done = p.done;
+    left = p.seconds_left;
+    reports += p.validated == nullptr;
+    stop = p.seconds > 0.3 && !stop;
+  };
+  const Finished part = train(folders / "run", tiny.learner, config, report, &stop);
+  EXPECT_EQ(part.why, Ended::interrupted);
+  EXPECT_GT(done, 0.4);
+  EXPECT_GT(left, 0);
+  EXPECT_GT(reports, 0);
+  const Finished whole = train(folders / "run", tiny.learner, config);
+  EXPECT_EQ(whole.why, Ended::finished);
+  EXPECT_GE(whole.seconds, 0.6);
+  EXPECT_LT(whole.seconds, reduced() ? 10 : 3);
+  EXPECT_GT(whole.steps, part.steps);
+  const Finished again = train(folders / "run", tiny.learner, config);
+  EXPECT_EQ(again.steps, whole.steps);
+}
+
+TEST(Train, reports_where_it_stands) {
+  const Folder folders;
+  Tiny tiny;
+  TrainConfig config = tiny_config();
+  config.epochs = 2;
+  std::vector<Progress> all;
+  train(folders / "run", tiny.learner, config, [&](const Progress& p) {
+    if (p.validated == nullptr) return;
+    EXPECT_EQ((*p.validated)[0].first, "loss");
+    all.push_back(p);
+  });
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].epoch, 1);
+  EXPECT_EQ(all[1].epoch, 2);
+  EXPECT_EQ(all[1].batch, all[1].batches);
+  EXPECT_DOUBLE_EQ(all[0].done, 0.5);
+  EXPECT_DOUBLE_EQ(all[1].done, 1.0);
+  EXPECT_TRUE(all[0].better);
+  EXPECT_GT(all[1].loss, 0);
+  EXPECT_GT(all[1].tokens_per_second, 0);
+  EXPECT_GT(all[0].seconds_left, 0);
+  EXPECT_EQ(all[1].seconds_left, 0);
+}
+
+TEST(Train, takes_no_more_memory_as_it_goes_on) {
+  const Folder folders;
+  Tiny tiny;
+  TrainConfig config = tiny_config();
+  config.epochs = 12;
+  config.save_every = 3;
+  std::vector<int64_t> in_use;
+  train(folders / "run", tiny.learner, config, [&](const Progress& p) {
+    if (p.validated != nullptr) in_use.push_back(memory_in_use());
+  });
+  ASSERT_EQ(in_use.size(), 12u);
+  for (const int64_t bytes : in_use) EXPECT_EQ(bytes, in_use[0]);
+}
+
+TEST(Train, says_what_it_needs) {
+  const Folder folders;
+  const auto message = [&](const std::function<void(Tiny&, TrainConfig&)>& change) {
+    Tiny tiny;
+    TrainConfig config = tiny_config();
+    config.steps = 2;
+    change(tiny, config);
+    return message_of([&] { train(folders / "run", tiny.learner, config); });
+  };
+  EXPECT_TRUE(contains(message([](Tiny&, TrainConfig& c) { c.steps = 0; }), "minutes"));
+  EXPECT_TRUE(contains(message([](Tiny&, TrainConfig& c) { c.schedule.rate = 0; }), "rate"));
+  EXPECT_TRUE(contains(message([](Tiny&, TrainConfig& c) { c.average = 1; }), "average"));
+  EXPECT_TRUE(
+      contains(message([](Tiny& t, TrainConfig&) { t.learner.lengths.clear(); }), "no examples"));
+  EXPECT_TRUE(contains(message([](Tiny& t, TrainConfig&) { t.learner.watch = "bleu"; }),
+                       "no score 'bleu' to watch, but loss"));
+  EXPECT_FALSE(std::filesystem::exists(folders / "run" / "model.safetensors"));
+  EXPECT_TRUE(contains(message_of([&] {
+                         Tiny tiny;
+                         TrainConfig c = tiny_config();
+                         c.steps = 1;
+                         std::ofstream(folders / "file") << "";
+                         train(folders / "file", tiny.learner, c);
+                       }),
+                       "file"));
+}
+
+TEST(Train, has_a_folder_to_itself) {
+  const Folder folders;
+  Tiny tiny, other;
+  TrainConfig config = tiny_config();
+  config.steps = 2;
+  std::string message;
+  tiny.before_loss = [&](int64_t) {
+    message = message_of([&] { train(folders / "run", other.learner, config); });
+  };
+  train(folders / "run", tiny.learner, config);
+  EXPECT_TRUE(contains(message, "in use")) << message;
+  EXPECT_EQ(other.steps, 0);
+}
+
+// ---- A disk that is full -----------------------------------------------------------------------
+
+// Writing beyond this many bytes of a file fails, after a short write.
+class LargestFile {
+ public:
+  explicit LargestFile(rlim_t bytes) {
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~LargestFile() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  LargestFile(const LargestFile&) = delete;
+  LargestFile& operator=(const LargestFile&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(Train, leaves_the_old_checkpoint_when_the_disk_is_full) {
+  const Folder folders;
+  TrainConfig config = tiny_config();
+  config.steps = 12;
+  config.save_every = 1;
+  {
+    Tiny tiny;
+    train(folders / "whole", tiny.learner, config);
+  }
+  const auto folder = folders / "run";
+  const auto state = folder / "state.safetensors";
+  Tiny tiny;
+  std::string before, message;
+  {
+    std::optional<LargestFile> full;
+    tiny.before_loss = [&](int64_t step) {
+      if (step != 6) return;
+      before = read_bytes(state);
+      full.emplace(before.size() / 2);
+    };
+    message = message_of([&] { train(folder, tiny.learner, config); });
+  }
+  EXPECT_TRUE(contains(message, "state.safetensors")) << message;
+  EXPECT_FALSE(contains(message, "\n"));
+  EXPECT_FALSE(before.empty());
+  EXPECT_EQ(read_bytes(state), before);
+  EXPECT_EQ(read_safetensors(state).metadata.at("step"), "5");
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    EXPECT_FALSE(contains(entry.path().filename().string(), ".tmp")) << entry.path();
+  }
+  Tiny again;
+  train(folder, again.learner, config);
+  EXPECT_EQ(again.steps, 7);
+  expect_same_run(folder, folders / "whole");
+}
+
+}  // namespace
+}  // namespace fovea::train::tests

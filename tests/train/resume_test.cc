@@ -1,0 +1,226 @@
+#include <fstream>
+
+#include "tests/train/tiny.h"
+
+// 2N steps against N + resume + N: weights, moments, averages, best weights and log are bit-equal.
+namespace fovea::train::tests {
+namespace {
+
+struct Interruption {};
+
+TrainConfig config_of(int64_t steps) {
+  TrainConfig c = tiny_config();
+  c.steps = steps;
+  c.validate_every = 5;
+  return c;
+}
+
+Finished run(const std::filesystem::path& folder, const TrainConfig& config) {
+  Tiny tiny;
+  return train(folder, tiny.learner, config);
+}
+
+// Lets a step finish and stops.
+Ended run_until(const std::filesystem::path& folder, const TrainConfig& config, int64_t steps) {
+  Tiny tiny;
+  std::atomic<bool> stop = steps == 0;
+  tiny.before_loss = [&](int64_t step) { stop = step == steps; };
+  return train(folder, tiny.learner, config, {}, &stop).why;
+}
+
+// Ends in the midst of a step, as if killed.
+void run_killed_in(const std::filesystem::path& folder, const TrainConfig& config, int64_t steps) {
+  Tiny tiny;
+  tiny.before_loss = [&](int64_t step) {
+    if (step == steps) throw Interruption();
+  };
+  EXPECT_THROW(train(folder, tiny.learner, config), Interruption);
+}
+
+// Steps of an epoch of Tiny's.
+int64_t epoch_steps() {
+  const Tiny tiny;
+  const auto batches = batches_of_epoch(tiny.learner.lengths, tiny_config(), 0);
+  return static_cast<int64_t>(batches.size());
+}
+
+TEST(Resume, is_bit_equal_wherever_the_run_was_stopped) {
+  const Folder folders;
+  const TrainConfig config = config_of(24);
+  ASSERT_GT(epoch_steps(), 2);
+  ASSERT_LT(epoch_steps(), 12);  // stops lie before, at and after its edge
+  run(folders / "whole", config);
+  for (int64_t cut = 0; cut < 24; ++cut) {
+    const auto folder = folders / std::to_string(cut);
+    EXPECT_EQ(run_until(folder, config, cut), Ended::interrupted);
+    EXPECT_EQ(run(folder, config).steps, 24);
+    SCOPED_TRACE(cut);
+    expect_same_run(folder, folders / "whole");
+  }
+}
+
+TEST(Resume, is_bit_equal_wherever_the_run_was_killed) {
+  const Folder folders;
+  for (const int64_t save_every : {0, 1, 4}) {
+    TrainConfig config = config_of(24);
+    config.save_every = save_every;
+    const auto whole = folders / ("whole" + std::to_string(save_every));
+    run(whole, config);
+    for (int64_t cut = 1; cut <= 24; cut += save_every == 1 ? 5 : 1) {
+      const auto folder = folders / (std::to_string(save_every) + "-" + std::to_string(cut));
+      run_killed_in(folder, config, cut);
+      run(folder, config);
+      SCOPED_TRACE(cut);
+      expect_same_run(folder, whole);
+    }
+  }
+}
+
+TEST(Resume, is_bit_equal_after_many_stops_and_without_averages) {
+  const Folder folders;
+  TrainConfig config = config_of(20);
+  config.average = 0;
+  config.validate_every = 0;  // at the edges of epochs
+  config.optimizer = {.method = Method::sgd, .momentum = 0.8f};
+  config.schedule = {.decay = Decay::plateau, .rate = 3.0f, .patience = 1};
+  run(folders / "whole", config);
+  while (run_until(folders / "parts", config, 1) == Ended::interrupted) {
+  }
+  expect_same_run(folders / "parts", folders / "whole");
+  const auto state = read_safetensors(folders / "whole" / "state.safetensors");
+  EXPECT_NE(state.metadata.at("reductions"), "0");
+}
+
+TEST(Resume, at_the_edge_of_an_epoch_goes_on_with_the_next_order) {
+  const Folder folders;
+  TrainConfig config = tiny_config();
+  config.epochs = 3;
+  config.schedule.decay = Decay::constant;
+  const auto order_of = [&](const std::filesystem::path& folder, const TrainConfig& c) {
+    Tiny tiny;
+    std::vector<std::vector<int64_t>> order;
+    const auto loss = tiny.learner.loss;
+    tiny.learner.loss = [&](std::span<const int64_t> batch, uint64_t seed) {
+      order.emplace_back(batch.begin(), batch.end());
+      return loss(batch, seed);
+    };
+    train(folder, tiny.learner, c);
+    return order;
+  };
+  const auto whole = order_of(folders / "whole", config);
+  TrainConfig first = config;
+  first.epochs = 1;
+  auto parts = order_of(folders / "parts", first);
+  const auto rest = order_of(folders / "parts", config);
+  EXPECT_NE(std::vector(rest.begin(), rest.begin() + parts.size()), parts);
+  parts.insert(parts.end(), rest.begin(), rest.end());
+  EXPECT_EQ(parts, whole);
+  expect_same_run(folders / "parts", folders / "whole");
+}
+
+TEST(Resume, makes_the_best_weights_again_when_only_the_state_was_saved) {
+  const Folder folders;
+  const TrainConfig config = config_of(20);
+  run(folders / "whole", config);
+  for (const bool older : {false, true}) {
+    const auto folder = folders / (older ? "older" : "none");
+    run_until(folder, config, 9);
+    const auto model = folder / "model.safetensors";
+    const std::string before = read_bytes(model);
+    run_until(folder, config, 1);
+    run_until(folder, config, 1);  // past the validation of step 10
+    const auto state = read_safetensors(folder / "state.safetensors").metadata;
+    ASSERT_EQ(state.at("step"), "11");
+    ASSERT_EQ(state.at("best_step"), "10");
+    ASSERT_NE(read_bytes(model), before);
+    // The state of step 11 cannot make them again: that is said.
+    std::filesystem::remove(model);
+    EXPECT_THROW(run(folder, config), Error);
+    // That of step 10 can.
+    std::filesystem::remove_all(folder);
+    run_until(folder, config, 9);
+    Tiny tiny;
+    std::atomic<bool> stop = false;
+    const auto report = [&](const Progress& p) { stop = p.validated != nullptr; };
+    EXPECT_EQ(train(folder, tiny.learner, config, report, &stop).steps, 10);
+    std::filesystem::remove(model);
+    if (older) std::ofstream(model, std::ios::binary) << before;
+    run(folder, config);
+    expect_same_run(folder, folders / "whole");
+  }
+}
+
+TEST(Resume, of_a_finished_run_returns_at_once) {
+  const Folder folders;
+  TrainConfig config = config_of(12);
+  const Finished first = run(folders / "run", config);
+  Tiny tiny;
+  const std::string state = read_bytes(folders / "run" / "state.safetensors");
+  const Finished again = train(folders / "run", tiny.learner, config);
+  EXPECT_EQ(tiny.steps, 0);
+  EXPECT_EQ(tiny.validations, 0);
+  EXPECT_EQ(again.why, Ended::finished);
+  EXPECT_EQ(again.steps, first.steps);
+  EXPECT_EQ(again.epochs, first.epochs);
+  EXPECT_EQ(again.best, first.best);
+  EXPECT_EQ(again.best_step, first.best_step);
+  EXPECT_GE(again.seconds, first.seconds * 0.5);
+  EXPECT_EQ(read_bytes(folders / "run" / "state.safetensors"), state);
+  EXPECT_TRUE(
+      same_bits(tiny.learner.parameters, load_safetensors(folders / "run" / "model.safetensors")));
+  config.steps = 15;
+  EXPECT_EQ(train(folders / "run", tiny.learner, config).steps, 15);
+  EXPECT_EQ(tiny.steps, 3);
+}
+
+TEST(Resume, of_another_run_is_refused_and_changes_nothing) {
+  const Folder folders;
+  const TrainConfig config = config_of(6);
+  const auto folder = folders / "run";
+  run(folder, config);
+  const std::string state = read_bytes(folder / "state.safetensors");
+  const std::string log = read_bytes(folder / "log.jsonl");
+  const auto refused = [&](const TrainConfig& c, Learner& learner, const std::string& what) {
+    try {
+      train(folder, learner, c);
+      FAIL() << "accepted another " << what;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(read_bytes(folder / "state.safetensors"), state);
+    EXPECT_EQ(read_bytes(folder / "log.jsonl"), log);
+  };
+  Tiny tiny;
+  TrainConfig other = config;
+  other.seed = 8;
+  refused(other, tiny.learner, "seed");
+  other = config;
+  other.batch_tokens = 30;
+  refused(other, tiny.learner, "batch_tokens");
+  other = config;
+  other.optimizer.method = Method::sgd;
+  refused(other, tiny.learner, "method");
+  Tiny larger(24);
+  refused(config, larger.learner, "examples");
+  tiny.learner.parameters["bias"] = Tensor::zeros({5}).set_requires_grad();
+  refused(config, tiny.learner, "bias");
+  std::ofstream(folder / "state.safetensors", std::ios::binary) << state.substr(0, 100);
+  Tiny fresh;
+  EXPECT_THROW(train(folder, fresh.learner, config), Error);
+}
+
+TEST(Resume, is_bit_equal_at_any_number_of_threads) {
+  const Folder folders;
+  const int before = threads();
+  const TrainConfig config = config_of(20);
+  set_threads(1);
+  run(folders / "one", config);
+  set_threads(3);
+  run_until(folders / "three", config, 7);
+  run(folders / "three", config);
+  set_threads(before);
+  expect_same_run(folders / "one", folders / "three");
+}
+
+}  // namespace
+}  // namespace fovea::train::tests
