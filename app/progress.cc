@@ -71,7 +71,7 @@ void ProgressLine::say(const std::string& line) { put(line, true); }
 
 void ProgressLine::show(const train::Progress& p) {
   if (p.validated != nullptr) {
-    put(fmt::format("step {:>6}  epoch {:>3}{}{}", p.step, p.epoch + 1, scores_line(*p.validated),
+    put(fmt::format("step {:>6}  epoch {:>3}{}{}", p.step, p.epoch, scores_line(*p.validated),
                     p.better ? "  *" : ""),
         true);
     return;
@@ -80,8 +80,8 @@ void ProgressLine::show(const train::Progress& p) {
   put(fmt::format(
           "{:3.0f} %  step {}  epoch {} ({}/{})  loss {:.4f}  rate {:.2g}  {:.0f} tokens/s  "
           "{}{}",
-          100 * p.done, p.step, p.epoch + 1, p.batch, p.batches, p.loss, p.rate,
-          p.tokens_per_second, duration(p.seconds), left),
+          100 * p.done, p.step, p.epoch, p.batch, p.batches, p.loss, p.rate, p.tokens_per_second,
+          duration(p.seconds), left),
       false);
 }
 
