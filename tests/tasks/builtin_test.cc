@@ -305,6 +305,15 @@ TEST(Phrases, ElisionAndContractionAreNeverMissed) {
   }
 }
 
+TEST(Phrases, WordsJoinBackToTheText) {
+  const std::vector<text::Pair> pairs = builtin_data("phrases").make(500, 5, {3, 50});
+  std::vector<std::string> lines;
+  for (const text::Pair& pair : pairs) lines.insert(lines.end(), {pair.source, pair.target});
+  const text::Tokenizer words = text::Tokenizer::train({.unit = text::Unit::words}, lines);
+  EXPECT_LT(words.size(), 1200);
+  for (const std::string& line : lines) ASSERT_EQ(words.decode(words.encode(line)), line);
+}
+
 struct Golden {
   uint64_t i;
   const char *source, *target;

@@ -231,7 +231,7 @@ std::string typed(std::string text, Draw& draw) {
   if (how < 12) text = with_case(text, Case::lower);
   if (how >= 88) text = with_case(text, Case::upper);
   const size_t space = text.find(' ');
-  if (draw.chance(0.05) && space != std::string::npos) text.insert(space, " ");
+  if (draw.chance(0.05) && space != std::string::npos) text.insert(space, 1, ' ');
   return text;
 }
 
