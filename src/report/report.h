@@ -53,5 +53,6 @@ struct Page {
 };
 
 std::string to_html(const Page&);
+void write_page(const std::filesystem::path&, const Page&);  // whole or not at all
 
 }  // namespace fovea::report

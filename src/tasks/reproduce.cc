@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
-#include "io/atomic_file.h"
 #include "tasks/config.h"
 #include "tasks/papers/papers.h"
 #include "tasks/translate/results.h"
@@ -52,12 +51,6 @@ bool half_done(const fs::path& run, const Trial& trial) {
   return false;
 }
 
-void write_text(const fs::path& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text.data(), text.size());
-  file.commit();
-}
-
 void save(const fs::path& out, const Paper& paper, const Reproduced& r) {
   Json trials = Json::array();
   for (const Outcome& o : r.outcomes) {
@@ -67,7 +60,7 @@ void save(const fs::path& out, const Paper& paper, const Reproduced& r) {
                       {"test", to_json(o.test)}});
   }
   write_json(out / "results.json", {{"paper", paper.name}, {"trials", trials}});
-  write_text(out / "report.html", report::to_html(r.page));
+  report::write_page(out / "report.html", r.page);
 }
 
 }  // namespace

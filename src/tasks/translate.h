@@ -98,6 +98,7 @@ Trained train_translate(const std::filesystem::path& run, TranslateConfig, const
 TranslateConfig read_config(const std::filesystem::path& run);
 
 report::Page translate_page(const std::filesystem::path& run);
-void write_report(const std::filesystem::path& run);
+// Finished runs in one table.
+report::Page compare_page(const std::vector<std::filesystem::path>& runs);
 
 }  // namespace fovea::tasks

@@ -4,7 +4,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "io/atomic_file.h"
 #include "report/report.h"
 #include "tasks/config.h"
 #include "tasks/translate.h"
@@ -138,7 +137,7 @@ report::Section settings_of(TranslateConfig c) {
 
 }  // namespace
 
-report::Page translate_page(const fs::path& run) {
+report::Page translate_page(const fs::path& run) try {
   const Translator t = load_translator(run);
   const Json results = read_json(run / "results.json");
   const Evaluation test = evaluation_from_json(results.at("test"));
@@ -159,13 +158,9 @@ report::Page translate_page(const fs::path& run) {
   page.sections = {scores_of(test), lengths_of(test), examples_of(t, held_out),
                    curves_of(read_log(run / "log.jsonl")), settings_of(t.config)};
   return page;
-}
-
-void write_report(const fs::path& run) {
-  const std::string html = report::to_html(translate_page(run));
-  AtomicFile file(run / "report.html");
-  file.write(html.data(), html.size());
-  file.commit();
+} catch (const Json::exception& e) {
+  throw Error("report", fmt::format("{}: results.json or log.jsonl is not a run's: {}",
+                                    run.string(), e.what()));
 }
 
 }  // namespace fovea::tasks

@@ -33,10 +33,12 @@ std::vector<std::string> side(const std::vector<text::Pair>& pairs,
   return lines;
 }
 
-// The vocabularies of a run are made once.
+// The vocabularies of a run are made once; what lies in a folder without a config is not of a run.
 text::Tokenizer tokenizer(const fs::path& file, const text::TokenizerConfig& c,
                           const std::vector<std::string>& lines) {
-  if (fs::exists(file)) return text::Tokenizer::load(file);
+  if (fs::exists(file) && fs::exists(file.parent_path() / "config.json")) {
+    return text::Tokenizer::load(file);
+  }
   const text::Tokenizer made = text::Tokenizer::train(c, lines);
   made.save(file);
   return made;
@@ -120,6 +122,7 @@ void check_same_data(const TranslateConfig& c, const TranslateSets& sets) {
 Trained train_translate(const fs::path& run, TranslateConfig config, const Watching& watching) {
   const TranslateSets sets = load_data(config.data, config.train.seed);
   check_same_data(config, sets);
+  if (fs::exists(run / "config.json")) check_same_data(read_config(run), sets);
   if (config.watch != "loss" && config.valid_sentences == 0) {
     throw Error("train", "watching '" + config.watch + "' needs --valid-sentences above 0");
   }
@@ -152,7 +155,7 @@ Trained train_translate(const fs::path& run, TranslateConfig config, const Watch
       sets.pairs.test.empty() ? sets.pairs.valid : sets.pairs.test;
   trained.test = evaluate(t, judged, {.beam = config.beam});
   save_results(run, trained);
-  write_report(run);
+  report::write_page(run / "report.html", translate_page(run));
   return trained;
 }
 
