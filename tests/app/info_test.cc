@@ -46,15 +46,6 @@ TEST(Info, TextNamesEverything) {
   }
 }
 
-TEST(Demo, IsPlainWhenPiped) {
-  const Ran ran = run_program({"demo"}, "FOVEA_VERBOSE=1");
-  ASSERT_EQ(ran.code, 0) << ran.err;
-  EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);
-  for (const char* part : {"entropy", "causal", "sparsemax", "██", "plan "}) {
-    EXPECT_NE(ran.out.find(part), std::string::npos) << ran.out;
-  }
-}
-
 TEST(Program, HelpVersionAndUsage) {
   EXPECT_EQ(run_program({}).code, 0);
   EXPECT_NE(run_program({"--help"}).out.find("Exit codes"), std::string::npos);

@@ -1,0 +1,211 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "app/program.h"
+
+// The verbs train, eval, predict and report, as a user runs them, on a run small enough for a test.
+namespace fovea::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const std::vector<std::string> kTiny = {"--examples",  "200",  "--hidden",          "12",
+                                        "--embedding", "8",    "--batch-tokens",    "512",
+                                        "--rate",      "0.01", "--valid-sentences", "5"};
+
+std::vector<std::string> train_command(const std::string& run, std::vector<std::string> more) {
+  std::vector<std::string> all = {"train", "translate", "--out", run};
+  all.insert(all.end(), kTiny.begin(), kTiny.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+int lines_of(const std::string& text) {
+  return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+}
+
+// One run for all tests that only read it.
+const std::string& tiny_run() {
+  static const Folder folder;
+  static const std::string run = [] {
+    const std::string path = folder / "run";
+    const Ran ran = run_program(train_command(path, {"--epochs", "2"}));
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return path;
+  }();
+  return run;
+}
+
+TEST(TrainVerb, WritesARunFolder) {
+  for (const char* file : {"config.json", "source.vocab", "target.vocab", "model.safetensors",
+                           "state.safetensors", "log.jsonl", "results.json", "report.html"}) {
+    EXPECT_TRUE(fs::exists(fs::path(tiny_run()) / file)) << file;
+  }
+  const Json config = Json::parse(read_bytes(tiny_run() + "/config.json"));
+  EXPECT_EQ(config["task"], "translate");
+  EXPECT_EQ(config["hidden"], 12);
+}
+
+TEST(TrainVerb, RepeatsARunFromItsConfig) {
+  const Folder folder;
+  const Ran ran =
+      run_program({"train", "translate", "--config", tiny_run(), "--out", folder / "again"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  for (const std::string file : {"config.json", "model.safetensors", "log.jsonl", "source.vocab"}) {
+    EXPECT_EQ(read_bytes(tiny_run() + "/" + file), read_bytes(folder / "again" / file)) << file;
+  }
+}
+
+TEST(TrainVerb, KeepsARunUnlessTold) {
+  const Ran ran = run_program(train_command(tiny_run(), {}));
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
+  EXPECT_NE(ran.err.find("--resume"), std::string::npos) << ran.err;
+}
+
+TEST(TrainVerb, ExplainsBadInputInOneLine) {
+  const Folder folder;
+  write_bytes(folder / "pairs.tsv", "one\teins\ntwo zwei\n");
+  const std::vector<std::vector<std::string>> bad = {
+      {"train", "translate", folder / "pairs.tsv", "--out", folder / "r"},
+      {"train", "translate", folder / "none.tsv", "--out", folder / "r"},
+      {"train", "translate", "--hidden", "0", "--out", folder / "r"},
+      {"train", "translate", "--hidden", "1e3", "--out", folder / "r"},
+      {"train", "translate", "--score", "dott", "--out", folder / "r"},
+      {"train", "translate", "--src", folder / "pairs.tsv", "--out", folder / "r"},
+      {"train", "translate", "--resume", "--out", folder / "r"},
+      {"train", "caption"},
+      {"predict", folder / "none", "x"},
+      {"eval", folder / "none"},
+      {"report", folder / "none"},
+      {"reproduce", "nobody1999"},
+  };
+  for (const auto& arguments : bad) {
+    const Ran ran = run_program(arguments);
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
+  }
+  EXPECT_NE(run_program(bad[0]).err.find("pairs.tsv:2"), std::string::npos);
+}
+
+TEST(TrainVerb, StopsOnASignalAndGoesOnToTheSameWeights) {
+  const Folder folder;
+  const auto limit = std::vector<std::string>{"--steps", "150", "--validate-every", "50"};
+  const Ran whole = run_program(train_command(folder / "whole", limit));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+
+  const std::string cut = folder / "cut";
+  Ran first;
+  const std::string id = folder / "pid";
+  std::thread training([&] {
+    first = run_program(train_command(cut, limit), "echo $$ >" + shell_quoted(id) + "; exec");
+  });
+  const std::string saved = cut + "/log.jsonl";
+  for (int i = 0; i < 3000 && !(fs::exists(saved) && fs::file_size(saved) > 0); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ::kill(std::stoi(read_bytes(id)), SIGINT);
+  training.join();
+  ASSERT_EQ(first.code, 3) << first.err;
+  EXPECT_NE(first.err.find("--resume"), std::string::npos) << first.err;
+
+  const Ran second = run_program({"train", "translate", "--out", cut, "--resume"});
+  ASSERT_EQ(second.code, 0) << second.err;
+  for (const char* file : {"model.safetensors", "log.jsonl"}) {
+    EXPECT_EQ(read_bytes(folder / "whole" / file), read_bytes(cut + "/" + file)) << file;
+  }
+}
+
+TEST(TrainVerb, SaysWhenTheDiskIsFull) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  ASSERT_EQ(run_program(train_command(run, {"--steps", "20", "--validate-every", "10"})).code, 0);
+  const std::string before = read_bytes(run + "/state.safetensors");
+  const Ran ran = run_program({"train", "translate", "--out", run, "--resume", "--steps", "40"},
+                              "trap '' XFSZ; ulimit -f 8;");
+  EXPECT_NE(ran.code, 0);
+  EXPECT_EQ(lines_of(ran.err) >= 1, true);
+  EXPECT_NE(ran.err.find(run), std::string::npos) << ran.err;
+  EXPECT_EQ(read_bytes(run + "/state.safetensors"), before);
+}
+
+TEST(PredictVerb, ReadsArgumentsFilesAndStandardInput) {
+  const Folder folder;
+  write_bytes(folder / "in.txt", "3 May 2021\r\nle 4 mai 2022\n");
+  const Ran by_argument = run_program({"predict", tiny_run(), "3 May 2021", "le 4 mai 2022"});
+  const Ran by_file = run_program({"predict", tiny_run(), "--file", folder / "in.txt"});
+  const Ran by_pipe =
+      run_program({"predict", tiny_run()}, "cat " + shell_quoted(folder / "in.txt") + " |");
+  ASSERT_EQ(by_argument.code, 0) << by_argument.err;
+  EXPECT_EQ(lines_of(by_argument.out), 2);
+  EXPECT_EQ(by_argument.out, by_file.out);
+  EXPECT_EQ(by_argument.out, by_pipe.out);
+}
+
+TEST(PredictVerb, GivesNBestWithScoresAndJson) {
+  const Ran ran = run_program({"predict", tiny_run(), "--n-best", "3", "--json", "3 May 2021"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json j = Json::parse(ran.out);
+  ASSERT_EQ(j["translations"].size(), 3u);
+  EXPECT_GE(j["translations"][0]["score"], j["translations"][1]["score"]);
+  EXPECT_EQ(j["source"], "3 May 2021");
+}
+
+TEST(PredictVerb, WritesAndDrawsWhereItLooked) {
+  const Folder folder;
+  for (const char* name : {"w.json", "w.svg", "w.png"}) {
+    const Ran ran = run_program({"predict", tiny_run(), "--weights", folder / name, "3 May 2021"});
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    EXPECT_GT(fs::file_size(folder / name), 100u);
+  }
+  const Json map = Json::parse(read_bytes(folder / "w.json"));
+  const Json& one = map.is_array() ? map[0] : map;
+  EXPECT_EQ(one["columns"].size(), 11u);  // ten characters and the end
+  double total = 0;
+  for (const double w : one["weights"][0]) total += w;
+  EXPECT_NEAR(total, 1.0, 1e-4);
+  const Ran drawn = run_program({"predict", tiny_run(), "--show", "3 May 2021"});
+  EXPECT_NE(drawn.out.find("M a y"), std::string::npos) << drawn.out;
+  EXPECT_EQ(drawn.out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(run_program({"predict", tiny_run(), "--weights", folder / "w.gif", "x"}).code, 2);
+}
+
+TEST(PredictVerb, SurvivesOddInput) {
+  for (const std::string& odd : {std::string(), std::string("\xff\xfe"), std::string(3000, 'x'),
+                                 std::string("日本語 🙂")}) {
+    const Ran ran = run_program({"predict", tiny_run(), "--longest", "20", odd});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+  }
+}
+
+TEST(EvalVerb, ScoresHeldOutAndOtherPairs) {
+  const Ran own = run_program({"eval", tiny_run(), "--json"});
+  ASSERT_EQ(own.code, 0) << own.err;
+  const Json results = Json::parse(read_bytes(tiny_run() + "/results.json"));
+  EXPECT_EQ(Json::parse(own.out)["scores"], results["test"]["scores"]);
+  const Folder folder;
+  write_bytes(folder / "more.tsv", "3 May 2021\t2021-05-03\n3 May 2021\t2021-05-04\n");
+  const Ran more = run_program({"eval", tiny_run(), folder / "more.tsv", "--json"});
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_EQ(Json::parse(more.out)["sentences"], 1);
+}
+
+TEST(ReportVerb, WritesTheSamePageAgainAndCompares) {
+  const Folder folder;
+  ASSERT_EQ(run_program({"report", tiny_run(), "--out", folder / "page.html"}).code, 0);
+  EXPECT_EQ(read_bytes(folder / "page.html"), read_bytes(tiny_run() + "/report.html"));
+  const Ran ran =
+      run_program({"report", tiny_run(), tiny_run(), "--out", folder / "compared.html"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("global additive, softmax"), std::string::npos) << ran.out;
+}
+
+}  // namespace
+}  // namespace fovea::test
