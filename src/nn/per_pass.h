@@ -10,7 +10,8 @@ namespace fovea::nn {
 
 // What backward functions leave for one that runs after them in the same pass. That one is the
 // backward of an empty tensor, recorded before they are and an input of each: it takes what was
-// left, and has the true inputs. The first of a pass to leave something sends it a gradient.
+// left, and has the true inputs. The first of a pass to leave something sends it a gradient. Where
+// gradients() asks for none of those inputs, what was left stays as long as the graph.
 template <class T>
 class PerPass {
  public:

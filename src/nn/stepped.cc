@@ -71,8 +71,9 @@ Tensor SteppedLinear::operator()(const Tensor& x, const Tensor& addend) {
   Steps& steps = *steps_;
   const Linear& layer = steps.layer;
   expect_input("stepped linear", x, layer);
-  if (x.rank() != 2)
+  if (x.rank() != 2) {
     throw Error("stepped linear", "x is " + to_string(x.shape()) + ", expected [B, I]");
+  }
   if (addend && addend.shape() != Shape{x.size(0), layer.weight.size(0)}) {
     throw Error("stepped linear", "addend is " + to_string(addend.shape()) + ", expected " +
                                       to_string({x.size(0), layer.weight.size(0)}));

@@ -44,6 +44,12 @@ TEST(Linear, LikeProductAndSum) {
   }
   const Linear wide = linear(w, "wide", 30, 1024);
   expect_like_plain(wide, {600, 30}, false);
+  const Linear narrow = linear(w, "narrow", 0, 2);  // the bias alone
+  EXPECT_EQ(narrow(Tensor::zeros({2, 2, 0})).to_vector(), std::vector<float>(8, 0.0f));
+  Linear part = without;  // some of a wider weight's columns
+  part.weight = Tensor::randn({5, 20}, 3).slice(1, 2, 9).set_requires_grad();
+  expect_like_plain(part, {3, 7}, false);
+  expect_like_plain(part, {600, 7}, false);
   Linear tied = without;  // a weight that is a view
   tied.weight = Tensor::randn({7, 5}, 3).transpose(0, 1).set_requires_grad();
   expect_like_plain(tied, {3, 7}, false);
@@ -118,12 +124,14 @@ TEST(SteppedLinear, GradientsAreThoseOfLinear) {
       const Tensor one = Tensor::scalar(1.0f);
       const auto inputs = c.inputs();
       const auto expected_d = gradients(expected, one, inputs);
+      const int64_t held = memory_in_use();
       for (int pass = 0; pass < 2; ++pass) {  // the graph stays, and so do its answers
         const auto d = gradients(found, one, inputs);
         for (size_t i = 0; i < d.size(); ++i) {
           expect_near(d[i], expected_d[i], "gradient " + std::to_string(i), 1e-4, 1e-5);
         }
       }
+      EXPECT_EQ(memory_in_use(), held);
       gradients(found, one, std::vector<Tensor>{c.h0});  // leaves rows that nobody takes
       found.backward();
       expect_near(c.layer.weight.grad(), expected_d[1], "dW", 1e-4, 1e-5);
