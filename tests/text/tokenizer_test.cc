@@ -7,6 +7,7 @@
 #include "fovea/error.h"
 #include "fovea/text.h"
 #include "io/files.h"
+#include "text/subwords.h"
 #include "text/vocabulary.h"
 
 namespace fovea::text {
@@ -240,6 +241,12 @@ TEST(Subwords, EncodeAsSentencePieceDoes) {
     EXPECT_EQ(ours.encode(text), Ids(expected.begin(), expected.end())) << text;
     EXPECT_EQ(ours.pieces(text), theirs.EncodeAsPieces(spaces_only)) << text;
   }
+}
+
+TEST(Subwords, OfEqualMergesTheLeftmostComesFirst) {
+  const Vocabulary vocabulary(Unit::subwords, {"aa", "aab", "a", "b", "▁"});
+  EXPECT_EQ(split_subwords(vocabulary, "aaa"), (Texts{"▁", "aa", "a"}));
+  EXPECT_EQ(split_subwords(vocabulary, "aaaab aab"), (Texts{"▁", "aa", "aab", "▁", "aab"}));
 }
 
 TEST(Subwords, SpacesBecomeOne) {
