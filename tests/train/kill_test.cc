@@ -139,8 +139,7 @@ TEST(Kill, at_any_instant_leaves_a_checkpoint_to_go_on_from) {
     if (i % 2 == 0) {
       sleep_for(unit_open(static_cast<uint32_t>(random >> 32)) * took);
     } else {  // while a file is being written
-      while (!leftovers(folder) && clock_seconds() < began + 10) {
-      }
+      while (!leftovers(folder) && clock_seconds() < began + 10) sleep_for(1e-4);
     }
     ASSERT_TRUE(WIFSIGNALED(child.kill()));
     cut_short += leftovers(folder);

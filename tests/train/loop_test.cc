@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/train/tiny.h"
 
@@ -219,6 +220,28 @@ TEST(Train, stops_at_a_loss_or_gradient_that_is_not_finite) {
     EXPECT_EQ(train(folder, healthy.learner, config).steps, 20);
     EXPECT_EQ(healthy.steps, 14);
   }
+}
+
+TEST(Train, gives_each_step_a_seed_of_its_own) {
+  const Folder folders;
+  const auto seeds_of = [&](const std::string& name, uint64_t seed) {
+    Tiny tiny;
+    std::vector<uint64_t> seeds;
+    const auto loss = tiny.learner.loss;
+    tiny.learner.loss = [&](std::span<const int64_t> batch, uint64_t s) {
+      seeds.push_back(s);
+      return loss(batch, s);
+    };
+    TrainConfig config = tiny_config();
+    config.seed = seed;
+    config.steps = 9;
+    train(folders / name, tiny.learner, config);
+    return seeds;
+  };
+  const auto seeds = seeds_of("a", 1);
+  EXPECT_EQ(std::set(seeds.begin(), seeds.end()).size(), 9u);
+  EXPECT_EQ(seeds_of("b", 1), seeds);
+  EXPECT_NE(seeds_of("c", 2), seeds);
 }
 
 TEST(Train, stops_when_told_and_says_so) {
