@@ -15,8 +15,9 @@
 // No space stands before  . , ! ? ; : ) ] } % …  nor after  ( [ { $ # £ ¿ ¡  nor on either side of
 // the other marks ("quotes", dashes, =). Where the sentence has one there all the same, the mark's
 // token carries it: `va ?` is `va` and ` ?`, a no-break space likewise. So the sentence comes back
-// as it was, but for runs of spaces and the spaces at its ends, which become one and none, and for
-// a space missing where one is usual: word(s) comes back as word (s).
+// as it was, but for runs of spaces, spaces at its ends and no-break spaces between words, which
+// become one, none and plain, and for a space missing where one is usual: word(s) comes back as
+// word (s).
 namespace fovea::text {
 
 std::vector<std::string> split_words(std::string_view valid_utf8);

@@ -123,7 +123,7 @@ CASES = [
     (["one two three four"], [["one two three", "one two three four five"]]),
     (["ab"], [["abcdef"]]),
     (["abcdefg"], [["ab", "a"]]),
-    (["abcdefg", "abcxyz"], [["ab"], ["abcxyx", "ab"]]),
+    (["abcdefg", "abcxyz"], [["ab"], ["abcxyx"]]),
     (["x"], [["y"]]),
     (["", ""], [["", ""], ["a"]]),
     (["", "a b c d e"], [["z"], ["a b c d e"]]),
