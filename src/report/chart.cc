@@ -48,13 +48,9 @@ Frame frame_of(const Width& width, const Range& xs, const Range& ys, bool log) {
   int longest = 0;
   for (const double tick : y.ticks) longest = std::max(longest, columns_of(y.label(tick)));
   const double left = 7.2 * longest + 10;
-  return {
-      left,
-      10,
-      width.pixels - left - 14,
-      height - 10 - 42,
-      linear_axis(xs.low, xs.high, wide ? 8 : 4, Ends::tight, xs.whole ? Steps::whole : Steps::any),
-      y};
+  const Steps steps = xs.whole ? Steps::whole : Steps::any;
+  const Axis x = linear_axis(xs.low, xs.high, wide ? 8 : 4, Ends::tight, steps);
+  return {left, kAbove, width.pixels - left - 14, height - kAbove - kBelow, x, y};
 }
 
 void add_axes(Html& html, const Frame& at, const std::string& x_name) {
@@ -164,7 +160,9 @@ void add(Html& html, const Chart& chart) {
     const Thinned line = thinned(curve.points);
     Json points = Json::array();
     for (const Point& p : line.means.empty() ? line.points : line.means) {
-      if (drawn(p, chart.log_y)) points.push_back({rounded(p.first), rounded(p.second)});
+      if (!std::isfinite(p.first)) continue;
+      const Json y = drawn(p, chart.log_y) ? Json(rounded(p.second)) : Json();
+      points.push_back(Json::array({rounded(p.first), y}));
     }
     for (const Point& p : line.points) {
       if (drawn(p, chart.log_y)) xs.take(p.first), ys.take(p.second);

@@ -40,7 +40,7 @@ for (const svg of document.querySelectorAll('svg.lines')) {
       const line = document.createElement('div'), dot = document.createElement('i');
       const value = document.createElement('b');
       dot.className = 's' + i % 8;
-      value.textContent = format(point[1]);
+      value.textContent = point[1] === null ? '–' : format(point[1]);
       line.append(dot, curve.name, value);
       tip.append(line);
     });
