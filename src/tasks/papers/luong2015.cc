@@ -38,10 +38,8 @@ std::vector<Trial> trials(const ReproduceOptions& o) {
       TranslateData data{.builtin = "phrases", .examples = 8000, .max_words = 24, .tsv = o.data};
       TranslateConfig c = defaults_for(data);
       if (o.data.empty()) {
-        c.model.embedding = 96;
-        c.model.hidden = 160;
-        c.train.epochs = std::max<int64_t>(1, std::lround(6 * o.effort));
-        c.train.schedule.rate = 3e-3f;
+        c.train.batch_tokens = 512;
+        c.train.epochs = std::max<int64_t>(1, std::lround(5 * o.effort));
         c.valid_sentences = 100;
       } else {
         c.train.epochs = std::max<int64_t>(1, std::lround(c.train.epochs * o.effort));

@@ -147,15 +147,22 @@ TranslateConfig defaults_for(const TranslateData& data) {
     c.loss.dropout = 0.1f;
   } else if (!own) {
     c.source.unit = c.target.unit = text::Unit::words;
-    c.model.embedding = 128;
-    c.model.hidden = 192;
-    c.train.epochs = 5;
-    c.train.batch_tokens = 2048;
+    c.model.embedding = 96;
+    c.model.hidden = 160;
+    c.train.epochs = 4;
+    c.train.schedule.rate = 3e-3f;
+    c.train.batch_tokens = 1024;
   } else {
+    // Small batches and a large rate learn most from each sentence of a small corpus.
     c.source.unit = c.target.unit = text::Unit::subwords;
-    c.source.size = c.target.size = 4000;
+    c.source.size = c.target.size = 3000;
+    c.model.embedding = 192;
     c.train.epochs = 10;
-    c.loss.dropout = 0.2f;
+    c.train.schedule.rate = 2.5e-3f;
+    c.train.schedule.warmup = 400;
+    c.train.batch_tokens = 512;
+    c.train.average = 0.998f;
+    c.loss.dropout = 0.15f;
     c.loss.label_smoothing = 0.1f;
     c.watch = "bleu";
   }
@@ -165,7 +172,7 @@ TranslateConfig defaults_for(const TranslateData& data) {
 TranslateConfig read_config(const std::filesystem::path& run) {
   const std::filesystem::path file = run / "config.json";
   nlohmann::ordered_json json = read_json(file);
-  if (!json.is_object() || json.value("task", "") != "translate") {
+  if (!json.is_object() || !json.contains("task") || json["task"] != "translate") {
     throw Error("config", file.string() + " is not a translation run's");
   }
   json.erase("task");
