@@ -20,6 +20,7 @@ from harness.workers import Worker, WorkerError
 
 LOSS_TOLERANCE = 1e-3
 SAME_SENTENCES = 0.9  # a share: a near tie may fall either way and changes all that follows
+DISTINCT_SENTENCES = 0.5  # a share: fewer, and that they are the same says little
 END = 3
 
 
@@ -48,8 +49,9 @@ class Shape:
 
 
 def make_weights(n):
-    """Uniform by fan-in, as layers commonly start; never the end token, so that decoding takes the
-    same number of words everywhere."""
+    """Uniform by fan-in, as layers commonly start; embeddings wide enough that what is decoded
+    depends on the source; never the end token, so that decoding takes the same number of words
+    everywhere."""
     import numpy as np
     random = np.random.default_rng(1)
 
@@ -62,7 +64,7 @@ def make_weights(n):
 
     H, weights = n.H, {}
     for side in ("source", "target"):
-        weights[f"{side}.weight"] = 0.1 * random.standard_normal((n.V, H), np.float32)
+        weights[f"{side}.weight"] = random.standard_normal((n.V, H), np.float32)
     for name, width, suffix in (("encoder", H, "_l0"), ("encoder", H, "_l0_reverse"),
                                 ("decoder.0", 3 * H, "")):
         for part, columns in (("ih", width), ("hh", H)):
@@ -110,8 +112,12 @@ class Side:
         self.sentence_ns += answer["ns"]
 
     def result(self):
-        return {"step_ms": median(self.step_ns) / 1e6, "sentence_ms": median(self.sentence_ns) / 1e6,
-                "step_ns": self.step_ns, "sentence_ns": self.sentence_ns, "losses": self.losses}
+        return {"step_ms": median(self.step_ns) / 1e6,
+                "sentence_ms": median(self.sentence_ns) / 1e6, "step_ns": self.step_ns, "sentence_ns": self.sentence_ns, "losses": self.losses}
+
+
+def distinct_of(side):
+    return len({tuple(tokens) for tokens in side.tokens})
 
 
 def median(values):
@@ -142,7 +148,7 @@ def sides_of(options):
 def measure(options, sides, n):
     from harness import tensors
     with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
-        weights, batches = (os.path.join(folder, f"{x}.safetensors") for x in ("weights", "batches"))
+        weights, batches = (os.path.join(folder, name) for name in ("weights", "batches"))
         tensors.save(weights, make_weights(n))
         tensors.save(batches, make_batches(n))
         load = {"vocabulary": n.V, "embedding": n.H, "hidden": n.H, "weights": weights,
@@ -170,11 +176,15 @@ def faults_of(us, peer):
     same = sum(a == b for a, b in zip(us.tokens, peer.tokens)) / len(us.tokens)
     if same < SAME_SENTENCES:
         faults.append(f"only {same:.0%} of the sentences decoded are those of {peer.label}")
+    distinct = distinct_of(us) / len(us.tokens)
+    if distinct < DISTINCT_SENTENCES:
+        faults.append(f"only {distinct:.0%} of the sentences decoded differ from one another")
     return faults
 
 
 def show(sides):
-    print(f"{'':24}{'training, ms a step':>22}{'decoding, ms a sentence':>26}   loss, first and last")
+    print(f"{'':24}{'training, ms a step':>22}{'decoding, ms a sentence':>26}"
+          "   loss, first and last")
     for side in sides:
         result = side.result()
         print(f"{side.label:24}{result['step_ms']:22.1f}{result['sentence_ms']:26.2f}"
@@ -186,7 +196,8 @@ def show(sides):
         worst = max(abs(a - b) for a, b in zip(sides[0].losses, sides[1].losses))
         same = sum(a == b for a, b in zip(sides[0].tokens, sides[1].tokens))
         print(f"losses of {len(sides[0].losses)} steps differ by at most {worst:.1e}; "
-              f"{same} of {len(sides[0].tokens)} sentences are the same")
+              f"{same} of {len(sides[0].tokens)} sentences are the same, "
+              f"{distinct_of(sides[0])} of them distinct")
 
 
 def main():

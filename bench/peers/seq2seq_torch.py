@@ -1,5 +1,5 @@
-"""The translator of include/fovea/seq2seq.h in PyTorch, eager: Bahdanau's order, GRU cells, additive
-attention. It answers what bench/translate.cc answers, one JSON request a line:
+"""The translator of include/fovea/seq2seq.h in PyTorch, eager: Bahdanau's order, GRU cells,
+additive attention. It answers what bench/translate.cc answers, one JSON request a line:
 
   {"load": {"vocabulary": V, "embedding": E, "hidden": H, "weights": FILE, "batches": FILE}}
   {"train": {"from": 0, "steps": 5}}       one step for each of these batches
