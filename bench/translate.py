@@ -113,7 +113,8 @@ class Side:
 
     def result(self):
         return {"step_ms": median(self.step_ns) / 1e6,
-                "sentence_ms": median(self.sentence_ns) / 1e6, "step_ns": self.step_ns, "sentence_ns": self.sentence_ns, "losses": self.losses}
+                "sentence_ms": median(self.sentence_ns) / 1e6, "step_ns": self.step_ns,
+                "sentence_ns": self.sentence_ns, "losses": self.losses}
 
 
 def distinct_of(side):
