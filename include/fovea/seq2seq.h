@@ -13,9 +13,11 @@
 // Recurrent sequence to sequence, without and with attention.
 //   encoder   h_1 … h_S, forward and backward states side by side
 //   fixed     one context for every step: the encoder's last state
-//   bahdanau  c_t from s_{t−1};  s_t = cell([y_{t−1}; c_t], s_{t−1});  o_t = tanh(W[s_t; c_t;
-//   y_{t−1}]) luong     s_t = cell([y_{t−1}; o_{t−1} when fed], s_{t−1});  c_t from s_t;  o_t =
-//   tanh(W[s_t; c_t]) output    p(y_t) = softmax(V o_t)
+//   bahdanau  c_t from s_{t−1};  s_t = cell([y_{t−1}; c_t], s_{t−1})
+//             o_t = tanh(W[s_t; c_t; y_{t−1}])
+//   luong     s_t = cell([y_{t−1}; o_{t−1} when fed], s_{t−1});  c_t from s_t
+//             o_t = tanh(W[s_t; c_t])
+//   output    p(y_t) = softmax(V o_t)
 // Letters: B batch, S source length, T target length, H hidden, E embedding.
 namespace fovea::models {
 
@@ -89,7 +91,7 @@ FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {});
 struct DecodeConfig {
   int64_t beam = 1;           // 1: greedy
   int64_t n_best = 1;         // at most beam
-  int64_t longest = 0;        // tokens; 0: 2·S + 10
+  int64_t longest = 0;        // tokens; 0: 2·S + 10, S the sentence's own
   float length_power = 1.0f;  // hypotheses compare by log p / length^power
   bool weights = false;       // keep what was attended to
 };

@@ -1,5 +1,6 @@
 #include "models/alignment.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -38,6 +39,18 @@ Tensor column(const Tensor& v, int rank) {
   Tensor c = v;
   while (c.rank() < rank) c = c.unsqueeze(-1);
   return c;
+}
+
+// A score by position ends somewhere.
+void check_length(const Seq2SeqConfig& c, int64_t S) {
+  for (const ParameterDef& p : score_def(c.score).parameters) {
+    const bool by_position = std::find(p.shape.begin(), p.shape.end(), "Lmax") != p.shape.end();
+    if (by_position && S > c.longest_source) {
+      throw Error("seq2seq", "a source has " + std::to_string(S) + " tokens, the score '" +
+                                 c.score + "' is made for longest_source = " +
+                                 std::to_string(c.longest_source));
+    }
+  }
 }
 
 }  // namespace
@@ -128,6 +141,7 @@ Source::Source(const Seq2Seq& m, const Tensor& sequence, const Tensor& lengths,
                                         .S = sequence.size(0),
                                         .lengths = lengths})) {
   Impl& s = *impl_;
+  check_length(m.config, s.S);
   s.values = sequence.transpose(0, 1);
   s.keys = m.keys.weight ? m.keys(sequence).transpose(0, 1) : s.values;
   s.score = fovea::score(m.config.score, m.score);

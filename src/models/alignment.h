@@ -29,7 +29,7 @@ struct Looking {
 struct Look {
   Tensor context;            // [B,C] or [B,T,C]
   Tensor weights;            // [B,S] or [B,T,S], when asked for
-  Tensor log_prob, entropy;  // [B] or [B,T], when drawn; 0 where the expectation was taken
+  Tensor log_prob, entropy;  // [B] or [B,T], when drawn; log_prob 0 where the expectation was taken
 };
 
 // The source as a decoder sees it.

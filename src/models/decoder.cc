@@ -28,7 +28,7 @@ Tensor dropped(const Tensor& x, const Dropout& d, uint64_t place) {
 Encoded encode(const Seq2Seq& m, const Tensor& source, const Tensor& lengths, const Dropout& drop) {
   const Tensor x = dropped(m.source(source), drop, 0);
   auto [sequence, last] = m.encoder(x, lengths, drop.probability, mix64(drop.seed ^ mix64(1)));
-  return {sequence, last, lengths};
+  return {dropped(sequence, drop, 4), last, lengths};
 }
 
 Encoded select_rows(const Encoded& e, const Tensor& ids) {
@@ -76,7 +76,8 @@ Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
   Step s;
   Tensor gates = gates_y;
   if (from_context_ && c.order == Order::bahdanau) {
-    s.look = source_->step(states_.back().h, t_);
+    s.query = states_.back().h;
+    s.look = source_->step(s.query, t_);
     gates = (*from_context_)(s.look.context, gates);
   } else if (from_context_) {
     gates = (*from_context_)(fed_, gates);
@@ -89,6 +90,7 @@ Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
     states_[l] = cells_[l](gates, states_[l]);
   }
   s.state = states_.back().h;
+  if (!s.query) s.query = s.state;
   if (c.input_feeding) {
     s.look = source_->step(s.state, t_);
     s.out = fed_ = tanh((*readout_)(concatenate({s.state, s.look.context}, -1)));

@@ -35,6 +35,7 @@ class Decoder {
 
   struct Step {
     Tensor state;  // s_t [B,H], of the last layer
+    Tensor query;  // what a look at step t begins from: s_{t−1} in Bahdanau's order, else s_t
     Look look;     // its context undefined where all() will look for every step at once
     Tensor out;    // o_t [B,H]; luong with input feeding alone
   };

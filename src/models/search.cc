@@ -10,7 +10,7 @@
 namespace fovea::models {
 namespace {
 
-constexpr int64_t kBegin = 2, kEnd = 3;
+constexpr int64_t kPadding = 0, kBegin = 2, kEnd = 3;
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 struct Candidate {
@@ -22,13 +22,14 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.beam != b.beam ? a.beam < b.beam : a.token < b.token;
 }
 
-// The best `count` continuations of rows log_p [K,V], best first.
+// The best `count` continuations of rows log_p [K,V], best first. Padding and begin are none.
 std::vector<Candidate> best_of(const float* log_p, const double* scores, int64_t K, int64_t V,
                                size_t count) {
   std::vector<Candidate> best;
   for (int64_t k = 0; k < K; ++k) {
     if (scores[k] == kNever) continue;
     for (int64_t v = 0; v < V; ++v) {
+      if (v == kPadding || v == kBegin) continue;
       const Candidate c{scores[k] + static_cast<double>(log_p[k * V + v]), k, v};
       if (best.size() == count && !better(c, best.back())) continue;
       best.insert(std::upper_bound(best.begin(), best.end(), c, better), c);
@@ -56,19 +57,18 @@ class Search {
       : model_(m),
         c_(c),
         B_(source.size(1)),
-        S_(source.size(0)),
         K_(c.beam),
         source_lengths_(lengths.to_ids()),
         decoder_(m, repeated(encode(m, source, lengths)), {}, c.weights),
         scores_(static_cast<size_t>(B_ * K_), kNever),
-        endings_(static_cast<size_t>(B_)) {
+        endings_(static_cast<size_t>(B_)),
+        done_(static_cast<size_t>(B_), 0) {
     for (int64_t b = 0; b < B_; ++b) scores_[static_cast<size_t>(b * K_)] = 0;
   }
 
   std::vector<std::vector<Decoded>> run() {
-    const int64_t longest = c_.longest > 0 ? c_.longest : 2 * S_ + 10;
     std::vector<int64_t> previous(static_cast<size_t>(B_ * K_), kBegin);
-    for (int64_t t = 0; t < longest && !all_done(); ++t) previous = advance(previous, t);
+    for (int64_t t = 0; !all_done(); ++t) previous = advance(previous, t);
     std::vector<std::vector<Decoded>> all;
     for (int64_t b = 0; b < B_; ++b) all.push_back(results(b));
     return all;
@@ -82,14 +82,15 @@ class Search {
     return select_rows(e, Tensor::from_ids(rows, {B_ * K_}));
   }
 
-  bool done(int64_t b) const {
+  // A sentence's own, whatever stands beside it.
+  int64_t limit(int64_t b) const {
+    return c_.longest > 0 ? c_.longest : 2 * source_lengths_[static_cast<size_t>(b)] + 10;
+  }
+  bool full(int64_t b) const {
     return endings_[static_cast<size_t>(b)].size() >= static_cast<size_t>(K_);
   }
   bool all_done() const {
-    for (int64_t b = 0; b < B_; ++b) {
-      if (!done(b)) return false;
-    }
-    return true;
+    return std::all_of(done_.begin(), done_.end(), [](uint8_t done) { return done != 0; });
   }
 
   double normalised(double score, int64_t tokens) const {
@@ -120,11 +121,13 @@ class Search {
     parallel_for(B_, K_ * V, [&](int64_t b) {
       const int64_t first = b * K_;
       for (int64_t k = 0; k < K_; ++k) trace.parent[static_cast<size_t>(first + k)] = first + k;
-      if (done(b)) return;
+      if (done_[static_cast<size_t>(b)]) return;
       choose(b, t,
              best_of(rows + first * V, &scores_[static_cast<size_t>(first)], K_, V,
                      static_cast<size_t>(2 * K_)),
              trace, next);
+      if (t + 1 == limit(b)) cut(b, t + 1, next);
+      done_[static_cast<size_t>(b)] = full(b) || t + 1 == limit(b);
     });
     scores_ = std::move(next);
     if (K_ > 1) decoder_.select_rows(Tensor::from_ids(trace.parent, {B_ * K_}));
@@ -139,7 +142,7 @@ class Search {
     for (const Candidate& c : best) {
       if (kept == K_) break;
       if (c.token == kEnd) {
-        if (seen < K_ && !done(b)) {
+        if (seen < K_ && !full(b)) {
           endings_[static_cast<size_t>(b)].push_back(
               {normalised(c.score, t + 1), t, b * K_ + c.beam, true});
         }
@@ -154,14 +157,17 @@ class Search {
     }
   }
 
+  // What has not ended at the limit counts as it is.
+  void cut(int64_t b, int64_t tokens, const std::vector<double>& scores) {
+    for (int64_t row = b * K_; row < (b + 1) * K_ && !full(b); ++row) {
+      const double score = scores[static_cast<size_t>(row)];
+      if (score == kNever) continue;
+      endings_[static_cast<size_t>(b)].push_back({normalised(score, tokens), tokens, row, false});
+    }
+  }
+
   std::vector<Decoded> results(int64_t b) {
     std::vector<Ending>& endings = endings_[static_cast<size_t>(b)];
-    const auto T = static_cast<int64_t>(traces_.size());
-    for (int64_t k = 0; !done(b) && k < K_ && T > 0; ++k) {
-      const int64_t row = b * K_ + k;
-      const double score = scores_[static_cast<size_t>(row)];
-      if (score != kNever) endings.push_back({normalised(score, T), T, row, false});
-    }
     std::stable_sort(endings.begin(), endings.end(),
                      [](const Ending& x, const Ending& y) { return x.score > y.score; });
     std::vector<Decoded> best;
@@ -196,11 +202,12 @@ class Search {
 
   const Seq2Seq& model_;
   DecodeConfig c_;
-  int64_t B_, S_, K_;
+  int64_t B_, K_;
   std::vector<int64_t> source_lengths_;
   Decoder decoder_;
   std::vector<double> scores_;
   std::vector<std::vector<Ending>> endings_;
+  std::vector<uint8_t> done_;  // by sentence
   std::vector<Trace> traces_;
 };
 
@@ -213,6 +220,9 @@ std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
   }
   if (c.n_best < 1 || c.n_best > c.beam) {
     throw Error("decode", "n_best must be in [1, beam], found " + std::to_string(c.n_best));
+  }
+  if (c.longest < 0) {
+    throw Error("decode", "longest must be 0 or more, found " + std::to_string(c.longest));
   }
   const NoGrad off;
   return Search(m, source, source_lengths, c).run();

@@ -72,6 +72,9 @@ void check(const Seq2SeqConfig& c) {
   if (c.input_feeding && c.order != Order::luong) {
     throw Error("seq2seq", "input_feeding belongs to the luong order; bahdanau feeds its context");
   }
+  if (c.input_feeding && c.context == Context::fixed) {
+    throw Error("seq2seq", "input_feeding needs attention; a fixed context enters every step");
+  }
 }
 
 Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
@@ -121,6 +124,7 @@ constexpr int64_t kPadding = 0;
 // Everything a loss needs of one pass over the whole target.
 struct Pass {
   Tensor states, contexts, out;  // [T,B,·]
+  Tensor queries;                // [T,B,H], hard attention alone
   Tensor log_prob, entropy;      // [T,B], hard attention alone
 };
 
@@ -128,12 +132,12 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c) {
   const Dropout drop{c.dropout, c.seed};
   const Encoded source = encode(m, batch.source, batch.source_lengths, drop);
   const Tensor embedded = dropped(m.target(batch.target_in), drop, 2);  // [T,B,E]
-  Decoder decoder(m, source,
-                  {.mode = Mode::train, .seed = c.seed, .semi_sampling = c.semi_sampling});
-  std::vector<Tensor> states, contexts, outs, log_probs, entropies;
+  Decoder decoder(m, source, {.mode = c.mode, .seed = c.seed, .semi_sampling = c.semi_sampling});
+  std::vector<Tensor> states, queries, contexts, outs, log_probs, entropies;
   for (const Tensor& gates : unbind(decoder.gates(embedded), 0)) {
     const Decoder::Step s = decoder.step(gates, drop);
     states.push_back(s.state);
+    queries.push_back(s.query);
     if (s.look.context) contexts.push_back(s.look.context);
     if (s.look.log_prob) {
       log_probs.push_back(s.look.log_prob);
@@ -159,6 +163,7 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c) {
   } else {
     pass.contexts = stack(contexts, 0);
   }
+  if (pass.log_prob) pass.queries = stack(queries, 0);
   pass.out = outs.empty() ? read_out(m, pass.states, pass.contexts, embedded) : stack(outs, 0);
   pass.out = dropped(pass.out, drop, 3);
   return pass;
@@ -179,11 +184,12 @@ Tensor returns(const Tensor& nll, float discount) {
   return R;
 }
 
-// The terms that teach a choice which has no gradient of its own.
+// The terms that teach a choice which has no gradient of its own. The baseline sees what the choice
+// was made from and nothing that came of it, or the gradient would be biased.
 Tensor reinforce(const Seq2Seq& m, const Pass& pass, const Tensor& nll, const Tensor& counts,
                  const LossConfig& c) {
   const Tensor R = returns(nll.detach(), c.discount);
-  const Tensor b = m.baseline(pass.states.detach()).squeeze(-1);  // [T,B]
+  const Tensor b = m.baseline(pass.queries.detach()).squeeze(-1);  // [T,B]
   const Tensor advantage = (R - b).detach() * counts;
   return sum(square(R - b) * counts) - sum(advantage * pass.log_prob) * c.reward -
          sum(pass.entropy * counts) * c.entropy;
