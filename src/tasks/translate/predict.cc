@@ -45,12 +45,28 @@ report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source
 Translation finish(const Translator& t, const std::string& line, const models::Decoded& d,
                    bool keep_map) {
   Translation result{.text = t.target.decode(d.tokens), .score = d.score, .ended = d.ended};
-  if (d.weights.empty()) return result;
+  if (d.weights.empty() || !(keep_map || has_unknown(d))) return result;
   const std::vector<std::string> source = t.source.pieces(line);
   const std::vector<std::string> target = pieces_of(t.target, d, source);
   if (has_unknown(d)) result.text = t.target.join(target);
   if (keep_map) result.map = map_of(d, source, target, line);
   return result;
+}
+
+// Sizes are compared with the weights that are there before memory is taken for them.
+void check_sizes(const models::Seq2SeqConfig& c, const Tensors& weights) {
+  models::check(c);
+  const auto expect = [&](const std::string& name, const Shape& shape) {
+    const auto found = weights.find(name);
+    expect_shape(name, found == weights.end() ? Tensor() : found->second, shape);
+  };
+  expect("source.weight", {c.source_vocabulary, c.embedding});
+  expect("target.weight", {c.target_vocabulary, c.embedding});
+  expect("output.weight", {c.target_vocabulary, c.hidden});
+  for (int64_t l = 0; l < c.layers; ++l) {
+    expect("decoder." + std::to_string(l) + ".weight_hh",
+           {nn::gates_of(c.cell) * c.hidden, c.hidden});
+  }
 }
 
 }  // namespace
@@ -62,8 +78,10 @@ Translator load_translator(const std::filesystem::path& run) {
   t.target = text::Tokenizer::load(run / "target.vocab");
   t.config.model.source_vocabulary = t.source.size();
   t.config.model.target_vocabulary = t.target.size();
+  const Tensors weights = load_safetensors(run / "model.safetensors");
+  check_sizes(t.config.model, weights);
   t.model = models::seq2seq(t.config.model, t.config.train.seed);
-  t.model.weights.load(load_safetensors(run / "model.safetensors"));
+  t.model.weights.load(weights);
   return t;
 }
 
@@ -79,9 +97,8 @@ std::vector<std::vector<Translation>> translate(const Translator& t,
                    [&](size_t a, size_t b) { return ids[a].size() < ids[b].size(); });
 
   models::DecodeConfig c = config;
-  const bool attends = t.config.model.context == models::Context::attention;
-  // Unknown words need them too.
-  c.weights = attends && (config.weights || t.target.unit() == text::Unit::words);
+  // Unknown tokens need them, and the text must not depend on who asks.
+  c.weights = t.config.model.context == models::Context::attention;
   constexpr size_t kRows = 128;
   const size_t at_once = std::max<size_t>(1, kRows / static_cast<size_t>(c.beam));
   std::vector<std::vector<Translation>> results(lines.size());
