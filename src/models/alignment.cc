@@ -46,9 +46,9 @@ void check_length(const Seq2SeqConfig& c, int64_t S) {
   for (const ParameterDef& p : score_def(c.score).parameters) {
     const bool by_position = std::find(p.shape.begin(), p.shape.end(), "Lmax") != p.shape.end();
     if (by_position && S > c.longest_source) {
-      throw Error("seq2seq", "a source has " + std::to_string(S) + " tokens, the score '" +
-                                 c.score + "' is made for longest_source = " +
-                                 std::to_string(c.longest_source));
+      throw Error("seq2seq",
+                  "a source has " + std::to_string(S) + " tokens, the score '" + c.score +
+                      "' is made for longest_source = " + std::to_string(c.longest_source));
     }
   }
 }
