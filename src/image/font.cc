@@ -80,6 +80,7 @@ Place place_of(char32_t code) {
     return Place{table + i / kGlyphsAbreast * kGlyphRows, i % kGlyphsAbreast * (kGlyphDots + 1)};
   };
   if (code == 0xa0) code = ' ';
+  if (code == U'⏎') code = U'←';
   if (code >= ' ' && code <= '~') return at(kAscii, code - ' ');
   const auto* found = std::find(std::begin(kOthers), std::end(kOthers) - 1, code);
   const bool drawn = found != std::end(kOthers) - 1;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 
 #include "fovea/io.h"
 #include "tasks/translate.h"
@@ -9,6 +10,7 @@ namespace fovea::tasks {
 namespace {
 
 constexpr const char* kEndMark = "⏎";
+constexpr std::string_view kSubwordSpace = "▁";
 
 // An unknown token becomes the source piece it looked at most.
 std::vector<std::string> pieces_of(const text::Tokenizer& target, const models::Decoded& d,
@@ -34,6 +36,9 @@ bool has_unknown(const models::Decoded& d) {
 report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source,
                        std::vector<std::string> target, const std::string& title) {
   report::Heatmap map{.title = title, .rows = std::move(target), .columns = std::move(source)};
+  for (std::string& piece : map.columns) {  // as Tokenizer::token() shows them
+    if (piece.starts_with(kSubwordSpace)) piece.replace(0, kSubwordSpace.size(), "␣");
+  }
   map.columns.emplace_back(kEndMark);
   if (d.ended) map.rows.emplace_back(kEndMark);
   for (const std::vector<float>& row : d.weights) {
