@@ -1,0 +1,397 @@
+#include "tasks/translate.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fovea/io.h"
+#include "fovea/runtime.h"
+#include "tasks/config.h"
+#include "tests/io/files.h"
+
+namespace fovea::tasks {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Folder;
+using test::read_bytes;
+using test::write_bytes;
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Two short epochs over a few dates, with everything on that draws random numbers.
+TranslateConfig tiny() {
+  TranslateConfig c = defaults_for({.examples = 240});
+  c.model.embedding = 8;
+  c.model.hidden = 16;
+  c.loss.dropout = 0.1f;
+  c.train.epochs = 2;
+  c.train.batch_tokens = 700;
+  c.train.validate_every = 4;
+  c.train.average = 0.9f;
+  c.valid_sentences = 5;
+  return c;
+}
+
+Trained train_until(const fs::path& run, const TranslateConfig& config, int64_t reports) {
+  std::atomic<bool> stop = false;
+  const Watching watching{
+      .say = {}, .progress = [&](const train::Progress&) { stop = --reports <= 0; }, .stop = &stop};
+  return train_translate(run, config, watching);
+}
+
+void expect_same_files(const fs::path& a, const fs::path& b) {
+  for (const char* name :
+       {"config.json", "source.vocab", "target.vocab", "log.jsonl", "model.safetensors"}) {
+    EXPECT_FALSE(read_bytes(a / name).empty()) << name;
+    EXPECT_TRUE(read_bytes(a / name) == read_bytes(b / name)) << name << " differs";
+  }
+}
+
+TEST(Translate, ARunIsAFolderThatLoadsBack) {
+  const Folder folder;
+  const fs::path run = folder / "run";
+  std::vector<std::string> said;
+  const Watching watching{.say = [&](const std::string& line) { said.push_back(line); }};
+  const Trained trained = train_translate(run, tiny(), watching);
+  EXPECT_EQ(trained.finished.epochs, 2);
+  ASSERT_FALSE(said.empty());
+  EXPECT_TRUE(has(said.front(), "pairs to train")) << said.front();
+  for (const char* name : {"config.json", "source.vocab", "target.vocab", "model.safetensors",
+                           "log.jsonl", "state.safetensors", "results.json", "report.html"}) {
+    EXPECT_GT(fs::file_size(run / name), 0u) << name;
+  }
+  const auto results = read_json(run / "results.json");
+  EXPECT_EQ(results["test"]["sentences"], trained.test.sentences);
+  EXPECT_EQ(results["steps"], trained.finished.steps);
+  for (const auto& [name, value] : trained.test.scores) {
+    EXPECT_EQ(results["test"]["scores"][name].get<double>(), value) << name;
+  }
+  EXPECT_TRUE(has(read_bytes(run / "report.html"), "</html>"));
+
+  const Translator t = load_translator(run);
+  EXPECT_EQ(t.config.model.hidden, 16);
+  const TranslateSets sets = load_data(t.config.data, t.config.train.seed);
+  EXPECT_EQ(sets.fingerprint, t.config.data.fingerprint);
+  const Evaluation again = evaluate(t, sets.pairs.test, {});
+  EXPECT_EQ(again.scores, trained.test.scores);  // the weights kept are those that were judged
+}
+
+TEST(Translate, IsAFunctionOfTheModelAndTheLine) {
+  const Folder folder;
+  train_translate(folder / "run", tiny(), {});
+  const Translator t = load_translator(folder / "run");
+  const std::vector<std::string> lines = {"3 May 1979", "le 14 juillet 1989", "", "12/24/2001",
+                                          "漢字 2000"};
+  const models::DecodeConfig how{.beam = 3, .n_best = 3};
+  const auto first = translate(t, lines, how), second = translate(t, lines, how);
+  models::DecodeConfig looking = how;
+  looking.weights = true;
+  const auto looked = translate(t, lines, looking);
+  ASSERT_EQ(first.size(), lines.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    ASSERT_EQ(first[i].size(), 3u);
+    const auto alone = translate(t, std::span(&lines[i], 1), how).front();
+    for (size_t n = 0; n < 3; ++n) {
+      EXPECT_EQ(first[i][n].text, second[i][n].text);
+      EXPECT_EQ(first[i][n].score, second[i][n].score);
+      EXPECT_EQ(first[i][n].text, looked[i][n].text);
+      EXPECT_EQ(first[i][n].text, alone[n].text);
+      EXPECT_NEAR(first[i][n].score, alone[n].score, 1e-5);
+      EXPECT_TRUE(first[i][n].map.weights.empty());
+      const report::Heatmap& map = looked[i][n].map;
+      EXPECT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
+      EXPECT_EQ(map.columns.size(), text::characters(lines[i]).size() + 1);
+    }
+  }
+  EXPECT_TRUE(translate(t, {}, how).empty());
+  std::vector<double> shares;
+  translate(t, lines, how, [&](double share) { shares.push_back(share); });
+  EXPECT_EQ(shares.back(), 1.0);
+}
+
+TEST(Translate, AnInterruptedRunGoesOnAsIfItNeverStopped) {
+  const Folder folder;
+  train_translate(folder / "whole", tiny(), {});
+  const fs::path once = folder / "once", often = folder / "often";
+  EXPECT_EQ(train_until(once, tiny(), 2).finished.why, train::Ended::interrupted);
+  EXPECT_FALSE(fs::exists(once / "results.json"));
+  EXPECT_EQ(train_translate(once, read_config(once), {}).finished.why, train::Ended::finished);
+  expect_same_files(once, folder / "whole");
+
+  int64_t stops = 0;
+  train::Ended why = train_until(often, tiny(), 1).finished.why;
+  for (; why == train::Ended::interrupted; ++stops) {
+    why = train_until(often, read_config(often), 1).finished.why;
+  }
+  EXPECT_GE(stops, 2);
+  expect_same_files(often, folder / "whole");
+}
+
+TEST(Translate, AConfigRepeatsItsRun) {
+  const Folder folder;
+  const int before = threads();
+  train_translate(folder / "first", tiny(), {});
+  set_threads(before == 1 ? 3 : 1);
+  train_translate(folder / "again", read_config(folder / "first"), {});
+  set_threads(before);
+  expect_same_files(folder / "again", folder / "first");
+  TranslateConfig other = read_config(folder / "first");
+  other.train.seed = 2;
+  other.data.fingerprint.clear();
+  train_translate(folder / "other", other, {});
+  EXPECT_TRUE(read_bytes(folder / "other" / "model.safetensors") !=
+              read_bytes(folder / "first" / "model.safetensors"));
+}
+
+TEST(Translate, EveryKindOfModelTrains) {
+  const Folder folder;
+  const auto trains = [&](const std::string& name,
+                          const std::function<void(TranslateConfig&)>& set) {
+    SCOPED_TRACE(name);
+    TranslateConfig c = tiny();
+    c.data.examples = 120;
+    c.train.epochs = 0;
+    c.train.steps = 3;
+    set(c);
+    const Trained t = train_translate(folder / name, c, {});
+    EXPECT_EQ(t.finished.steps, 3);
+    EXPECT_TRUE(has(read_bytes(folder / name / "report.html"), "</html>"));
+    load_translator(folder / name);
+  };
+  trains("hard", [](TranslateConfig& c) { c.model.weighting = "sample"; });
+  trains("fixed", [](TranslateConfig& c) { c.model.context = models::Context::fixed; });
+  trains("local", [](TranslateConfig& c) {
+    c.model.order = models::Order::luong;
+    c.model.input_feeding = true;
+    c.model.locality = models::Locality::local_p;
+    c.model.cell = nn::Cell::lstm;
+    c.model.layers = 2;
+    c.beam = 3;
+  });
+  trains("location", [](TranslateConfig& c) { c.model.score = "location"; });
+  trains("words", [](TranslateConfig& c) {
+    c.data.builtin = "phrases";
+    c.source.unit = c.target.unit = text::Unit::words;
+  });
+  trains("subwords", [](TranslateConfig& c) {
+    c.data.builtin = "phrases";
+    c.source.unit = c.target.unit = text::Unit::subwords;
+    c.source.size = c.target.size = 90;
+    c.data.swap = true;
+  });
+}
+
+// ---- The user's files ---------------------------------------------------------------------------
+
+std::string pairs_as_tsv(const std::string& last) {
+  std::string tsv;
+  for (int i = 0; i < 60; ++i)
+    tsv += std::to_string(i) + " apples\tpommes " + std::to_string(i) + "\n";
+  return tsv + "one more\t" + last + "\n";
+}
+
+TranslateConfig of_file(const fs::path& tsv) {
+  TranslateConfig c = tiny();
+  c.data.tsv = tsv.string();
+  c.data.valid_share = c.data.test_share = 0.15;
+  return c;
+}
+
+TEST(Translate, ChangedDataAreNoticed) {
+  const Folder folder;
+  const fs::path run = folder / "run", tsv = folder / "pairs.tsv";
+  write_bytes(tsv, pairs_as_tsv("encore"));
+  EXPECT_EQ(train_until(run, of_file(tsv), 1).finished.why, train::Ended::interrupted);
+  const std::string state = read_bytes(run / "state.safetensors");
+  write_bytes(tsv, pairs_as_tsv("encora"));
+  for (const TranslateConfig& config : {read_config(run), of_file(tsv)}) {
+    const std::string message = error_of([&] { train_translate(run, config, {}); });
+    EXPECT_TRUE(has(message, "the data changed")) << message;
+  }
+  EXPECT_EQ(read_bytes(run / "state.safetensors"), state);
+  write_bytes(tsv, pairs_as_tsv("encore"));
+  EXPECT_EQ(train_translate(run, read_config(run), {}).finished.why, train::Ended::finished);
+}
+
+TEST(Translate, VocabulariesLeftByNoRunAreMadeAnew) {
+  const Folder folder;
+  const fs::path run = folder / "run", tsv = folder / "pairs.tsv";
+  write_bytes(tsv, pairs_as_tsv("encore"));
+  fs::create_directory(run);
+  const std::vector<std::string> other = {"xyz"};
+  text::Tokenizer::train({}, other).save(run / "source.vocab");
+  train_translate(run, of_file(tsv), {});
+  EXPECT_GT(load_translator(run).source.size(), 10);
+}
+
+TEST(Translate, WhatCannotBeTrainedIsSaid) {
+  const Folder folder;
+  const fs::path tsv = folder / "pairs.tsv";
+  write_bytes(tsv, pairs_as_tsv("encore"));
+  const auto message = [&](const std::function<void(TranslateConfig&)>& set) {
+    TranslateConfig c = of_file(tsv);
+    set(c);
+    return error_of([&] { train_translate(folder / "run", c, {}); });
+  };
+  EXPECT_TRUE(has(message([](auto& c) { c.data.tsv = "/nowhere/pairs.tsv"; }), "pairs.tsv"));
+  EXPECT_TRUE(has(message([](auto& c) { c.data.source = "a"; }), "not both"));
+  EXPECT_TRUE(has(message([](auto& c) { c.data.tsv.clear(), c.data.target = "a"; }), "--tgt"));
+  EXPECT_TRUE(has(message([](auto& c) { c.data.valid_share = 0; }), "--valid-share"));
+  EXPECT_TRUE(has(message([](auto& c) { c.data.longest = 1; }), "--longest"));
+  EXPECT_TRUE(
+      has(message([](auto& c) { c.watch = "bleu", c.valid_sentences = 0; }), "--valid-sentences"));
+  EXPECT_TRUE(has(message([](auto& c) { c.model.input_feeding = true; }), "luong"));
+  EXPECT_TRUE(has(message([](auto& c) { c.train.epochs = 0; }), "epochs"));
+}
+
+TEST(Translate, SidesAreSwapped) {
+  const Folder folder;
+  const fs::path tsv = folder / "pairs.tsv";
+  write_bytes(tsv, pairs_as_tsv("encore"));
+  TranslateData data{.tsv = tsv.string()};
+  const text::Pair there = load_data(data, 1).pairs.train.front();
+  data.swap = true;
+  bool found = false;
+  const TranslateSets back = load_data(data, 1);
+  for (const auto* set : {&back.pairs.train, &back.pairs.valid, &back.pairs.test}) {
+    for (const text::Pair& p : *set) found |= p.source == there.target && p.target == there.source;
+  }
+  EXPECT_TRUE(found);
+}
+
+// ---- Files that do not belong together
+// ------------------------------------------------------------
+
+TEST(Translate, SizesThatTheWeightsDoNotHaveTakeNoMemory) {
+  const Folder folder;
+  const fs::path run = folder / "run";
+  TranslateConfig c = tiny();
+  c.train.epochs = 0;
+  c.train.steps = 1;
+  train_translate(run, c, {});
+  const auto json = read_json(run / "config.json");
+  const auto message = [&](const std::string& field, const nlohmann::ordered_json& value) {
+    auto changed = json;
+    changed[field] = value;
+    write_json(run / "config.json", changed);
+    reset_memory_peak();
+    const int64_t before = memory_in_use();
+    const std::string said = error_of([&] { load_translator(run); });
+    EXPECT_LT(memory_peak() - before, 4 << 20) << field;
+    return said;
+  };
+  EXPECT_TRUE(has(message("hidden", 16384), "output.weight"));
+  EXPECT_TRUE(has(message("embedding", 16384), "source.weight"));
+  EXPECT_TRUE(has(message("layers", 64), "decoder.1.weight_hh"));
+  EXPECT_TRUE(has(message("layers", 1000000000), "layers must be"));
+  EXPECT_TRUE(has(message("cell", "lstm"), "decoder.0.weight_hh"));
+  EXPECT_TRUE(has(message("score", "dot"), "keys.weight"));
+  EXPECT_TRUE(has(message("order", "luong"), "expected ["));
+  EXPECT_EQ(message("hidden", 16), "no error");
+  fs::remove(run / "model.safetensors");
+  EXPECT_TRUE(has(error_of([&] { load_translator(run); }), "model.safetensors"));
+}
+
+TEST(Translate, ReportsOfDamagedRunsAreRefused) {
+  const Folder folder;
+  const fs::path run = folder / "run";
+  TranslateConfig c = tiny();
+  c.train.epochs = 0;
+  c.train.steps = 1;
+  train_translate(run, c, {});
+  for (const char* damaged : {"{}", "[]", "{\"test\": 3}", "{\"test\": {\"sentences\": \"x\"}}"}) {
+    write_bytes(run / "results.json", damaged);
+    EXPECT_TRUE(has(error_of([&] { translate_page(run); }), "results.json")) << damaged;
+  }
+}
+
+// ---- Unknown words ------------------------------------------------------------------------------
+
+// Whatever it reads, it writes the unknown word and looks at one place: all weights are 0 but a
+// bias of the state, one row of the location score, and the output's bias.
+Translator unknowing(text::Unit unit, int64_t looks_at) {
+  Translator t;
+  const std::vector<std::string> lines = {"a b c d"};
+  t.config.source.unit = t.config.target.unit = unit;
+  t.source = text::Tokenizer::train({.unit = unit}, lines);
+  t.target = text::Tokenizer::train({.unit = unit}, lines);
+  models::Seq2SeqConfig& c = t.config.model;
+  c = {.source_vocabulary = t.source.size(), .target_vocabulary = t.target.size()};
+  c.embedding = c.hidden = 2;
+  c.score = "location";
+  c.longest_source = 40;
+  t.model = models::seq2seq(c, 1);
+  const NoGrad off;
+  for (const auto& [name, w] : t.model.weights.all()) Tensor(w).fill_(0.0f);
+  Tensor(t.model.initial[0].bias).fill_(5.0f);
+  Tensor(t.model.score.at("w_loc")).select(0, looks_at).fill_(200.0f);
+  Tensor(t.model.output.bias).mutable_data<float>()[text::kUnknown] = 9.0f;
+  return t;
+}
+
+TEST(Translate, AnUnknownWordIsCopiedFromWhereItLooked) {
+  const std::vector<std::string> lines = {"Agatha met Poirot in Cairo"};
+  for (const bool weights : {false, true}) {
+    const models::DecodeConfig how{.longest = 2, .weights = weights};
+    const auto text = [&](text::Unit unit, int64_t place) {
+      return translate(unknowing(unit, place), lines, how).front().front().text;
+    };
+    EXPECT_EQ(text(text::Unit::words, 0), "Agatha Agatha");
+    EXPECT_EQ(text(text::Unit::words, 2), "Poirot Poirot");
+    EXPECT_EQ(text(text::Unit::words, 4), "Cairo Cairo");
+    EXPECT_EQ(text(text::Unit::words, 5), "⁇ ⁇");  // the source's end is no word
+    EXPECT_EQ(text(text::Unit::characters, 11), "PP");
+  }
+  const auto one =
+      translate(unknowing(text::Unit::words, 2), lines, {.longest = 2, .weights = true});
+  const report::Heatmap& map = one.front().front().map;
+  EXPECT_EQ(map.rows, (std::vector<std::string>{"Poirot", "Poirot"}));
+  EXPECT_EQ(map.columns.size(), 6u);
+  EXPECT_NEAR(map.weights[2], 1.0f, 1e-5);
+}
+
+// ---- Scores -------------------------------------------------------------------------------------
+
+TEST(Translate, EvaluationCountsSourcesOnceAndByLength) {
+  const Translator t = unknowing(text::Unit::words, 0);
+  std::vector<text::Pair> pairs;
+  std::string line;
+  for (int n = 1; n <= 8; ++n) {
+    line += (n > 1 ? " w" : "w") + std::to_string(n);
+    pairs.push_back({line, "x"});
+    pairs.push_back({line, "w1"});
+  }
+  const Evaluation e = evaluate(t, pairs, {.longest = 1});
+  EXPECT_EQ(e.sentences, 8);
+  for (const auto& [name, value] : e.scores) {
+    if (name == "exact") {
+      EXPECT_EQ(value, 100.0);  // any of a source's targets will do
+    }
+  }
+  int64_t sentences = 0, next = 1;
+  for (const Bucket& b : e.by_length) {
+    EXPECT_EQ(b.low, next);
+    next = b.high + 1;
+    sentences += b.sentences;
+  }
+  EXPECT_EQ(next, 9);
+  EXPECT_EQ(sentences, 8);
+  EXPECT_GE(e.by_length.size(), 4u);
+  EXPECT_NE(error_of([&] { evaluate(t, {}, {}); }), "no error");
+}
+
+}  // namespace
+}  // namespace fovea::tasks
