@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct Seq2SeqConfig {
 // Throws, naming the field and its range.
 FOVEA_API void check(const Seq2SeqConfig&);
 
+class OutputScreen;  // src/models/screen.h
+
 struct FOVEA_API Seq2Seq {
   Seq2SeqConfig config;
   nn::Weights weights;
@@ -59,6 +62,8 @@ struct FOVEA_API Seq2Seq {
   Parameters score, window;            // the score's own, and local_p's
   nn::Linear readout, output;
   nn::Linear baseline;  // of the reward, hard attention alone
+  // Greedy decoding of few sentences keeps the output layer here in 8 bits: a byte a weight more.
+  std::shared_ptr<OutputScreen> screen;
 };
 FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, uint64_t seed);
 
@@ -101,7 +106,9 @@ struct Decoded {
   bool ended = false;                       // false: cut at the limit
   std::vector<std::vector<float>> weights;  // by token (end too, where ended), over the source
 };
-// Best first, for each sentence of the batch.
+// Best first, for each sentence of the batch. Greedy decoding of one to three sentences over a
+// large vocabulary computes only the likeliest words in full: the tokens are the same, log p is
+// within 1e−3 a token.
 FOVEA_API std::vector<std::vector<Decoded>> decode(const Seq2Seq&, const Tensor& source,
                                                    const Tensor& source_lengths,
                                                    const DecodeConfig& = {});

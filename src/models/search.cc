@@ -1,10 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 
 #include "core/threads.h"
 #include "fovea/ops.h"
 #include "models/decoder.h"
+#include "models/screen.h"
+#include "tensor/impl.h"
 
 // Decoding, greedy and by beam: one search, of which greedy is the case of one beam.
 namespace fovea::models {
@@ -16,21 +20,28 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 struct Candidate {
   double score = kNever;  // log p so far
   int64_t beam = 0, token = 0;
+  float logit = 0.0f;
 };
 bool better(const Candidate& a, const Candidate& b) {
   if (a.score != b.score) return a.score > b.score;
-  return a.beam != b.beam ? a.beam < b.beam : a.token < b.token;
+  if (a.beam != b.beam) return a.beam < b.beam;
+  if (a.logit != b.logit) return a.logit > b.logit;  // log p may round what differs to the same
+  return a.token < b.token;
 }
 
-// The best `count` continuations of rows log_p [K,V], best first. Padding and begin are none.
-std::vector<Candidate> best_of(const float* log_p, const double* scores, int64_t K, int64_t V,
+// The best `count` continuations of rows [K,V], best first. Padding and begin are none.
+struct Rows {
+  const float *log_p, *logits;
+};
+std::vector<Candidate> best_of(Rows rows, const double* scores, int64_t K, int64_t V,
                                size_t count) {
   std::vector<Candidate> best;
   for (int64_t k = 0; k < K; ++k) {
     if (scores[k] == kNever) continue;
     for (int64_t v = 0; v < V; ++v) {
       if (v == kPadding || v == kBegin) continue;
-      const Candidate c{scores[k] + static_cast<double>(log_p[k * V + v]), k, v};
+      const int64_t at = k * V + v;
+      const Candidate c{scores[k] + static_cast<double>(rows.log_p[at]), k, v, rows.logits[at]};
       if (best.size() == count && !better(c, best.back())) continue;
       best.insert(std::upper_bound(best.begin(), best.end(), c, better), c);
       if (best.size() > count) best.pop_back();
@@ -63,6 +74,7 @@ class Search {
         scores_(static_cast<size_t>(B_ * K_), kNever),
         endings_(static_cast<size_t>(B_)),
         done_(static_cast<size_t>(B_), 0) {
+    if (may_screen()) screen_ = m.screen->of(m.output);
     for (int64_t b = 0; b < B_; ++b) scores_[static_cast<size_t>(b * K_)] = 0;
   }
 
@@ -97,7 +109,16 @@ class Search {
     return score / std::pow(static_cast<double>(tokens), static_cast<double>(c_.length_power));
   }
 
-  Tensor log_p(const Tensor& ids, Trace& trace) {
+  // A screen reads a quarter of the layer, and for each row again.
+  bool may_screen() const {
+    constexpr int64_t kRows = 3, kFewest = 1024, kSmallest = 1 << 20;
+    const int64_t V = model_.config.target_vocabulary;
+    return model_.screen && K_ == 1 && B_ <= kRows && V >= kFewest &&
+           V * model_.config.hidden >= kSmallest;
+  }
+
+  // o_t [B·K,H]
+  Tensor outputs(const Tensor& ids, Trace& trace) {
     const Tensor y = model_.target(ids);
     const Decoder::Step s = decoder_.step(decoder_.gates(y));
     Look look = s.look;
@@ -105,30 +126,56 @@ class Search {
       look = decoder_.source().step(s.state, static_cast<int64_t>(traces_.size()));
     }
     trace.weights = look.weights;
-    const Tensor context = decoder_.fixed() ? decoder_.fixed() : look.context;
-    const Tensor out = s.out ? s.out : read_out(model_, s.state, context, y);
-    return log_softmax(model_.output(out));
+    if (s.out) return s.out;
+    return read_out(model_, s.state, decoder_.fixed() ? decoder_.fixed() : look.context, y);
+  }
+
+  using Candidates = std::vector<std::vector<Candidate>>;  // by sentence, best first
+
+  Candidates candidates(const Tensor& out) const {
+    const Tensor logits = model_.output(out), log_p = log_softmax(logits);
+    const int64_t V = log_p.size(1);
+    Candidates all(static_cast<size_t>(B_));
+    parallel_for(B_, K_ * V, [&](int64_t b) {
+      if (done_[static_cast<size_t>(b)]) return;
+      const int64_t first = b * K_;
+      all[static_cast<size_t>(b)] =
+          best_of({raw(log_p) + first * V, raw(logits) + first * V},
+                  &scores_[static_cast<size_t>(first)], K_, V, static_cast<size_t>(2 * K_));
+    });
+    return all;
+  }
+
+  // The same for one beam and few sentences, by the screen alone; none where it has no answer.
+  std::optional<Candidates> screened(const Tensor& out) const {
+    static constexpr int64_t kNone[] = {kPadding, kBegin};
+    Candidates all(static_cast<size_t>(B_));
+    for (int64_t b = 0; b < B_; ++b) {
+      if (done_[static_cast<size_t>(b)]) continue;
+      const float* row = raw(out) + b * out.size(1);
+      const auto c = fovea::choose(*screen_, matrix_of(model_.output), row, kNone);
+      if (!c) return std::nullopt;
+      const double log_p = static_cast<double>(c->logit) - c->log_sum;
+      all[static_cast<size_t>(b)] = {{scores_[static_cast<size_t>(b)] + log_p, 0, c->row}};
+    }
+    return all;
   }
 
   std::vector<int64_t> advance(const std::vector<int64_t>& previous, int64_t t) {
     Trace trace;
-    const Tensor p = log_p(Tensor::from_ids(previous, {B_ * K_}), trace);
+    const Tensor out = outputs(Tensor::from_ids(previous, {B_ * K_}), trace);
+    std::optional<Candidates> best = screen_ ? screened(out) : std::nullopt;
+    if (!best) best = candidates(out);
     trace.parent.resize(previous.size());
+    std::iota(trace.parent.begin(), trace.parent.end(), 0);
     trace.token.assign(previous.size(), kEnd);
     std::vector<double> next(scores_.size(), kNever);
-    const int64_t V = p.size(1);
-    const float* rows = p.data<float>();
-    parallel_for(B_, K_ * V, [&](int64_t b) {
-      const int64_t first = b * K_;
-      for (int64_t k = 0; k < K_; ++k) trace.parent[static_cast<size_t>(first + k)] = first + k;
-      if (done_[static_cast<size_t>(b)]) return;
-      choose(b, t,
-             best_of(rows + first * V, &scores_[static_cast<size_t>(first)], K_, V,
-                     static_cast<size_t>(2 * K_)),
-             trace, next);
+    for (int64_t b = 0; b < B_; ++b) {
+      if (done_[static_cast<size_t>(b)]) continue;
+      choose(b, t, (*best)[static_cast<size_t>(b)], trace, next);
       if (t + 1 == limit(b)) cut(b, t + 1, next);
       done_[static_cast<size_t>(b)] = full(b) || t + 1 == limit(b);
-    });
+    }
     scores_ = std::move(next);
     if (K_ > 1) decoder_.select_rows(Tensor::from_ids(trace.parent, {B_ * K_}));
     traces_.push_back(std::move(trace));
@@ -209,6 +256,7 @@ class Search {
   std::vector<std::vector<Ending>> endings_;
   std::vector<uint8_t> done_;  // by sentence
   std::vector<Trace> traces_;
+  std::shared_ptr<const Screen> screen_;
 };
 
 }  // namespace

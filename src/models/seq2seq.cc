@@ -5,6 +5,7 @@
 #include "core/random.h"
 #include "fovea/ops.h"
 #include "models/decoder.h"
+#include "models/screen.h"
 
 namespace fovea::models {
 namespace {
@@ -114,6 +115,7 @@ Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
   }
   m.readout = nn::linear(w, "readout", read_width(c, context), c.hidden);
   m.output = nn::linear(w, "output", c.hidden, c.target_vocabulary);
+  m.screen = std::make_shared<OutputScreen>();
   return m;
 }
 

@@ -14,7 +14,7 @@
 namespace fovea::models {
 namespace {
 
-constexpr int64_t kWords = 2100, kHidden = 512;  // just large enough
+constexpr int64_t kWords = 8200, kHidden = 128;  // just large enough
 constexpr int64_t kSource = 30, kLongest = 12;
 
 Seq2Seq large(uint64_t seed, Order order = Order::bahdanau) {
