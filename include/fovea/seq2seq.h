@@ -106,9 +106,9 @@ struct Decoded {
   bool ended = false;                       // false: cut at the limit
   std::vector<std::vector<float>> weights;  // by token (end too, where ended), over the source
 };
-// Best first, for each sentence of the batch. Greedy decoding of one to three sentences over a large
-// vocabulary computes only the likeliest words in full. The tokens are the same; log p is off by
-// 1e−4 a token or so, in the root mean square.
+// Best first, for each sentence of the batch. Greedy decoding of one to three sentences over a
+// large vocabulary computes only the likeliest words in full. The tokens are the same; log p is off
+// by 1e−4 a token or so, in the root mean square.
 FOVEA_API std::vector<std::vector<Decoded>> decode(const Seq2Seq&, const Tensor& source,
                                                    const Tensor& source_lengths,
                                                    const DecodeConfig& = {});
