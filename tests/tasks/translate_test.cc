@@ -207,6 +207,7 @@ TranslateConfig of_file(const fs::path& tsv) {
   TranslateConfig c = tiny();
   c.data.tsv = tsv.string();
   c.data.valid_share = c.data.test_share = 0.15;
+  c.train.validate_every = 1;  // so that the first step is reported, however fast the machine
   return c;
 }
 
