@@ -15,10 +15,12 @@ std::vector<Trial> trials(const ReproduceOptions& o) {
   const int64_t seeds = o.seeds > 0 ? o.seeds : 3;
   for (const models::Context context : {models::Context::fixed, models::Context::attention}) {
     for (int64_t s = 1; s <= seeds; ++s) {
-      TranslateData data{.builtin = "phrases", .examples = 12000, .max_words = 50, .tsv = o.data};
+      TranslateData data{.builtin = "phrases", .examples = 20000, .max_words = 30, .tsv = o.data};
       TranslateConfig c = defaults_for(data);
       if (o.data.empty()) {
-        c.train.epochs = std::max<int64_t>(1, std::lround(4 * o.effort));
+        c.model.hidden = 192;
+        c.train.batch_tokens = 512;
+        c.train.epochs = std::max<int64_t>(1, std::lround(10 * o.effort));
         c.valid_sentences = 100;
       } else {
         c.train.epochs = std::max<int64_t>(1, std::lround(c.train.epochs * o.effort));
