@@ -20,7 +20,7 @@ std::vector<Trial> trials(const ReproduceOptions& o) {
       if (o.data.empty()) {
         c.model.hidden = 192;
         c.train.batch_tokens = 512;
-        c.train.epochs = std::max<int64_t>(1, std::lround(10 * o.effort));
+        c.train.epochs = std::max<int64_t>(1, std::lround(5 * o.effort));
         c.valid_sentences = 100;
       } else {
         c.train.epochs = std::max<int64_t>(1, std::lround(c.train.epochs * o.effort));
