@@ -52,15 +52,15 @@ void Optimizer::step(float rate, float gradient_scale) {
   ++steps_;
   std::vector<Learned> learned;
   std::vector<Tensor> gradients;
+  const auto moment = [&](const std::string& name) {
+    const auto found = moments_.find(name);
+    return found == moments_.end() ? nullptr : found->second.mutable_data<float>();
+  };
   for (auto& [name, tensor] : parameters_) {
     if (!tensor.grad()) continue;
     gradients.push_back(tensor.grad().contiguous());
-    const auto moment = [&](const char* which) {
-      const auto found = moments_.find(which + name);
-      return found == moments_.end() ? nullptr : found->second.mutable_data<float>();
-    };
     learned.push_back({tensor.mutable_data<float>(), gradients.back().data<float>(),
-                       moment("first/"), moment("second/"), tensor.numel()});
+                       moment("first/" + name), moment("second/" + name), tensor.numel()});
   }
   if (config_.method == Method::sgd) {
     descend(learned, {config_.momentum, rate, config_.weight_decay, gradient_scale});
