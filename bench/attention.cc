@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -22,6 +21,7 @@
 #include "fovea/io.h"
 #include "fovea/runtime.h"
 #include "machine.h"
+#include "serve.h"
 
 namespace {
 
@@ -275,20 +275,6 @@ void list_cases() {
   fmt::print("{}\n", list.dump(1));
 }
 
-void serve() {
-  Worker worker;
-  for (std::string line; std::getline(std::cin, line);) {
-    Json answer;
-    try {
-      answer = worker.answer(Json::parse(line));
-    } catch (const std::exception& error) {
-      answer = {{"error", error.what()}};
-    }
-    fmt::print("{}\n", answer.dump());
-    std::fflush(stdout);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -300,6 +286,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: attention [--list]\n");
     return 2;
   }
-  serve();
+  Worker worker;
+  fovea::bench::serve(worker);
   return 0;
 }

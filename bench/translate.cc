@@ -8,7 +8,6 @@
 // bench/translate.py drives it beside its peer.
 #include <fmt/format.h>
 
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include "fovea/seq2seq.h"
 #include "fovea/train.h"
 #include "machine.h"
+#include "serve.h"
 
 namespace {
 
@@ -123,15 +123,6 @@ int main(int argc, char**) {
     return 2;
   }
   Worker worker;
-  for (std::string line; std::getline(std::cin, line);) {
-    Json answer;
-    try {
-      answer = worker.answer(Json::parse(line));
-    } catch (const std::exception& error) {
-      answer = {{"error", error.what()}};
-    }
-    fmt::print("{}\n", answer.dump());
-    std::fflush(stdout);
-  }
+  fovea::bench::serve(worker);
   return 0;
 }

@@ -203,7 +203,9 @@ Task prepare(std::span<const CellWeights> directions, const Tensor& x, const Ten
 
 LayerOutput run(const Task& task, std::span<const CellWeights> directions) {
   const Walk& first = task.walks[0];
-  LayerOutput out{first.sequence, {Tensor::empty(first.zeros.shape()), {}}};
+  // The walks go into the graph of the output: were it the same tensor, neither would ever be
+  // freed.
+  LayerOutput out{first.sequence.detach(), {Tensor::empty(first.zeros.shape()), {}}};
   if (first.cell == Cell::lstm) out.last.c = Tensor::empty(first.zeros.shape());
   for (size_t d = 0; d < directions.size(); ++d) {
     const Walk& w = task.walks[d];

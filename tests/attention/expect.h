@@ -16,6 +16,7 @@
 #include "attention/reference.h"
 #include "fovea/attention.h"
 #include "fovea/runtime.h"
+#include "tests/reduced.h"
 
 // Everything a call of attend() can be asked for, by name, so that two calls (or a call and the
 // reference) are compared in one line.
@@ -24,20 +25,7 @@ namespace fovea::tests {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Sanitizers make everything several times slower: smaller sizes will do there.
-constexpr bool reduced() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#elif defined(__clang__)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return true;
-#else
-  return false;
-#endif
-#else
-  return false;
-#endif
-}
+using test::reduced;
 
 // f(isa) with each instruction set in use.
 template <class F>

@@ -10,6 +10,7 @@
 
 #include "fovea/runtime.h"
 #include "fovea/seq2seq.h"
+#include "tests/errors.h"
 
 // Translators of a few hundred weights, and sentences of several lengths.
 namespace fovea::models::tests {
@@ -93,14 +94,7 @@ inline Seq2Seq model_of(const Seq2SeqConfig& config, uint64_t seed = 1, float sp
   return m;
 }
 
-inline std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using test::error_of;
 
 inline bool all_finite(const Tensor& t) {
   const std::vector<float> values = t.to_vector();

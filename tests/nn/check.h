@@ -9,17 +9,11 @@
 
 #include "fovea/nn.h"
 #include "fovea/ops.h"
+#include "tests/errors.h"
 
 namespace fovea::nn {
 
-inline std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using test::error_of;
 
 inline void expect_near(const Tensor& found, const Tensor& expected, const std::string& what,
                         double relative = 2e-5, double absolute = 2e-6) {

@@ -53,6 +53,20 @@ Tensor loss_of(const Recurrent::Output& out) {
   return loss;
 }
 
+TEST(Recurrent, AGraphThatIsKeptOrNeverWalkedIsFreed) {
+  for (const Cell cell : kCells) {
+    const Net net({.cell = cell, .input = 4, .hidden = 5, .layers = 2, .bidirectional = true});
+    const Tensor x = leaf({3, 2, 4}, 1), one = Tensor::scalar(1.0f);
+    const int64_t before = memory_in_use();
+    net.layers(x);
+    by_steps(net.layers, x, {});
+    EXPECT_EQ(memory_in_use(), before) << name_of(cell) << ", never walked";
+    gradients(loss_of(net.layers(x)), one, net.tensors());
+    gradients(loss_of(by_steps(net.layers, x, {})), one, std::vector{x});
+    EXPECT_EQ(memory_in_use(), before) << name_of(cell) << ", kept";
+  }
+}
+
 TEST(Stepper, LikeTheWholeLayer) {
   const int64_t lengths[] = {3, 5, 0};
   for (const Cell cell : kCells) {

@@ -10,27 +10,17 @@
 
 #include "fovea/error.h"
 #include "tasks/translate.h"
+#include "tests/errors.h"
 #include "tests/io/files.h"
 
 namespace fovea::tasks {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using test::error_of;
 using test::Folder;
+using test::has;
 using test::write_bytes;
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // What a config's fields say of themselves.
 struct Field {

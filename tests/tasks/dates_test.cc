@@ -6,6 +6,7 @@
 #include "tasks/builtin/builtin.h"
 #include "tasks/translate.h"
 #include "tests/io/files.h"
+#include "tests/reduced.h"
 
 // The date translator as the demo trains it: what it writes is right, and while it writes a year
 // it looks at the year.
@@ -13,13 +14,7 @@ namespace fovea::tasks {
 namespace {
 
 const char* why_skipped() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return "a minute of training takes an hour under sanitizers";
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return "a minute of training takes an hour under sanitizers";
-#endif
-#endif
+  if (test::reduced()) return "a minute of training takes an hour under sanitizers";
   const char* quick = std::getenv("FOVEA_TEST_QUICK");
   return quick != nullptr && *quick != '\0' ? "FOVEA_TEST_QUICK is set" : nullptr;
 }

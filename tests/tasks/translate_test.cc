@@ -8,28 +8,18 @@
 #include "fovea/io.h"
 #include "fovea/runtime.h"
 #include "tasks/config.h"
+#include "tests/errors.h"
 #include "tests/io/files.h"
 
 namespace fovea::tasks {
 namespace {
 
 namespace fs = std::filesystem;
+using test::error_of;
 using test::Folder;
+using test::has;
 using test::read_bytes;
 using test::write_bytes;
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Two short epochs over a few dates, with everything on that draws random numbers.
 TranslateConfig tiny() {

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "fovea/ops.h"
 #include "fovea/runtime.h"
+#include "tests/errors.h"
 #include "tests/tensor/array.h"
 
 namespace fovea {
@@ -125,13 +126,6 @@ inline void check(const Case& c) {
   poison_memory(false);
 }
 
-inline std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using test::error_of;
 
 }  // namespace fovea

@@ -13,25 +13,14 @@ namespace fovea::train::tests {
 namespace {
 
 using nlohmann::json;
+using test::error_of;
+using test::has;
 
 std::vector<json> log_of(const std::filesystem::path& folder) {
   std::vector<json> lines;
   std::ifstream in(folder / "log.jsonl");
   for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
   return lines;
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Scores as listed, whatever the weights; the last one for ever.
@@ -210,10 +199,10 @@ TEST(Train, stops_at_a_loss_or_gradient_that_is_not_finite) {
                        : l.loss + sum(sqrt(tiny.at("bias") * 0.0f));
       return l;
     };
-    const std::string message = message_of([&] { train(folder, tiny.learner, config); });
-    EXPECT_TRUE(contains(message, in_loss ? "the loss is nan at step 8" : "gradient's norm is"))
+    const std::string message = error_of([&] { train(folder, tiny.learner, config); });
+    EXPECT_TRUE(has(message, in_loss ? "the loss is nan at step 8" : "gradient's norm is"))
         << message;
-    EXPECT_TRUE(contains(message, "last checkpoint (step 6) is kept")) << message;
+    EXPECT_TRUE(has(message, "last checkpoint (step 6) is kept")) << message;
     EXPECT_TRUE(same_bits(before, tiny.learner.parameters));
     EXPECT_EQ(read_safetensors(folder / "state.safetensors").metadata.at("step"), "6");
     Tiny healthy;
@@ -333,24 +322,24 @@ TEST(Train, says_what_it_needs) {
     TrainConfig config = tiny_config();
     config.steps = 2;
     change(tiny, config);
-    return message_of([&] { train(folders / "run", tiny.learner, config); });
+    return error_of([&] { train(folders / "run", tiny.learner, config); });
   };
-  EXPECT_TRUE(contains(message([](Tiny&, TrainConfig& c) { c.steps = 0; }), "minutes"));
-  EXPECT_TRUE(contains(message([](Tiny&, TrainConfig& c) { c.schedule.rate = 0; }), "rate"));
-  EXPECT_TRUE(contains(message([](Tiny&, TrainConfig& c) { c.average = 1; }), "average"));
+  EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) { c.steps = 0; }), "minutes"));
+  EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) { c.schedule.rate = 0; }), "rate"));
+  EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) { c.average = 1; }), "average"));
   EXPECT_TRUE(
-      contains(message([](Tiny& t, TrainConfig&) { t.learner.lengths.clear(); }), "no examples"));
-  EXPECT_TRUE(contains(message([](Tiny& t, TrainConfig&) { t.learner.watch = "bleu"; }),
-                       "no score 'bleu' to watch, but loss"));
+      has(message([](Tiny& t, TrainConfig&) { t.learner.lengths.clear(); }), "no examples"));
+  EXPECT_TRUE(has(message([](Tiny& t, TrainConfig&) { t.learner.watch = "bleu"; }),
+                  "no score 'bleu' to watch, but loss"));
   EXPECT_FALSE(std::filesystem::exists(folders / "run" / "model.safetensors"));
-  EXPECT_TRUE(contains(message_of([&] {
-                         Tiny tiny;
-                         TrainConfig c = tiny_config();
-                         c.steps = 1;
-                         std::ofstream(folders / "file") << "";
-                         train(folders / "file", tiny.learner, c);
-                       }),
-                       "file"));
+  EXPECT_TRUE(has(error_of([&] {
+                    Tiny tiny;
+                    TrainConfig c = tiny_config();
+                    c.steps = 1;
+                    std::ofstream(folders / "file") << "";
+                    train(folders / "file", tiny.learner, c);
+                  }),
+                  "file"));
 }
 
 TEST(Train, has_a_folder_to_itself) {
@@ -360,10 +349,10 @@ TEST(Train, has_a_folder_to_itself) {
   config.steps = 2;
   std::string message;
   tiny.before_loss = [&](int64_t) {
-    message = message_of([&] { train(folders / "run", other.learner, config); });
+    message = error_of([&] { train(folders / "run", other.learner, config); });
   };
   train(folders / "run", tiny.learner, config);
-  EXPECT_TRUE(contains(message, "in use")) << message;
+  EXPECT_TRUE(has(message, "in use")) << message;
   EXPECT_EQ(other.steps, 0);
 }
 
@@ -410,15 +399,15 @@ TEST(Train, leaves_the_old_checkpoint_when_the_disk_is_full) {
       before = read_bytes(state);
       full.emplace(before.size() / 2);
     };
-    message = message_of([&] { train(folder, tiny.learner, config); });
+    message = error_of([&] { train(folder, tiny.learner, config); });
   }
-  EXPECT_TRUE(contains(message, "state.safetensors")) << message;
-  EXPECT_FALSE(contains(message, "\n"));
+  EXPECT_TRUE(has(message, "state.safetensors")) << message;
+  EXPECT_FALSE(has(message, "\n"));
   EXPECT_FALSE(before.empty());
   EXPECT_EQ(read_bytes(state), before);
   EXPECT_EQ(read_safetensors(state).metadata.at("step"), "5");
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    EXPECT_FALSE(contains(entry.path().filename().string(), ".tmp")) << entry.path();
+    EXPECT_FALSE(has(entry.path().filename().string(), ".tmp")) << entry.path();
   }
   Tiny again;
   train(folder, again.learner, config);

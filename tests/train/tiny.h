@@ -12,27 +12,16 @@
 #include "fovea/ops.h"
 #include "fovea/runtime.h"
 #include "fovea/train.h"
+#include "tests/errors.h"
 #include "tests/io/files.h"
+#include "tests/reduced.h"
 
 // A small model with dropout and a tied weight, on made-up data, to be trained in milliseconds.
 namespace fovea::train::tests {
 
 using test::Folder;
 using test::read_bytes;
-
-constexpr bool reduced() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#elif defined(__clang__)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return true;
-#else
-  return false;
-#endif
-#else
-  return false;
-#endif
-}
+using test::reduced;
 
 // Words of a sentence vote for its class, which is its first word's remainder.
 struct Tiny {
