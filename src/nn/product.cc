@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/threads.h"
+#include "kernels/copy.h"
 #include "kernels/gemm.h"
 #include "kernels/reduce.h"
 #include "tensor/impl.h"
@@ -51,18 +52,8 @@ Tensor turned(const Tensor& weight) {
   // Rows a multiple of 4 KiB apart fall on the same cache lines: a tenth of a product's time.
   const int64_t wide = rows % 1024 == 0 ? rows + 16 : rows;
   const Tensor to = Tensor::empty({cols, wide});
-  const float* from = raw(weight);
-  constexpr int64_t kTile = 16;
-  parallel_for((cols + kTile - 1) / kTile, kTile * rows, [&](int64_t tile) {
-    const int64_t end = std::min(cols, (tile + 1) * kTile);
-    for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
-      for (int64_t j = tile * kTile; j < end; ++j) {
-        for (int64_t i = i0; i < std::min(rows, i0 + kTile); ++i) {
-          raw(to)[j * wide + i] = from[i * down + j * right];
-        }
-      }
-    }
-  });
+  const int64_t shape[2] = {cols, rows}, from[2] = {right, down}, into[2] = {wide, 1};
+  strided_copy(shape, sizeof(float), {raw(weight), from}, {raw(to), into});
   return view_of(to, {cols, rows}, {wide, 1}, 0);
 }
 
