@@ -46,7 +46,8 @@ class Adder final : public tasks::Fields {
             "--" + name,
             [given = &given_, name](const std::string& typed) { (*given)[name] = typed; },
             described(help, value))
-        ->group(group_);
+        ->group(group_)
+        ->take_last();  // so that a script's options can be followed by one's own
   }
 
   CLI::App& verb_;

@@ -63,6 +63,16 @@ TEST(TrainVerb, RepeatsARunFromItsConfig) {
   }
 }
 
+TEST(TrainVerb, TheLastOfAnOptionCounts) {
+  const Folder folder;
+  const Ran ran = run_program(
+      train_command(folder / "run", {"--steps", "1", "--hidden", "7", "--dropout", "0.4"}));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const Json config = Json::parse(read_bytes(folder / "run" / "config.json"));
+  EXPECT_EQ(config["hidden"], 7);
+  EXPECT_EQ(config["embedding"], 8);
+}
+
 TEST(TrainVerb, KeepsARunUnlessTold) {
   const Ran ran = run_program(train_command(tiny_run(), {}));
   EXPECT_EQ(ran.code, 2);

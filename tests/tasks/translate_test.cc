@@ -1,5 +1,6 @@
 #include "tasks/translate.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -215,6 +216,32 @@ TEST(Translate, ChangedDataAreNoticed) {
   EXPECT_EQ(read_bytes(run / "state.safetensors"), state);
   write_bytes(tsv, pairs_as_tsv("encore"));
   EXPECT_EQ(train_translate(run, read_config(run), {}).finished.why, train::Ended::finished);
+}
+
+TEST(Translate, ValidationKnowsEveryTranslationOfASource) {
+  const Folder folder;
+  std::string pairs, valid_pairs;
+  for (int i = 0; i < 30; ++i) {
+    const std::string learnt = fmt::format("{0} apples\tpommes {0}\n", i);
+    pairs += learnt;
+    valid_pairs += fmt::format("{} apples\tdes pommes\n", i) + learnt;
+  }
+  write_bytes(folder / "pairs.tsv", pairs);
+  write_bytes(folder / "valid.tsv", valid_pairs);
+  TranslateConfig c = of_file(folder / "pairs.tsv");
+  c.data.valid = c.data.test = (folder / "valid.tsv").string();
+  c.valid_sentences = 30;
+  c.target.unit = text::Unit::words;
+  c.train.validate_every = 50;
+  c.train.epochs = 200;
+  c.train.schedule.warmup = 2;
+  train_translate(folder / "run", c, {});
+  const auto results = read_json(folder / "run" / "results.json");
+  const auto &valid = results["valid"], &test = results["test"]["scores"];
+  EXPECT_LT(valid["token_error"].get<double>(), 90.0);  // it has learnt something to compare
+  for (const char* score : {"bleu", "chrf", "exact", "token_error"}) {
+    EXPECT_EQ(valid[score], test[score]) << score;
+  }
 }
 
 TEST(Translate, VocabulariesLeftByNoRunAreMadeAnew) {

@@ -60,22 +60,37 @@ std::vector<EncodedPair> training_pairs(const Translator& t, const std::vector<t
   return all;
 }
 
-// A fixed part of the validation set: what a validation costs does not grow with the data.
-std::vector<text::Pair> valid_part(const std::vector<text::Pair>& valid, size_t at_most) {
-  const size_t stride = std::max<size_t>(1, valid.size() / std::max<size_t>(1, at_most));
-  std::vector<text::Pair> part;
-  for (size_t i = 0; i < valid.size() && part.size() < at_most; i += stride) {
-    part.push_back(valid[i]);
+// Evenly spread places in a list: what a validation costs does not grow with the data.
+std::vector<size_t> spread(size_t size, size_t at_most) {
+  const size_t stride = std::max<size_t>(1, size / std::max<size_t>(1, at_most));
+  std::vector<size_t> places;
+  for (size_t i = 0; i < size && places.size() < at_most; i += stride) places.push_back(i);
+  return places;
+}
+
+// A fixed part of the validation set; a source that is translated has all its references.
+struct ValidPart {
+  std::vector<text::Pair> for_loss;
+  References to_translate;
+};
+
+ValidPart valid_part(const std::vector<text::Pair>& valid, int64_t sentences) {
+  constexpr size_t kLossPairs = 1000;
+  ValidPart part;
+  for (const size_t i : spread(valid.size(), kLossPairs)) part.for_loss.push_back(valid[i]);
+  const References all = group_by_source(valid);
+  for (const size_t i : spread(all.sources.size(), static_cast<size_t>(sentences))) {
+    part.to_translate.sources.push_back(all.sources[i]);
+    part.to_translate.targets.push_back(all.targets[i]);
   }
   return part;
 }
 
-train::Scores validate(const Translator& t, const std::vector<text::Pair>& for_loss,
-                       const std::vector<text::Pair>& to_translate) {
-  const double loss = mean_loss(t, for_loss);
+train::Scores validate(const Translator& t, const ValidPart& part) {
+  const double loss = mean_loss(t, part.for_loss);
   train::Scores scores = {{"loss", loss}, {"perplexity", std::exp(loss)}};
-  if (to_translate.empty()) return scores;
-  const References r = group_by_source(to_translate);
+  const References& r = part.to_translate;
+  if (r.sources.empty()) return scores;
   std::vector<std::string> hypotheses;
   for (auto& n_best : translate(t, r.sources, {})) hypotheses.push_back(n_best.front().text);
   const train::Scores more = text_scores(t.target, hypotheses, r.targets);
@@ -98,11 +113,8 @@ train::Learner learner(const Translator& t, const std::vector<EncodedPair>& pair
     const models::Loss loss = models::loss(t.model, make_batch(some), c);
     return train::StepLoss{loss.loss, loss.nll, static_cast<double>(loss.tokens)};
   };
-  constexpr size_t kLossPairs = 1000;
-  const auto sentences = static_cast<size_t>(t.config.valid_sentences);
-  l.validate = [&t, for_loss = valid_part(valid, kLossPairs),
-                to_translate = valid_part(valid, sentences)] {
-    return validate(t, for_loss, to_translate);
+  l.validate = [&t, part = valid_part(valid, t.config.valid_sentences)] {
+    return validate(t, part);
   };
   l.watch = t.config.watch;
   l.higher_is_better = l.watch != "loss" && l.watch != "token_error";
