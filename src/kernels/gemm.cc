@@ -41,6 +41,7 @@ void check(dnnl_status_t status) {
 // are 3 to 8 % faster in larger blocks; small ones are cut until there is a block for each thread.
 constexpr int64_t kSmall = 96 * 96 * 96;  // multiply-adds worth a task of their own
 constexpr int64_t kRows = 128, kCols = 128, kFewestRows = 32;
+constexpr int64_t kThin = 16, kThinCols = 256;  // few rows wait for memory
 constexpr int64_t kLargeRows = 192, kLargeCols = 512;
 constexpr int64_t kEnough = 8;  // blocks
 
@@ -57,7 +58,7 @@ Blocks blocks_of(const Gemm& g) {
       g.m * g.n * g.batch >= kEnough * kLargeRows * kLargeCols) {
     return {kLargeRows, kLargeCols};
   }
-  Blocks b{kRows, std::min(g.n, kCols)};
+  Blocks b{kRows, std::min(g.n, g.m < kThin ? kThinCols : kCols)};
   const int64_t worth = kSmall / (b.cols * g.k) / 16 * 16;  // rows
   while (count(g, b) < kEnough && b.rows > std::max(kFewestRows, worth)) b.rows /= 2;
   b.rows = std::min(g.m, std::max(b.rows, worth));
@@ -129,7 +130,7 @@ void gemm(const Gemm& g) {
   const Blocks size = blocks_of(g);
   const int64_t down = (g.m + size.rows - 1) / size.rows;
   const int64_t across = (g.n + size.cols - 1) / size.cols;
-  // Few rows wait for memory: they take as long as eight.
+  // Few rows take as long as eight.
   const int64_t cost = std::max<int64_t>(size.rows, 8) * size.cols * g.k;
   const int64_t each = std::max<int64_t>(1, kSmall / cost);
   const int64_t calls = count(g, size);
