@@ -53,6 +53,13 @@ void check_length(const Seq2SeqConfig& c, int64_t S) {
   }
 }
 
+// qᵀWk is a dot product with projected keys, and starts as one: xavier's W is twice as large, and
+// on the built-in phrases leaves 49 BLEU after five epochs instead of 86.
+bool bilinear(const ParameterDef& p) {
+  const size_t n = p.shape.size();
+  return n >= 2 && p.shape[n - 2] == "Dq" && p.shape[n - 1] == "Dk";
+}
+
 }  // namespace
 
 const ScoreDef& score_def(const std::string& name) { return *fovea::score(name).def; }
@@ -77,9 +84,9 @@ Parameters score_parameters(nn::Weights& weights, const std::string& name, const
       shape.push_back(size->second);
     }
     const bool optional = p.name != plain;
-    const nn::Init init = optional           ? nn::Init::zeros
-                          : shape.size() > 1 ? nn::Init::xavier
-                                             : nn::Init::uniform;
+    const nn::Init init = optional                           ? nn::Init::zeros
+                          : shape.size() > 1 && !bilinear(p) ? nn::Init::xavier
+                                                             : nn::Init::uniform;
     Tensor made_one = weights.add(name + '.' + plain, shape, init);
     if (plain == "beta") {  // a factor: 0 would silence the score
       const NoGrad off;

@@ -39,7 +39,7 @@ std::vector<Trial> trials(const ReproduceOptions& o) {
       TranslateConfig c = defaults_for(data);
       if (o.data.empty()) {
         c.train.batch_tokens = 512;
-        c.train.epochs = std::max<int64_t>(1, std::lround(5 * o.effort));
+        c.train.epochs = std::max<int64_t>(1, std::lround(12 * o.effort));
         c.valid_sentences = 100;
       } else {
         c.train.epochs = std::max<int64_t>(1, std::lround(c.train.epochs * o.effort));
