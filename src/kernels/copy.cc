@@ -40,16 +40,16 @@ void transpose_4x4(const uint32_t* from, int64_t row, uint32_t* to, int64_t to_r
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::FixedTag<uint32_t, 4> d;
   const hn::FixedTag<uint64_t, 2> pairs;
-  const auto upper = hn::LoadU(d, from), second = hn::LoadU(d, from + row);
-  const auto third = hn::LoadU(d, from + 2 * row), lower = hn::LoadU(d, from + 3 * row);
-  const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, upper, second));
-  const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, third, lower));
-  const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, upper, second));
-  const auto f = hn::BitCast(pairs, hn::InterleaveUpper(d, third, lower));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, a, b)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, a, b)), d, to + to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, e, f)), d, to + 2 * to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, e, f)), d, to + 3 * to_row);
+  const auto r0 = hn::LoadU(d, from), r1 = hn::LoadU(d, from + row);
+  const auto r2 = hn::LoadU(d, from + 2 * row), r3 = hn::LoadU(d, from + 3 * row);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * to_row);
 #endif
 }
 

@@ -36,9 +36,9 @@ void check(dnnl_status_t status) {
   }
 }
 
-// Blocks of C handed to one-threaded calls: as fast as one two-threaded call where that scales, and
-// up to twice as fast where it does not (B transposed, few columns). Large products, out of cache,
-// are 3 to 8 % faster in larger blocks; small ones are cut until there is a block for each thread.
+// Blocks of C handed to one-threaded calls. Large products, out of cache, are 3 to 8 % faster in
+// larger blocks; small ones are cut until there is a block for each thread. docs/kernels.md has
+// what each size gave.
 constexpr int64_t kSmall = 96 * 96 * 96;  // multiply-adds worth a task of their own
 constexpr int64_t kRows = 128, kCols = 128, kFewestRows = 32;
 constexpr int64_t kThin = 16, kThinCols = 256;  // few rows wait for memory

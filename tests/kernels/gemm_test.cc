@@ -90,6 +90,10 @@ TEST(Gemm, AnyStrides) {
 TEST(Gemm, LargerThanABlock) {
   check(131, 259, 33, Layout::rows, Layout::columns, 2.0f, -1.0f);
   check(700, 17, 40, Layout::columns, Layout::rows, 1.0f, 0.0f);
+  check(70, 129, 300, Layout::rows, Layout::rows, 1.0f, 1.0f);   // few blocks: cut finer
+  check(9, 600, 200, Layout::rows, Layout::rows, 1.0f, 0.0f);    // few rows: wider
+  check(390, 2050, 3, Layout::rows, Layout::rows, 1.0f, -1.0f);  // many blocks: larger
+  check(400, 2100, 3, Layout::columns, Layout::columns, 1.0f, 0.0f);
 }
 
 TEST(Gemm, EmptyInnerSizeScales) {

@@ -39,6 +39,20 @@ std::vector<std::string> all_weightings() {
   return names;
 }
 
+float largest(const Tensor& t) { return max(abs(t.detach()), {0, 1}).item(); }
+
+// A bilinear score is a dot product with projected keys: they start alike.
+TEST(Choices, MultiplicativeStartsAsDotDoes) {
+  Seq2SeqConfig c = tiny(kWirings[0]);
+  c.hidden = 40;
+  c.score = "dot";
+  const float dot = largest(seq2seq(c, 1).keys.weight);
+  c.score = "multiplicative";
+  const Tensor w = seq2seq(c, 1).score.at("w");
+  EXPECT_EQ(w.shape(), (Shape{40, 80}));
+  EXPECT_NEAR(largest(w) / dot, 1.0, 0.02);
+}
+
 // The third sentence has two source tokens and five steps: a window of 1 leaves it nothing to see.
 TEST(Choices, LossAndGradientsAreFinite) {
   int64_t combinations = 0;

@@ -290,16 +290,19 @@ TEST(Translate, SidesAreSwapped) {
   EXPECT_TRUE(found);
 }
 
-// ---- Files that do not belong together
-// ------------------------------------------------------------
+// ---- Files that do not belong together ----------------------------------------------------------
 
-TEST(Translate, SizesThatTheWeightsDoNotHaveTakeNoMemory) {
-  const Folder folder;
-  const fs::path run = folder / "run";
+void train_a_step(const fs::path& run) {
   TranslateConfig c = tiny();
   c.train.epochs = 0;
   c.train.steps = 1;
   train_translate(run, c, {});
+}
+
+TEST(Translate, SizesThatTheWeightsDoNotHaveTakeNoMemory) {
+  const Folder folder;
+  const fs::path run = folder / "run";
+  train_a_step(run);
   const auto json = read_json(run / "config.json");
   const auto message = [&](const std::string& field, const nlohmann::ordered_json& value) {
     auto changed = json;
@@ -326,10 +329,7 @@ TEST(Translate, SizesThatTheWeightsDoNotHaveTakeNoMemory) {
 TEST(Translate, ReportsOfDamagedRunsAreRefused) {
   const Folder folder;
   const fs::path run = folder / "run";
-  TranslateConfig c = tiny();
-  c.train.epochs = 0;
-  c.train.steps = 1;
-  train_translate(run, c, {});
+  train_a_step(run);
   for (const char* damaged : {"{}", "[]", "{\"test\": 3}", "{\"test\": {\"sentences\": \"x\"}}"}) {
     write_bytes(run / "results.json", damaged);
     EXPECT_TRUE(has(error_of([&] { translate_page(run); }), "results.json")) << damaged;
