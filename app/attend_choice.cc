@@ -32,7 +32,7 @@ Tensor as_mask(const Tensor& mask) {
 // Those tensors of the file that the mechanism lists as its parameters. The matrix mask's is called
 // `mask` in a file.
 void collect(const std::vector<Listed>& list, const std::string& name, Inputs& inputs,
-             Parameters& parameters) {
+             Tensors& parameters) {
   for (const Listed& item : list) {
     if (item.name != name) continue;
     for (const std::string& declared : item.parameters) {  // "w_q [A,Dq]", "b? [A]"
@@ -53,7 +53,7 @@ std::string keras_or(const std::string& name, Inputs& inputs, const Tensor& q) {
 }
 
 Mask choose_mask(const AttendOptions& options, Inputs& inputs) {
-  Parameters parameters;
+  Tensors parameters;
   std::vector<std::string> terms = split(options.mask, '+');
   for (std::string& term : terms) {
     term = spelled(term);
@@ -86,7 +86,7 @@ Tensor Inputs::require(const std::string& name) {
 Attention choose(AttendOptions& options, Inputs& inputs) {
   Attention chosen;
   options.score = keras_or(spelled(options.score), inputs, inputs.require("q"));
-  Parameters parameters;
+  Tensors parameters;
   collect(list_scores(), options.score, inputs, parameters);
   chosen.score = score(options.score, parameters);
   chosen.score.scale = options.scale;

@@ -55,7 +55,7 @@ void add_eval(CLI::App& program) {
       ->check(CLI::IsMember({"train", "valid", "test"}))
       ->capture_default_str();
   verb->add_option("--beam", o->decode.beam, "Hypotheses kept at each step; 1 is greedy")
-      ->check(CLI::Range(1, 1000))
+      ->check(CLI::Range(int64_t{1}, models::kLargestBeam))
       ->capture_default_str();
   verb->add_option("--length-power", o->decode.length_power, "Compare by log p / length^POWER")
       ->check(CLI::Range(0.0, 10.0))

@@ -89,10 +89,10 @@ void add_predict(CLI::App& program) {
   verb->add_option("TEXT", o->lines, "What to translate; none: lines from standard input");
   verb->add_option("--file", o->file, "Lines of a file (gzip too); - is standard input");
   verb->add_option("--beam", o->decode.beam, "Hypotheses kept at each step; 1 is greedy")
-      ->check(CLI::Range(1, 1000))
+      ->check(CLI::Range(int64_t{1}, models::kLargestBeam))
       ->capture_default_str();
   verb->add_option("--n-best", o->decode.n_best, "Print this many, each with its score")
-      ->check(CLI::Range(1, 1000))
+      ->check(CLI::Range(int64_t{1}, models::kLargestBeam))
       ->capture_default_str();
   verb->add_option("--length-power", o->decode.length_power, "Compare by log p / length^POWER")
       ->check(CLI::Range(0.0, 10.0))

@@ -124,7 +124,7 @@ class Prepared {
     return tensor;
   }
 
-  fovea::Attention attention(const fovea::Parameters& parameters) const {
+  fovea::Attention attention(const fovea::Tensors& parameters) const {
     fovea::Attention a;
     a.score = fovea::score(std::string(case_.score), parameters);
     a.mask = fovea::mask(std::string(case_.mask));
@@ -142,7 +142,7 @@ class Prepared {
   Result forward_backward() const {
     const auto leaf = [](const Tensor& t) { return t.detach().set_requires_grad(); };
     Tensors leaves{{"d_q", leaf(q_)}, {"d_k", leaf(k_)}, {"d_v", leaf(v_)}};
-    fovea::Parameters parameters;
+    fovea::Tensors parameters;
     for (const auto& [name, value] : parameters_)
       leaves["d_" + name] = parameters[name] = leaf(value);
     const fovea::Attended attended = attend(leaves["d_q"], leaves["d_k"], leaves["d_v"],
@@ -165,7 +165,7 @@ class Prepared {
   AttentionCase case_;
   bool backward_;
   Tensor q_, k_, v_, d_context_, d_log_prob_;
-  fovea::Parameters parameters_;
+  fovea::Tensors parameters_;
 };
 
 Tensors random_inputs(const AttentionCase& c) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +21,6 @@ struct ScoreDef;      // src/attention/def.h: one per file in src/attention/scor
 struct MaskDef;       // one per file in src/attention/masks/
 struct WeightingDef;  // one per file in src/attention/weightings/
 
-using Parameters = std::map<std::string, Tensor>;
-
 // Added to the scores. Either a matrix broadcastable to [B,H,Lq,Lk], or, when `relative`,
 // one number per distance: table [.., Lq+Lk−1] broadcastable to [B,H,Lq+Lk−1], read at
 // j − i + Lq − 1. Differentiable. −inf forbids a key.
@@ -35,7 +32,7 @@ struct Bias {
 // How a query is compared with a key.
 struct Score {
   const ScoreDef* def = nullptr;  // scaled_dot when null
-  Parameters parameters;
+  Tensors parameters;
   std::optional<float> scale;  // multiplies the score; the mechanism's own when absent
   std::optional<Bias> bias;
 };
@@ -43,7 +40,7 @@ struct Score {
 // One condition on which keys a query may see.
 struct MaskTerm {
   const MaskDef* def = nullptr;
-  Parameters parameters;
+  Tensors parameters;
   int64_t width = 0;         // window, local_p
   bool renormalise = false;  // local_p: false is the original
 };
@@ -69,8 +66,8 @@ struct Attention {
 };
 
 // By name, as on the command line; an unknown name throws and suggests the nearest.
-FOVEA_API Score score(const std::string& name, Parameters = {});
-FOVEA_API Mask mask(const std::string& spec, Parameters = {});  // "causal+window:64"
+FOVEA_API Score score(const std::string& name, Tensors = {});
+FOVEA_API Mask mask(const std::string& spec, Tensors = {});  // "causal+window:64"
 FOVEA_API Weighting weighting(const std::string& name);
 
 namespace scores {

@@ -14,7 +14,6 @@
 // not hold throws fovea::Error.
 namespace fovea {
 
-using Tensors = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
 
 struct TensorFile {

@@ -28,15 +28,15 @@ class FOVEA_API Weights {
   explicit Weights(uint64_t seed = 0) : seed_(seed) {}
   // A new leaf that requires a gradient; a name used twice throws.
   Tensor add(const std::string& name, const Shape&, Init);
-  const Parameters& all() const { return all_; }
+  const Tensors& all() const { return all_; }
   int64_t count() const;  // numbers in all of them
   // Copies values in; throws, naming the tensor, what was expected and what was found, where one
   // is missing, unknown or of another shape.
-  void load(const Parameters& from);
+  void load(const Tensors& from);
 
  private:
   uint64_t seed_;
-  Parameters all_;
+  Tensors all_;
 };
 
 // y = x·Wᵀ + b over the last dimension.

@@ -59,7 +59,7 @@ struct FOVEA_API Seq2Seq {
   std::vector<nn::Linear> initial;     // by layer: the encoder's last state → s_0
   std::vector<nn::CellWeights> cells;  // the decoder's, by layer
   nn::Linear keys;                     // where a score demands equal widths, or undefined
-  Parameters score, window;            // the score's own, and local_p's
+  Tensors score, window;               // the score's own, and local_p's
   nn::Linear readout, output;
   nn::Linear baseline;  // of the reward, hard attention alone
   // Greedy decoding of few sentences keeps the output layer here in 8 bits: a byte a weight more.
@@ -92,6 +92,8 @@ struct Loss {
   int64_t tokens = 0;  // … the tokens that count, end included
 };
 FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {});
+
+inline constexpr int64_t kLargestBeam = 1024;
 
 struct DecodeConfig {
   int64_t beam = 1;           // 1: greedy

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -112,6 +113,8 @@ extern template FOVEA_API const uint8_t* Tensor::data<uint8_t>() const;
 extern template FOVEA_API float* Tensor::mutable_data<float>();
 extern template FOVEA_API int64_t* Tensor::mutable_data<int64_t>();
 extern template FOVEA_API uint8_t* Tensor::mutable_data<uint8_t>();
+
+using Tensors = std::map<std::string, Tensor>;  // by name
 
 // While one lives on a thread, that thread records nothing on the tape.
 class FOVEA_API NoGrad {

@@ -32,20 +32,20 @@ struct OptimizerConfig {
 // as it is.
 class FOVEA_API Optimizer {
  public:
-  Optimizer(const OptimizerConfig&, Parameters);
+  Optimizer(const OptimizerConfig&, Tensors);
   void step(float rate, float gradient_scale = 1.0f);
-  Parameters state() const;  // moments by name; the step count as "step"
-  void load(const Parameters& state);
+  Tensors state() const;  // moments by name; the step count as "step"
+  void load(const Tensors& state);
 
  private:
   OptimizerConfig config_;
-  Parameters parameters_;
-  Parameters moments_;
+  Tensors parameters_;
+  Tensors moments_;
   int64_t steps_ = 0;
 };
 
 // Scales gradients down to this norm over all of them; returns the norm before. 0: only returns it.
-FOVEA_API float clip_by_norm(const Parameters&, float largest);
+FOVEA_API float clip_by_norm(const Tensors&, float largest);
 
 enum class Decay : uint8_t { constant, cosine, inverse_root, plateau };
 FOVEA_API const char* name_of(Decay);
@@ -90,7 +90,7 @@ struct StepLoss {
 
 // What is trained.
 struct Learner {
-  Parameters parameters;
+  Tensors parameters;
   std::vector<int64_t> lengths;  // tokens of each example, for batches of like lengths
   std::function<StepLoss(std::span<const int64_t> examples, uint64_t seed)> loss;
   std::function<Scores()> validate;  // with the weights to be judged in place

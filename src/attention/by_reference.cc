@@ -6,7 +6,7 @@
 namespace fovea {
 namespace {
 
-void add_f32(const Parameters& from, std::vector<Tensor>& to) {
+void add_f32(const Tensors& from, std::vector<Tensor>& to) {
   for (const auto& [name, t] : from) {
     if (t.dtype() == DType::f32) to.push_back(t);
   }

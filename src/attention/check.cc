@@ -56,7 +56,7 @@ struct Checker {
   [[noreturn]] void fail(const std::string& message) const { throw Error(call, message); }
 
   void parameters(const std::string& owner, const std::vector<ParameterDef>& defs,
-                  const Parameters& given) const {
+                  const Tensors& given) const {
     Letters letters(n);
     size_t known = 0;
     for (const ParameterDef& def : defs) {
@@ -101,7 +101,7 @@ struct Checker {
 
  private:
   [[noreturn]] void unknown(const std::string& owner, const std::vector<ParameterDef>& defs,
-                            const Parameters& given) const {
+                            const Tensors& given) const {
     for (const auto& [name, tensor] : given) {
       bool declared = false;
       for (const ParameterDef& def : defs) declared |= bare_name(def) == name;

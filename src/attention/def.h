@@ -51,7 +51,7 @@ struct ScoreDef {
   std::vector<ParameterDef> parameters;
   bool equal_widths = false;  // demands Dq = Dk
   // q [B,H,Lq,Dq], k [B,Hk,Lk,Dk], parameters checked. Without the score's own scale.
-  Lowered (*lower)(const Tensor& q, const Tensor& k, const Parameters&) = nullptr;
+  Lowered (*lower)(const Tensor& q, const Tensor& k, const Tensors&) = nullptr;
   // The factor used when the caller sets none; null: 1.
   float (*default_scale)(const Sizes&) = nullptr;
   // The formula itself, for one query and one key, on any number type (see scalar.h).

@@ -48,7 +48,7 @@ Tensor project(const Tensor& k, const Tensor& w) {
 
 std::optional<Folded> fold(const Score& score, const Tensor& keys) {
   const std::string& name = def_of(score).name;
-  const Parameters& p = score.parameters;
+  const Tensors& p = score.parameters;
   const auto optional = [&](const char* key) { return p.contains(key) ? p.at(key) : Tensor(); };
   if (name == "additive") {
     return Folded{project(keys, p.at("w_k")), p.at("u"), p.at("w_q"), optional("b")};
@@ -65,7 +65,7 @@ std::optional<Folded> fold(const Score& score, const Tensor& keys) {
 }
 
 // What a parameter or the keys say of the query's width.
-int64_t query_width(const ScoreDef& def, const Parameters& given, int64_t Dk) {
+int64_t query_width(const ScoreDef& def, const Tensors& given, int64_t Dk) {
   for (const ParameterDef& p : def.parameters) {
     const auto found = given.find(bare_name(p));
     if (found == given.end() || !found->second) continue;

@@ -45,7 +45,7 @@ bool declares(const std::vector<ParameterDef>& defs, const std::string& name) {
                      [&](const ParameterDef& def) { return bare_name(def) == name; });
 }
 
-Parameters only_defined(Parameters parameters) {
+Tensors only_defined(Tensors parameters) {
   std::erase_if(parameters, [](const auto& p) { return !p.second.defined(); });
   return parameters;
 }
@@ -90,7 +90,7 @@ MaskTerm parse_term(const std::string& text) {
   return term;
 }
 
-Mask single(const char* name, Parameters parameters = {}, int64_t width = 0,
+Mask single(const char* name, Tensors parameters = {}, int64_t width = 0,
             bool renormalise = false) {
   return {{{.def = &find("mask", mask_table(), name),
             .parameters = only_defined(std::move(parameters)),
@@ -124,7 +124,7 @@ Mask operator&(Mask a, const Mask& b) {
   return a;
 }
 
-Score score(const std::string& name, Parameters parameters) {
+Score score(const std::string& name, Tensors parameters) {
   const ScoreDef& def = find("score", score_table(), name);
   for (const auto& [given, tensor] : parameters)
     if (!declares(def.parameters, given))
@@ -133,7 +133,7 @@ Score score(const std::string& name, Parameters parameters) {
 }
 
 // Each parameter goes to the terms that declare it.
-Mask mask(const std::string& spec, Parameters parameters) {
+Mask mask(const std::string& spec, Tensors parameters) {
   Mask all;
   if (!spec.empty())
     for (const std::string& text : split(spec, '+')) all.terms.push_back(parse_term(text));

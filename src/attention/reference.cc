@@ -15,7 +15,7 @@ ScalarParameter<double> doubles(const Tensor& t) {
   return {.shape = t.shape(), .data = {x.begin(), x.end()}};
 }
 
-ScalarParameters<double> doubles(const Parameters& parameters) {
+ScalarParameters<double> doubles(const Tensors& parameters) {
   ScalarParameters<double> out;
   for (const auto& [name, t] : parameters)
     if (t.dtype() == DType::f32) out[name] = doubles(t);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 struct Range {
@@ -109,4 +109,4 @@ void d_avg_pool(const Window& w, const float* dy, float* dx) {
   });
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace fovea {
+namespace fovea::kernels {
 
 // A window that slides over planes [C,Y,X] and stops at OY×OX places.
 struct Window {
@@ -22,4 +22,4 @@ void max_pool(const Window&, const float* x, float* y, int64_t* from);
 void avg_pool(const Window&, const float* x, float* y);
 void d_avg_pool(const Window&, const float* dy, float* dx);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -6,7 +6,7 @@
 
 #include "core/threads.h"
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 constexpr int64_t kChunk = 1 << 15;
@@ -108,4 +108,4 @@ void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, B
   }
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -5,7 +5,7 @@
 
 #include "kernels/strided.h"
 
-namespace fovea {
+namespace fovea::kernels {
 
 struct Bytes {
   void* data;
@@ -15,4 +15,4 @@ struct Bytes {
 // to[i] = from[i] over the shape; elements of 1, 4 or 8 bytes.
 void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

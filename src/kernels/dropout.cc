@@ -10,7 +10,7 @@
 #include "kernels/dropout.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace fovea {
+namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -48,11 +48,11 @@ void DropRange(int64_t begin, int64_t end, const float* x, const Drop& drop, flo
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace fovea
+}  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace fovea {
+namespace fovea::kernels {
 
 HWY_EXPORT(DropRange);
 
@@ -68,5 +68,5 @@ void dropout(int64_t n, const float* x, const Drop& drop, float* y) {
   });
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels
 #endif  // HWY_ONCE

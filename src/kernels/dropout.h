@@ -4,7 +4,7 @@
 
 #include "core/random.h"
 
-namespace fovea {
+namespace fovea::kernels {
 
 // y[i] = bits32(key, i) < threshold ? 0 : x[i]·scale, i in [0, n).
 struct Drop {
@@ -14,4 +14,4 @@ struct Drop {
 };
 void dropout(int64_t n, const float* x, const Drop&, float* y);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -12,7 +12,7 @@
 #include "kernels/strided.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace fovea {
+namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 
 using D = hn::ScalableTag<float>;
@@ -160,11 +160,11 @@ void Apply(Op op, const float* const* in, float* out, int64_t n, Numbers numbers
 #undef FOVEA_3
 
 }  // namespace HWY_NAMESPACE
-}  // namespace fovea
+}  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace fovea {
+namespace fovea::kernels {
 
 HWY_EXPORT(Apply);
 
@@ -238,5 +238,5 @@ void elementwise(Op op, std::span<const int64_t> shape, std::initializer_list<So
   });
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels
 #endif  // HWY_ONCE

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <span>
 
-namespace fovea {
+namespace fovea::kernels {
 
 // What is computed from operands a, b, c and the numbers p, q. A gradient's op is named after the
 // function, and gets dy first: d_tanh(dy, y) = dy·(1 − y²).
@@ -74,4 +74,4 @@ struct Numbers {
 void elementwise(Op op, std::span<const int64_t> shape, std::initializer_list<Source> inputs,
                  Target out, Numbers = {});
 
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -9,7 +9,7 @@
 #include "fovea/error.h"
 #include "kernels/copy.h"
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 // An operand as oneDNN wants it: rows or columns next to each other.
@@ -143,4 +143,4 @@ void gemm(const Gemm& g) {
   });
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels

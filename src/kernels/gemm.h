@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace fovea {
+namespace fovea::kernels {
 
 // C = alpha·A·B + beta·C, a batch of them. A is m×k and B k×n, by row and column strides (any;
 // free of copies where one of the two is 1); C's columns are next to each other.
@@ -24,4 +24,4 @@ struct Gemm {
 // Bit-equal at any thread count: the work is cut by shape alone.
 void gemm(const Gemm&);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

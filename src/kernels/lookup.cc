@@ -5,7 +5,7 @@
 
 #include "core/threads.h"
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 constexpr int64_t kColumns = 64;  // of one task that adds
@@ -59,4 +59,4 @@ void add_along(Middle m, const int64_t* ids, int64_t n, const float* y, float* x
   });
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels

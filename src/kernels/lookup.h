@@ -4,7 +4,7 @@
 
 // Reading and adding by id along the middle of [outer, size, inner]. ids are inside 0 … size−1.
 // Additions to one place happen in the order of the ids, whatever the threads.
-namespace fovea {
+namespace fovea::kernels {
 
 struct Middle {
   int64_t outer = 1, size = 0, inner = 1;
@@ -18,4 +18,4 @@ void add_rows(Middle, const int64_t* ids, int64_t n, const float* y, float* x);
 void take_along(Middle, const int64_t* ids, int64_t n, const float* x, float* y);
 void add_along(Middle, const int64_t* ids, int64_t n, const float* y, float* x);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

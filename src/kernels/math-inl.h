@@ -12,7 +12,7 @@
 #include <limits>
 
 HWY_BEFORE_NAMESPACE();
-namespace fovea {
+namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -131,7 +131,7 @@ HWY_INLINE V NormalCdf(D d, V x) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace fovea
+}  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
 
 #endif  // per-target include guard

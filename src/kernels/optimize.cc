@@ -12,7 +12,7 @@
 #include "kernels/optimize.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace fovea {
+namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -111,11 +111,11 @@ void SquaresBlock(const Values& x, double* sum) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace fovea
+}  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace fovea {
+namespace fovea::kernels {
 
 HWY_EXPORT(AdamBlock);
 HWY_EXPORT(DescendBlock);
@@ -196,5 +196,5 @@ double squared_norm(std::span<const Values> tensors) {
   return total;
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels
 #endif  // HWY_ONCE

@@ -5,7 +5,7 @@
 
 // Passes over the weights of a model, all tensors in one go: each number is read and written once.
 // The work is cut into the same blocks at any number of threads, so sums are bit-equal.
-namespace fovea {
+namespace fovea::kernels {
 
 struct Values {
   float* data;
@@ -52,4 +52,4 @@ struct Averaged {
 };
 void move_average(std::span<const Averaged>, float decay);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

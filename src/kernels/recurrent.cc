@@ -11,7 +11,7 @@
 #include "kernels/recurrent.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace fovea {
+namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 
 using D = hn::ScalableTag<float>;
@@ -139,11 +139,11 @@ void DLstmRow(const LstmGradient& g, int64_t H) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace fovea
+}  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace fovea {
+namespace fovea::kernels {
 
 HWY_EXPORT(RnnRow);
 HWY_EXPORT(DRnnRow);
@@ -277,5 +277,5 @@ void lstm_backward(const CellRows& rows, const LstmGradient& g) {
       });
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels
 #endif  // HWY_ONCE

@@ -12,7 +12,7 @@
 // d_out (null: 0) is one more part of dh', of active rows alone: that of the step's output.
 // Gradients may be written over those they come from. Results depend neither on threads nor on
 // other rows.
-namespace fovea {
+namespace fovea::kernels {
 
 struct CellRows {
   int64_t count = 0, hidden = 0;
@@ -56,4 +56,4 @@ void gru_backward(const CellRows&, const GruGradient&);
 void lstm_forward(const CellRows&, const LstmStep&);
 void lstm_backward(const CellRows&, const LstmGradient&);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

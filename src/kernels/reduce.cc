@@ -14,7 +14,7 @@
 #include "kernels/strided.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace fovea {
+namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 
 using D = hn::ScalableTag<float>;
@@ -84,11 +84,11 @@ void MaxInto(float* best, const float* x, int64_t n) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace fovea
+}  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace fovea {
+namespace fovea::kernels {
 
 HWY_EXPORT(SumRow);
 HWY_EXPORT(MaxRow);
@@ -219,5 +219,5 @@ void reduce(Reduce op, Axes kept_axes, Axes reduced_axes, const float* x, float*
   }
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels
 #endif  // HWY_ONCE

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-namespace fovea {
+namespace fovea::kernels {
 
 enum class Reduce : uint8_t { sum, max };
 
@@ -17,4 +17,4 @@ struct Axes {
 // sum is 0, an empty maximum −inf.
 void reduce(Reduce, Axes kept, Axes reduced, const float* x, float* out);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

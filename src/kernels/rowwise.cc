@@ -14,7 +14,7 @@
 #include "kernels/rowwise.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace fovea {
+namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 
 using D = hn::ScalableTag<float>;
@@ -191,11 +191,11 @@ void DAffineRow(const float* x, float mean, float rstd, const float* dy, float* 
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace fovea
+}  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace fovea {
+namespace fovea::kernels {
 
 HWY_EXPORT(SoftmaxRow);
 HWY_EXPORT(DSoftmaxRow);
@@ -276,5 +276,5 @@ void d_norm_affine(Rows rows, const float* x, const float* mean, const float* rs
   }
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels
 #endif  // HWY_ONCE

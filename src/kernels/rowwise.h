@@ -4,7 +4,7 @@
 
 // Over rows of n numbers lying next to each other. Rows are independent, so the results depend
 // neither on threads nor on neighbours.
-namespace fovea {
+namespace fovea::kernels {
 
 struct Rows {
   int64_t count = 0, n = 0;
@@ -37,4 +37,4 @@ void d_norm_rows(Rows, const float* x, const float* w, const float* mean, const 
 void d_norm_affine(Rows, const float* x, const float* mean, const float* rstd, const float* dy,
                    float* dw, float* db);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -14,7 +14,7 @@
 #include "kernels/screen_pass.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace fovea {
+namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 
 using F = hn::ScalableTag<float>;
@@ -129,11 +129,11 @@ float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t n) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace fovea
+}  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace fovea {
+namespace fovea::kernels {
 
 HWY_EXPORT(Panels);
 HWY_EXPORT(Largest);
@@ -284,5 +284,5 @@ std::optional<Choice> choose(const Screen& s, const Matrix& w, const float* x,
   return best;
 }
 
-}  // namespace fovea
+}  // namespace fovea::kernels
 #endif  // HWY_ONCE

@@ -10,7 +10,7 @@
 // quarter of the memory, bounds every logit; rows that may be the best are computed from W itself.
 //   w_v ≈ ŵ_v = scale_v·q_v,  x ≈ x̂ in 16 bits,  and the integer product ŵ_v·x̂ is exact, so
 //   |ŵ_v·x̂ − w_v·x| ≤ ε_v = ‖w_v − ŵ_v‖·‖x‖ + ‖ŵ_v‖·‖x − x̂‖ + rounding
-namespace fovea {
+namespace fovea::kernels {
 
 struct Matrix {
   const float* data = nullptr;
@@ -52,4 +52,4 @@ struct Choice {
 std::optional<Choice> choose(const Screen&, const Matrix& w, const float* x,
                              std::span<const int64_t> never);
 
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -4,7 +4,7 @@
 
 #include "kernels/screen.h"
 
-namespace fovea {
+namespace fovea::kernels {
 
 // What the passes over all rows share.
 struct ScreenPass {
@@ -17,4 +17,4 @@ struct ScreenPass {
   float* parts;          // logit − ε, then e^{logit − largest}
 };
 
-}  // namespace fovea
+}  // namespace fovea::kernels

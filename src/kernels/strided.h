@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <span>
 
-namespace fovea {
+namespace fovea::kernels {
 
 constexpr int kMaxRank = 16;
 constexpr int kMaxOperands = 4;
@@ -90,4 +90,4 @@ struct StridedLoop {
   }
 };
 
-}  // namespace fovea
+}  // namespace fovea::kernels

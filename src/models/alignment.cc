@@ -62,12 +62,12 @@ bool bilinear(const ParameterDef& p) { return p.shape == std::vector<std::string
 const ScoreDef& score_def(const std::string& name) { return *fovea::score(name).def; }
 const WeightingDef& weighting_def(const std::string& name) { return *fovea::weighting(name).def; }
 
-Parameters score_parameters(nn::Weights& weights, const std::string& name, const ScoreDef& def,
-                            const Widths& n) {
+Tensors score_parameters(nn::Weights& weights, const std::string& name, const ScoreDef& def,
+                         const Widths& n) {
   const std::map<std::string, int64_t> sizes = {
       {"A", n.hidden}, {"A2", n.hidden}, {"Dq", n.query},     {"Dk", n.key},
       {"H", 1},        {"H?", 1},        {"Lmax", n.longest}, {"Dq+Dk", n.query + n.key}};
-  Parameters made;
+  Tensors made;
   for (const ParameterDef& p : def.parameters) {
     std::string plain = p.name;
     if (plain.ends_with('?')) plain.pop_back();

@@ -13,7 +13,7 @@ struct Widths {
   int64_t query = 0, key = 0, hidden = 0, longest = 0;
 };
 // The learned tensors a score demands, by its own table: shapes in letters become sizes.
-Parameters score_parameters(nn::Weights&, const std::string& name, const ScoreDef&, const Widths&);
+Tensors score_parameters(nn::Weights&, const std::string& name, const ScoreDef&, const Widths&);
 
 const ScoreDef& score_def(const std::string& name);
 const WeightingDef& weighting_def(const std::string& name);

@@ -14,12 +14,12 @@ OutputScreen::Source OutputScreen::source_of(const Tensor& t) {
   return {t.impl()->storage, t.version(), raw(t)};
 }
 
-Matrix matrix_of(const nn::Linear& layer) {
+kernels::Matrix matrix_of(const nn::Linear& layer) {
   const Tensor& w = layer.weight;
   return {raw(w), w.size(0), w.size(1), w.strides()[0]};
 }
 
-std::shared_ptr<const Screen> OutputScreen::of(const nn::Linear& layer) {
+std::shared_ptr<const kernels::Screen> OutputScreen::of(const nn::Linear& layer) {
   const std::lock_guard lock(mutex_);
   if (weight_.is(layer.weight) && bias_.is(layer.bias)) return screen_;
   screen_ = nullptr;
@@ -27,8 +27,8 @@ std::shared_ptr<const Screen> OutputScreen::of(const nn::Linear& layer) {
   bias_ = source_of(layer.bias);
   if (layer.weight.strides()[1] != 1 || (layer.bias && !layer.bias.is_contiguous())) return nullptr;
   const float* bias = layer.bias ? raw(layer.bias) : nullptr;
-  if (std::optional<Screen> made = make_screen(matrix_of(layer), bias)) {
-    screen_ = std::make_shared<const Screen>(std::move(*made));
+  if (std::optional<kernels::Screen> made = kernels::make_screen(matrix_of(layer), bias)) {
+    screen_ = std::make_shared<const kernels::Screen>(std::move(*made));
   }
   return screen_;
 }

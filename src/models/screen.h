@@ -13,7 +13,7 @@ namespace fovea::models {
 class OutputScreen {
  public:
   // Null where the layer has none. May be called from many threads.
-  std::shared_ptr<const Screen> of(const nn::Linear&);
+  std::shared_ptr<const kernels::Screen> of(const nn::Linear&);
 
  private:
   // Of which values it was made. A storage that is gone is none, whatever lies there now.
@@ -27,10 +27,10 @@ class OutputScreen {
 
   std::mutex mutex_;
   Source weight_, bias_;
-  std::shared_ptr<const Screen> screen_;
+  std::shared_ptr<const kernels::Screen> screen_;
 };
 
 // W as a screen is made of, and looked up with.
-Matrix matrix_of(const nn::Linear&);
+kernels::Matrix matrix_of(const nn::Linear&);
 
 }  // namespace fovea::models

@@ -153,7 +153,7 @@ class Search {
     for (int64_t b = 0; b < B_; ++b) {
       if (done_[static_cast<size_t>(b)]) continue;
       const float* row = raw(out) + b * out.size(1);
-      const auto c = fovea::choose(*screen_, matrix_of(model_.output), row, kNone);
+      const auto c = kernels::choose(*screen_, matrix_of(model_.output), row, kNone);
       if (!c) return std::nullopt;
       const double log_p = static_cast<double>(c->logit) - c->log_sum;
       all[static_cast<size_t>(b)] = {{scores_[static_cast<size_t>(b)] + log_p, 0, c->row}};
@@ -256,15 +256,16 @@ class Search {
   std::vector<std::vector<Ending>> endings_;
   std::vector<uint8_t> done_;  // by sentence
   std::vector<Trace> traces_;
-  std::shared_ptr<const Screen> screen_;
+  std::shared_ptr<const kernels::Screen> screen_;
 };
 
 }  // namespace
 
 std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
                                          const Tensor& source_lengths, const DecodeConfig& c) {
-  if (c.beam < 1 || c.beam > 1024) {
-    throw Error("decode", "beam must be in [1, 1024], found " + std::to_string(c.beam));
+  if (c.beam < 1 || c.beam > kLargestBeam) {
+    throw Error("decode", "beam must be in [1, " + std::to_string(kLargestBeam) + "], found " +
+                              std::to_string(c.beam));
   }
   if (c.n_best < 1 || c.n_best > c.beam) {
     throw Error("decode", "n_best must be in [1, beam], found " + std::to_string(c.n_best));

@@ -10,20 +10,20 @@ namespace {
 Tensor dense(const Tensor& t) { return t.detach().contiguous(); }
 float* place(const Tensor& t) { return t ? raw(t) : nullptr; }
 
-CellRows rows_of(const Tensor& h, const Tensor& active) {
+kernels::CellRows rows_of(const Tensor& h, const Tensor& active) {
   return {h.size(0), h.size(1), active ? raw_bools(active) : nullptr, h.size(1)};
 }
 
 Tensor rnn_step(const Tensor& gates, const Tensor& h, const Tensor& active) {
   const Tensor u = dense(gates), h0 = dense(h), y = Tensor::empty(h.shape());
-  rnn_forward(rows_of(h, active), {raw(u), raw(h0), raw(y)});
+  kernels::rnn_forward(rows_of(h, active), {raw(u), raw(h0), raw(y)});
   const bool want_dh = active.defined();  // else h is in the gates alone
   return record("rnn", {gates, want_dh ? h : Tensor()}, y,
                 [ky = Saved(y), active, want_dh](const Tensor& d) {
                   const Tensor dy = d.contiguous(), du = Tensor::empty(d.shape());
                   const Tensor dh = want_dh ? Tensor::empty(d.shape()) : Tensor();
-                  rnn_backward(rows_of(dy, active),
-                               {raw(ky.get("rnn")), nullptr, raw(dy), raw(du), place(dh)});
+                  kernels::rnn_backward(rows_of(dy, active),
+                                        {raw(ky.get("rnn")), nullptr, raw(dy), raw(du), place(dh)});
                   return Grads{du, dh};
                 });
 }
@@ -34,14 +34,14 @@ Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
   const std::vector<Tensor> inputs{gates_x, gates_h, h};
   const bool keep = needs_grad(inputs);
   const Tensor kept = keep ? Tensor::empty({h.size(0), 4 * h.size(1)}) : Tensor();
-  gru_forward(rows_of(h, active), {raw(x), raw(u), raw(h0), raw(y), place(kept)});
+  kernels::gru_forward(rows_of(h, active), {raw(x), raw(u), raw(h0), raw(y), place(kept)});
   if (!keep) return y;
   return record("gru", inputs, y, [kept, kh = Saved(h0), active](const Tensor& d) {
     const Tensor dy = d.contiguous(), dh = Tensor::empty(d.shape());
     const Shape gates{d.size(0), 3 * d.size(1)};
     const Tensor dx = Tensor::empty(gates), du = Tensor::empty(gates);
-    gru_backward(rows_of(dy, active),
-                 {raw(kept), raw(kh.get("gru")), nullptr, raw(dy), raw(dx), raw(du), raw(dh)});
+    kernels::gru_backward(rows_of(dy, active), {raw(kept), raw(kh.get("gru")), nullptr, raw(dy),
+                                                raw(dx), raw(du), raw(dh)});
     return Grads{dx, du, dh};
   });
 }
@@ -54,20 +54,21 @@ State lstm_step(const Tensor& gates, const State& before, const Tensor& active) 
   const bool keep = needs_grad(inputs), want_dh = active.defined();
   const Shape shape = before.h.shape();
   const Tensor kept = keep ? Tensor::empty({shape[0], 5 * shape[1]}) : Tensor();
-  lstm_forward(rows_of(h0, active),
-               {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), place(kept)});
+  kernels::lstm_forward(rows_of(h0, active),
+                        {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), place(kept)});
   if (!keep) return after;
   const auto both = std::make_shared<PerPass<State>>();
-  const Tensor core = record(
-      "lstm", inputs, nothing(),
-      [kept, kc = Saved(c0), active, want_dh, shape, both](const Tensor&) {
-        const State d = both->take();
-        const Tensor du = Tensor::empty({shape[0], 4 * shape[1]}), dc = Tensor::empty(shape);
-        const Tensor dh = want_dh ? Tensor::empty(shape) : Tensor();
-        lstm_backward(rows_of(dc, active), {raw(kept), raw(kc.get("lstm")), nullptr, place(d.h),
-                                            place(d.c), raw(du), place(dh), raw(dc)});
-        return Grads{du, dh, dc};
-      });
+  const Tensor core =
+      record("lstm", inputs, nothing(),
+             [kept, kc = Saved(c0), active, want_dh, shape, both](const Tensor&) {
+               const State d = both->take();
+               const Tensor du = Tensor::empty({shape[0], 4 * shape[1]}), dc = Tensor::empty(shape);
+               const Tensor dh = want_dh ? Tensor::empty(shape) : Tensor();
+               kernels::lstm_backward(rows_of(dc, active),
+                                      {raw(kept), raw(kc.get("lstm")), nullptr, place(d.h),
+                                       place(d.c), raw(du), place(dh), raw(dc)});
+               return Grads{du, dh, dc};
+             });
   const auto output = [&](Tensor State::*which) {
     return record("lstm", {core}, after.*which, [both, which](const Tensor& d) {
       const bool first = both->leave([&](State& left) { left.*which = d.contiguous(); });

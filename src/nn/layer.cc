@@ -37,7 +37,7 @@ struct Walk {
     return i < 0 ? raw(zeros) : raw(sequence) + time(i) * batch * width + offset;
   }
   float* c_before(int64_t i) const { return raw(c) + i * batch * hidden; }
-  CellRows rows(int64_t i) const {
+  kernels::CellRows rows(int64_t i) const {
     return {batch, hidden, valid ? raw_bools(valid) + time(i) * batch : nullptr, width};
   }
   float* kept_at(int64_t i) const { return place(kept, i * batch * kept_by(cell) * hidden); }
@@ -46,12 +46,12 @@ struct Walk {
 void step(const Walk& w, int64_t i, const float* x, const float* u) {
   switch (w.cell) {
     case Cell::rnn:
-      return rnn_forward(w.rows(i), {u, w.h(i - 1), w.h(i)});
+      return kernels::rnn_forward(w.rows(i), {u, w.h(i - 1), w.h(i)});
     case Cell::gru:
-      return gru_forward(w.rows(i), {x, u, w.h(i - 1), w.h(i), w.kept_at(i)});
+      return kernels::gru_forward(w.rows(i), {x, u, w.h(i - 1), w.h(i), w.kept_at(i)});
     case Cell::lstm:
-      return lstm_forward(w.rows(i),
-                          {u, w.h(i - 1), w.c_before(i), w.h(i), w.c_before(i + 1), w.kept_at(i)});
+      return kernels::lstm_forward(
+          w.rows(i), {u, w.h(i - 1), w.c_before(i), w.h(i), w.c_before(i + 1), w.kept_at(i)});
   }
 }
 
@@ -69,17 +69,17 @@ void forward(const Walk& w, const Tensor& gates_x, const Linear& recurrent) {
     const float* x_now = raw(x) + w.time(i) * w.batch * n;
     fill_rows(raw(u), w.batch, n, place(bias), w.cell == Cell::gru ? nullptr : x_now);
     if (i > 0) {
-      gemm({.m = w.batch,
-            .n = n,
-            .k = w.hidden,
-            .a = w.h(i - 1),
-            .a_row = w.width,
-            .b = raw(weight),
-            .b_row = weight.strides()[0],
-            .b_col = weight.strides()[1],
-            .c = raw(u),
-            .c_row = n,
-            .beta = 1.0f});
+      kernels::gemm({.m = w.batch,
+                     .n = n,
+                     .k = w.hidden,
+                     .a = w.h(i - 1),
+                     .a_row = w.width,
+                     .b = raw(weight),
+                     .b_row = weight.strides()[0],
+                     .b_col = weight.strides()[1],
+                     .c = raw(u),
+                     .c_row = n,
+                     .beta = 1.0f});
     }
     step(w, i, x_now, raw(u));
   }
@@ -115,12 +115,13 @@ void step_back(const Walk& w, int64_t i, const Gradients& d, const WalkGradients
   float* dh_before = w.valid ? raw(dh) : nullptr;  // of rnn and lstm: of rows that are not valid
   switch (w.cell) {
     case Cell::rnn:
-      return rnn_backward(w.rows(i), {w.h(i), d_out, raw(dh), du, dh_before});
+      return kernels::rnn_backward(w.rows(i), {w.h(i), d_out, raw(dh), du, dh_before});
     case Cell::gru:
-      return gru_backward(w.rows(i), {w.kept_at(i), w.h(i - 1), d_out, raw(dh), dx, du, raw(dh)});
+      return kernels::gru_backward(w.rows(i),
+                                   {w.kept_at(i), w.h(i - 1), d_out, raw(dh), dx, du, raw(dh)});
     case Cell::lstm:
-      return lstm_backward(w.rows(i), {w.kept_at(i), w.c_before(i), d_out, raw(dh), raw(dc), du,
-                                       dh_before, raw(dc)});
+      return kernels::lstm_backward(w.rows(i), {w.kept_at(i), w.c_before(i), d_out, raw(dh),
+                                                raw(dc), du, dh_before, raw(dc)});
   }
 }
 
@@ -128,16 +129,16 @@ void step_back(const Walk& w, int64_t i, const Gradients& d, const WalkGradients
 Tensor d_weight(const Walk& w, const Tensor& du) {
   const int64_t n = w.gates(), rows = (w.steps - 1) * w.batch;
   const Tensor dw = Tensor::empty({n, w.hidden});
-  gemm({.m = n,
-        .n = w.hidden,
-        .k = rows,
-        .a = raw(du) + (w.backwards ? 0 : w.batch * n),
-        .a_row = 1,
-        .a_col = n,
-        .b = raw(w.sequence) + (w.backwards ? w.batch * w.width : 0) + w.offset,
-        .b_row = w.width,
-        .c = raw(dw),
-        .c_row = w.hidden});
+  kernels::gemm({.m = n,
+                 .n = w.hidden,
+                 .k = rows,
+                 .a = raw(du) + (w.backwards ? 0 : w.batch * n),
+                 .a_row = 1,
+                 .a_col = n,
+                 .b = raw(w.sequence) + (w.backwards ? w.batch * w.width : 0) + w.offset,
+                 .b_row = w.width,
+                 .c = raw(dw),
+                 .c_row = w.hidden});
   return dw;
 }
 
@@ -154,16 +155,16 @@ WalkGradients backward(const Walk& w, const Gradients& d, const Tensor& weight) 
   for (int64_t i = w.steps - 1; i >= 0; --i) {
     step_back(w, i, d, out, dh, dc);
     if (i == 0) break;
-    gemm({.m = w.batch,
-          .n = w.hidden,
-          .k = n,
-          .a = raw(out.gates_h) + w.time(i) * w.batch * n,
-          .a_row = n,
-          .b = raw(b),
-          .b_row = w.hidden,
-          .c = raw(dh),
-          .c_row = w.hidden,
-          .beta = w.cell == Cell::gru || w.valid ? 1.0f : 0.0f});
+    kernels::gemm({.m = w.batch,
+                   .n = w.hidden,
+                   .k = n,
+                   .a = raw(out.gates_h) + w.time(i) * w.batch * n,
+                   .a_row = n,
+                   .b = raw(b),
+                   .b_row = w.hidden,
+                   .c = raw(dh),
+                   .c_row = w.hidden,
+                   .beta = w.cell == Cell::gru || w.valid ? 1.0f : 0.0f});
   }
   out.weight = d_weight(w, out.gates_h);
   out.bias = d_product_bias(out.gates_h);

@@ -25,18 +25,18 @@ Tensor rows_of(const Tensor& x) {
 
 // c = beta·c + a·b
 void multiply(const Tensor& a, const Tensor& b, float* c, float beta) {
-  gemm({.m = a.size(0),
-        .n = b.size(1),
-        .k = a.size(1),
-        .a = raw(a),
-        .a_row = a.strides()[0],
-        .a_col = a.strides()[1],
-        .b = raw(b),
-        .b_row = b.strides()[0],
-        .b_col = b.strides()[1],
-        .c = c,
-        .c_row = b.size(1),
-        .beta = beta});
+  kernels::gemm({.m = a.size(0),
+                 .n = b.size(1),
+                 .k = a.size(1),
+                 .a = raw(a),
+                 .a_row = a.strides()[0],
+                 .a_col = a.strides()[1],
+                 .b = raw(b),
+                 .b_row = b.strides()[0],
+                 .b_col = b.strides()[1],
+                 .c = c,
+                 .c_row = b.size(1),
+                 .beta = beta});
 }
 
 Tensor transposed(const Tensor& x) {
@@ -53,7 +53,7 @@ Tensor turned(const Tensor& weight) {
   const int64_t wide = rows % 1024 == 0 ? rows + 16 : rows;
   const Tensor to = Tensor::empty({cols, wide});
   const int64_t shape[2] = {cols, rows}, from[2] = {right, down}, into[2] = {wide, 1};
-  strided_copy(shape, sizeof(float), {raw(weight), from}, {raw(to), into});
+  kernels::strided_copy(shape, sizeof(float), {raw(weight), from}, {raw(to), into});
   return view_of(to, {cols, rows}, {wide, 1}, 0);
 }
 
@@ -111,7 +111,8 @@ Tensor d_product_bias(const Tensor& dy) {
   const Tensor a = rows_of(dy);
   const Tensor db = Tensor::empty({a.size(1)});
   const Shape kept{a.size(1)}, reduced{a.size(0)};
-  reduce(Reduce::sum, {kept, &a.strides()[1]}, {reduced, &a.strides()[0]}, raw(a), raw(db));
+  kernels::reduce(kernels::Reduce::sum, {kept, &a.strides()[1]}, {reduced, &a.strides()[0]}, raw(a),
+                  raw(db));
   return db;
 }
 

@@ -119,7 +119,7 @@ int64_t Weights::count() const {
                          [](int64_t n, const auto& entry) { return n + entry.second.numel(); });
 }
 
-void Weights::load(const Parameters& from) {
+void Weights::load(const Tensors& from) {
   for (const auto& [name, t] : all_) {
     const auto found = from.find(name);
     if (found == from.end()) {

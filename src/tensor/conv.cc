@@ -14,7 +14,7 @@ namespace {
 
 // One convolution's sizes: each of the G groups of an image is W [O,K] times columns [K,P].
 struct Sizes {
-  Window window;  // of one group
+  kernels::Window window;  // of one group
   int64_t N, G, O, K, P;
   bool plain;  // 1×1, one by one, no margin: the columns are x itself
   int64_t x_size() const { return window.C * window.Y * window.X; }
@@ -70,17 +70,17 @@ void forward(const Sizes& s, const float* x, const float* w, float* y) {
     Buffer<float> columns;
     if (!s.plain) {
       columns = Buffer<float>(s.K * s.P);
-      unfold(s.window, from, columns.data());
+      kernels::unfold(s.window, from, columns.data());
     }
-    gemm({.m = s.O,
-          .n = s.P,
-          .k = s.K,
-          .a = w + i % s.G * s.O * s.K,
-          .a_row = s.K,
-          .b = s.plain ? from : columns.data(),
-          .b_row = s.P,
-          .c = y + i * s.O * s.P,
-          .c_row = s.P});
+    kernels::gemm({.m = s.O,
+                   .n = s.P,
+                   .k = s.K,
+                   .a = w + i % s.G * s.O * s.K,
+                   .a_row = s.K,
+                   .b = s.plain ? from : columns.data(),
+                   .b_row = s.P,
+                   .c = y + i * s.O * s.P,
+                   .c_row = s.P});
   });
 }
 
@@ -89,19 +89,19 @@ void backward_x(const Sizes& s, const float* w, const float* dy, float* dx) {
   parallel_for(s.N * s.G, s.work(), [&](int64_t i) {
     const Buffer<float> columns(s.plain ? 0 : s.K * s.P);
     float* to = dx + i * s.x_size();
-    gemm({.m = s.K,
-          .n = s.P,
-          .k = s.O,
-          .a = w + i % s.G * s.O * s.K,
-          .a_row = 1,
-          .a_col = s.K,
-          .b = dy + i * s.O * s.P,
-          .b_row = s.P,
-          .c = s.plain ? to : columns.data(),
-          .c_row = s.P});
+    kernels::gemm({.m = s.K,
+                   .n = s.P,
+                   .k = s.O,
+                   .a = w + i % s.G * s.O * s.K,
+                   .a_row = 1,
+                   .a_col = s.K,
+                   .b = dy + i * s.O * s.P,
+                   .b_row = s.P,
+                   .c = s.plain ? to : columns.data(),
+                   .c_row = s.P});
     if (!s.plain) {
       std::fill_n(to, s.x_size(), 0.0f);
-      fold(s.window, columns.data(), to);
+      kernels::fold(s.window, columns.data(), to);
     }
   });
 }
@@ -117,18 +117,18 @@ void backward_w(const Sizes& s, const float* x, const float* dy, float* dw) {
     for (int64_t n = part * each; n < std::min(s.N, (part + 1) * each); ++n) {
       const int64_t i = n * s.G + g;
       const float* from = x + i * s.x_size();
-      if (!s.plain) unfold(s.window, from, columns.data());
-      gemm({.m = s.O,
-            .n = s.K,
-            .k = s.P,
-            .a = dy + i * s.O * s.P,
-            .a_row = s.P,
-            .b = s.plain ? from : columns.data(),
-            .b_row = 1,
-            .b_col = s.P,
-            .c = to,
-            .c_row = s.K,
-            .beta = n == part * each ? 0.0f : 1.0f});
+      if (!s.plain) kernels::unfold(s.window, from, columns.data());
+      kernels::gemm({.m = s.O,
+                     .n = s.K,
+                     .k = s.P,
+                     .a = dy + i * s.O * s.P,
+                     .a_row = s.P,
+                     .b = s.plain ? from : columns.data(),
+                     .b_row = 1,
+                     .b_col = s.P,
+                     .c = to,
+                     .c_row = s.K,
+                     .beta = n == part * each ? 0.0f : 1.0f});
     }
   });
   std::fill_n(dw, size, 0.0f);
@@ -187,7 +187,7 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
 
 namespace {
 
-Window window_of(const char* call, const Tensor& x, const Pool2d& how) {
+kernels::Window window_of(const char* call, const Tensor& x, const Pool2d& how) {
   expect_dtype(call, "x", x, DType::f32);
   if (x.rank() != 4) throw Error(call, "x is " + to_string(x.shape()) + ", expected [N,C,Y,X]");
   if (std::min({how.size_y, how.size_x, how.stride_y, how.stride_x}) < 1 ||
@@ -214,13 +214,13 @@ Window window_of(const char* call, const Tensor& x, const Pool2d& how) {
 
 // dx at the winner's place += dy
 Tensor max_pool2d(const Tensor& x, const Pool2d& how) {
-  const Window w = window_of("max_pool2d", x, how);
+  const kernels::Window w = window_of("max_pool2d", x, how);
   const int64_t planes = x.size(0) * x.size(1), in = w.Y * w.X, out = w.OY * w.OX;
   const Tensor dense = x.detach().contiguous();
   Tensor y = Tensor::empty({x.size(0), x.size(1), w.OY, w.OX});
   Tensor from = Tensor::empty(y.shape(), DType::i64);
   parallel_for(planes, out * w.KY * w.KX, [&](int64_t p) {
-    max_pool(w, raw(dense) + p * in, raw(y) + p * out, raw_ids(from) + p * out);
+    kernels::max_pool(w, raw(dense) + p * in, raw(y) + p * out, raw_ids(from) + p * out);
   });
   return record("max_pool2d", {x}, y, [=, shape = x.shape(), from = Saved(from)](const Tensor& d) {
     const Tensor dy = d.contiguous();
@@ -236,17 +236,17 @@ Tensor max_pool2d(const Tensor& x, const Pool2d& how) {
 }
 
 Tensor avg_pool2d(const Tensor& x, const Pool2d& how) {
-  const Window w = window_of("avg_pool2d", x, how);
+  const kernels::Window w = window_of("avg_pool2d", x, how);
   const int64_t planes = x.size(0) * x.size(1), in = w.Y * w.X, out = w.OY * w.OX;
   const Tensor dense = x.detach().contiguous();
   Tensor y = Tensor::empty({x.size(0), x.size(1), w.OY, w.OX});
   parallel_for(planes, out * w.KY * w.KX,
-               [&](int64_t p) { avg_pool(w, raw(dense) + p * in, raw(y) + p * out); });
+               [&](int64_t p) { kernels::avg_pool(w, raw(dense) + p * in, raw(y) + p * out); });
   return record("avg_pool2d", {x}, y, [=, shape = x.shape()](const Tensor& d) {
     const Tensor dy = d.contiguous();
     Tensor dx = Tensor::zeros(shape);
     parallel_for(planes, out * w.KY * w.KX,
-                 [&](int64_t p) { d_avg_pool(w, raw(dy) + p * out, raw(dx) + p * in); });
+                 [&](int64_t p) { kernels::d_avg_pool(w, raw(dy) + p * out, raw(dx) + p * in); });
     return Grads{dx};
   });
 }

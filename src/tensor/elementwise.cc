@@ -8,6 +8,12 @@
 namespace fovea {
 namespace {
 
+using kernels::Element;
+using kernels::Numbers;
+using kernels::Op;
+using kernels::Source;
+using kernels::Target;
+
 Source source(const Tensor& t) {
   return {t.impl()->data, t.strides().data(),
           t.dtype() == DType::boolean ? Element::byte : Element::f32};
@@ -19,7 +25,7 @@ Target target(const Tensor& t) {
 
 Tensor apply(Op op, const Tensor& x, Numbers numbers = {}) {
   Tensor y = Tensor::empty(x.shape());
-  elementwise(op, x.shape(), {source(x)}, target(y), numbers);
+  kernels::elementwise(op, x.shape(), {source(x)}, target(y), numbers);
   return y;
 }
 
@@ -27,13 +33,13 @@ Tensor apply(Op op, const Tensor& x, Numbers numbers = {}) {
 Tensor apply(Op op, const Tensor& a, const Tensor& b, Numbers numbers = {},
              DType out = DType::f32) {
   Tensor y = Tensor::empty(a.shape(), out);
-  elementwise(op, a.shape(), {source(a), source(b)}, target(y), numbers);
+  kernels::elementwise(op, a.shape(), {source(a), source(b)}, target(y), numbers);
   return y;
 }
 
 Tensor apply(Op op, const Tensor& a, const Tensor& b, const Tensor& c) {
   Tensor y = Tensor::empty(a.shape());
-  elementwise(op, a.shape(), {source(a), source(b), source(c)}, target(y));
+  kernels::elementwise(op, a.shape(), {source(a), source(b), source(c)}, target(y));
   return y;
 }
 

@@ -9,8 +9,8 @@
 namespace fovea {
 namespace {
 
-Middle middle_of(const Shape& shape, int dim) {
-  Middle m;
+kernels::Middle middle_of(const Shape& shape, int dim) {
+  kernels::Middle m;
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
     (d < dim ? m.outer : d == dim ? m.size : m.inner) *= d == dim ? 1 : shape[d];
   }
@@ -36,15 +36,15 @@ Tensor checked_ids(const char* call, const Tensor& ids, int64_t size) {
 Tensor take(const char* call, const Tensor& x, int dim, const Tensor& ids) {
   expect_dtype(call, "x", x, DType::f32);
   const Tensor dense = checked_ids(call, ids, x.shape()[dim]);
-  const Middle m = middle_of(x.shape(), dim);
+  const kernels::Middle m = middle_of(x.shape(), dim);
   Shape shape = x.shape();
   shape[dim] = dense.numel();
   Tensor y = Tensor::empty(shape);
-  take_rows(m, raw_ids(dense), dense.numel(), raw(x.detach().contiguous()), raw(y));
+  kernels::take_rows(m, raw_ids(dense), dense.numel(), raw(x.detach().contiguous()), raw(y));
   return record(call, {x}, y, [call, m, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
     Tensor dx = Tensor::zeros(before);
     const Tensor& at = ids.get(call);
-    add_rows(m, raw_ids(at), at.numel(), raw(dy.contiguous()), raw(dx));
+    kernels::add_rows(m, raw_ids(at), at.numel(), raw(dy.contiguous()), raw(dx));
     return Grads{dx};
   });
 }
@@ -78,7 +78,7 @@ namespace {
 // index_select() of ids, which need no gradient.
 Tensor take_ids(const Tensor& x, int dim, const Tensor& ids) {
   const Tensor dense = checked_ids("index_select", ids, x.shape()[dim]), from = x.contiguous();
-  const Middle m = middle_of(x.shape(), dim);
+  const kernels::Middle m = middle_of(x.shape(), dim);
   Shape shape = x.shape();
   const int64_t n = shape[dim] = ids.numel();
   Tensor y = Tensor::empty(shape, DType::i64);
@@ -107,16 +107,16 @@ Tensor gather(const Tensor& x, int dim, const Tensor& ids) {
   dim = wrap_dim("gather", dim, x.rank());
   expect_along("gather", x, dim, ids);
   const Tensor dense = checked_ids("gather", ids, x.shape()[dim]);
-  const Middle m = middle_of(x.shape(), dim);
+  const kernels::Middle m = middle_of(x.shape(), dim);
   Tensor y = Tensor::empty(ids.shape());
-  take_along(m, raw_ids(dense), ids.shape()[dim], raw(x.detach().contiguous()), raw(y));
-  return record("gather", {x}, y,
-                [m, dim, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
-                  Tensor dx = Tensor::zeros(before);
-                  const Tensor& at = ids.get("gather");
-                  add_along(m, raw_ids(at), at.shape()[dim], raw(dy.contiguous()), raw(dx));
-                  return Grads{dx};
-                });
+  kernels::take_along(m, raw_ids(dense), ids.shape()[dim], raw(x.detach().contiguous()), raw(y));
+  return record(
+      "gather", {x}, y, [m, dim, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
+        Tensor dx = Tensor::zeros(before);
+        const Tensor& at = ids.get("gather");
+        kernels::add_along(m, raw_ids(at), at.shape()[dim], raw(dy.contiguous()), raw(dx));
+        return Grads{dx};
+      });
 }
 
 // dx = dy, d source = dy[.., ids, ..]
@@ -130,8 +130,8 @@ Tensor scatter_add(const Tensor& x, int dim, const Tensor& ids, const Tensor& so
   }
   const Tensor dense = checked_ids("scatter_add", ids, x.shape()[dim]);
   Tensor y = x.detach().clone();
-  add_along(middle_of(x.shape(), dim), raw_ids(dense), ids.shape()[dim],
-            raw(source.detach().contiguous()), raw(y));
+  kernels::add_along(middle_of(x.shape(), dim), raw_ids(dense), ids.shape()[dim],
+                     raw(source.detach().contiguous()), raw(y));
   return record("scatter_add", {x, source}, y, [dim, ids = Saved(dense)](const Tensor& dy) {
     return Grads{dy, gather(dy, dim, ids.get("scatter_add"))};
   });

@@ -21,7 +21,7 @@ std::vector<int64_t> starts(const Tensor& x, const Shape& lead) {
     if (x.shape()[d] == lead[skip + d]) strides[skip + d] = x.strides()[d];
   }
   std::vector<int64_t> at;
-  const StridedLoop loop(lead, {strides.data()});
+  const kernels::StridedLoop loop(lead, {strides.data()});
   at.reserve(loop.numel);
   loop.for_runs(0, loop.numel, [&](const int64_t* from, int64_t n) {
     for (int64_t i = 0; i < n; ++i) at.push_back(from[0] + i * loop.inner_stride(0));
@@ -36,19 +36,19 @@ Tensor product(const Tensor& a, const Tensor& b) {
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-1));
   Tensor c = Tensor::empty(shape);
-  Gemm g{.m = a.size(-2),
-         .n = b.size(-1),
-         .k = a.size(-1),
-         .a = raw(a),
-         .a_row = a.strides().end()[-2],
-         .a_col = a.strides().end()[-1],
-         .b = raw(b),
-         .b_row = b.strides().end()[-2],
-         .b_col = b.strides().end()[-1],
-         .c = raw(c),
-         .c_row = b.size(-1)};
+  kernels::Gemm g{.m = a.size(-2),
+                  .n = b.size(-1),
+                  .k = a.size(-1),
+                  .a = raw(a),
+                  .a_row = a.strides().end()[-2],
+                  .a_col = a.strides().end()[-1],
+                  .b = raw(b),
+                  .b_row = b.strides().end()[-2],
+                  .b_col = b.strides().end()[-1],
+                  .c = raw(c),
+                  .c_row = b.size(-1)};
   if (lead.empty()) {
-    gemm(g);
+    kernels::gemm(g);
     return c;
   }
   const std::vector<int64_t> a_at = starts(a, lead), b_at = starts(b, lead);
@@ -56,7 +56,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   g.a_at = a_at.data();
   g.b_at = b_at.data();
   g.c_step = g.m * g.n;
-  gemm(g);
+  kernels::gemm(g);
   return c;
 }
 

@@ -35,32 +35,33 @@ Normed normalise(const char* call, const Tensor& x, const Tensor& weight, const 
   const int64_t n = x.size(-1);
   expect_affine(call, "weight", weight, n);
   expect_affine(call, "bias", bias, n);
-  const Rows rows{n == 0 ? 0 : x.numel() / n, n};
+  const kernels::Rows rows{n == 0 ? 0 : x.numel() / n, n};
   const Tensor dense = x.detach().contiguous();
   const Tensor w = weight ? weight.detach().contiguous() : weight;
   const Tensor b = bias ? bias.detach().contiguous() : bias;
   Normed out{Tensor::empty(x.shape()), {}, Tensor::empty({rows.count})};
   if (centre == Centre::yes) out.mean = Tensor::empty({rows.count});
-  norm_rows(rows, raw(dense), {or_null(w), or_null(b), epsilon}, raw(out.y), or_null(out.mean),
-            raw(out.rstd));
+  kernels::norm_rows(rows, raw(dense), {or_null(w), or_null(b), epsilon}, raw(out.y),
+                     or_null(out.mean), raw(out.rstd));
   const std::vector<Tensor> inputs{x, weight, bias};
   if (!needs_grad(inputs)) return out;
   const bool want_dw = weight.requires_grad(), want_db = bias.requires_grad();
-  out.y = record(call, inputs, out.y,
-                 [=, x = Saved(dense), w = Saved(w), mean = Saved(out.mean),
-                  rstd = Saved(out.rstd)](const Tensor& d) {
-                   const Tensor dy = d.contiguous();
-                   const float *px = raw(x.get(call)), *pr = raw(rstd.get(call));
-                   const float* pm = or_null(mean.get(call));
-                   Grads grads{Tensor::empty(dy.shape()), {}, {}};
-                   d_norm_rows(rows, px, or_null(w.get(call)), pm, pr, raw(dy), raw(grads[0]));
-                   if (want_dw) grads[1] = Tensor::empty({n});
-                   if (want_db) grads[2] = Tensor::empty({n});
-                   if (want_dw || want_db) {
-                     d_norm_affine(rows, px, pm, pr, raw(dy), or_null(grads[1]), or_null(grads[2]));
-                   }
-                   return grads;
-                 });
+  out.y = record(
+      call, inputs, out.y,
+      [=, x = Saved(dense), w = Saved(w), mean = Saved(out.mean),
+       rstd = Saved(out.rstd)](const Tensor& d) {
+        const Tensor dy = d.contiguous();
+        const float *px = raw(x.get(call)), *pr = raw(rstd.get(call));
+        const float* pm = or_null(mean.get(call));
+        Grads grads{Tensor::empty(dy.shape()), {}, {}};
+        kernels::d_norm_rows(rows, px, or_null(w.get(call)), pm, pr, raw(dy), raw(grads[0]));
+        if (want_dw) grads[1] = Tensor::empty({n});
+        if (want_db) grads[2] = Tensor::empty({n});
+        if (want_dw || want_db) {
+          kernels::d_norm_affine(rows, px, pm, pr, raw(dy), or_null(grads[1]), or_null(grads[2]));
+        }
+        return grads;
+      });
   return out;
 }
 
@@ -133,12 +134,12 @@ Tensor dropout(const Tensor& x, float probability, uint64_t seed) {
     throw Error("dropout", "probability must be in 0 … 1, found " + std::to_string(probability));
   }
   if (probability == 0.0f) return x;
-  const Drop drop{random_key(seed, Purpose::dropout),
-                  static_cast<uint64_t>(std::ldexp(static_cast<double>(probability), 32)),
-                  probability < 1.0f ? 1.0f / (1.0f - probability) : 0.0f};
+  const kernels::Drop drop{random_key(seed, Purpose::dropout),
+                           static_cast<uint64_t>(std::ldexp(static_cast<double>(probability), 32)),
+                           probability < 1.0f ? 1.0f / (1.0f - probability) : 0.0f};
   const auto apply = [drop](const Tensor& t) {
     Tensor y = Tensor::empty(t.shape());
-    dropout(t.numel(), raw(t.contiguous()), drop, raw(y));
+    kernels::dropout(t.numel(), raw(t.contiguous()), drop, raw(y));
     return y;
   };
   return record("dropout", {x}, apply(x.detach()),

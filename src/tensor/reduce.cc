@@ -33,7 +33,7 @@ Dims plan(const char* call, const Tensor& x, const std::vector<int>& dims) {
 }
 
 // With the reduced dimensions dropped.
-Tensor run(Reduce op, const Tensor& x, const Dims& d) {
+Tensor run(kernels::Reduce op, const Tensor& x, const Dims& d) {
   Tensor y = Tensor::empty(d.short_shape);
   Shape kept_strides, sizes, strides;
   for (int i = 0; i < x.rank(); ++i) {
@@ -44,7 +44,8 @@ Tensor run(Reduce op, const Tensor& x, const Dims& d) {
       kept_strides.push_back(x.strides()[i]);
     }
   }
-  reduce(op, {d.short_shape, kept_strides.data()}, {sizes, strides.data()}, raw(x), raw(y));
+  kernels::reduce(op, {d.short_shape, kept_strides.data()}, {sizes, strides.data()}, raw(x),
+                  raw(y));
   return y;
 }
 
@@ -77,7 +78,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 // dx = dy, repeated
 Tensor sum(const Tensor& x, const std::vector<int>& dims, Keep keep) {
   const Dims d = plan("sum", x, dims);
-  Tensor y = run(Reduce::sum, x, d);
+  Tensor y = run(kernels::Reduce::sum, x, d);
   if (keep == Keep::yes) y = y.reshape(d.kept_shape);
   return record("sum", {x}, y, [shape = x.shape(), kept = d.kept_shape](const Tensor& dy) {
     return Grads{dy.reshape(kept).expand(shape)};
@@ -93,7 +94,7 @@ Tensor mean(const Tensor& x, const std::vector<int>& dims, Keep keep) {
 Tensor max(const Tensor& x, const std::vector<int>& dims, Keep keep) {
   const Dims d = plan("max", x, dims);
   if (d.count == 0) throw Error("max", "no elements to compare in " + to_string(x.shape()));
-  const Tensor y = run(Reduce::max, x, d);
+  const Tensor y = run(kernels::Reduce::max, x, d);
   const Tensor out = keep == Keep::yes ? y.reshape(d.kept_shape) : y;
   if (!needs_grad({&x, 1})) return out;
   return record("max", {x}, out,
@@ -112,7 +113,7 @@ Tensor argmax(const Tensor& x, int dim, Keep keep) {
   shape.erase(shape.begin() + dim);
   strides.erase(strides.begin() + dim);
   Tensor y = Tensor::empty(shape, DType::i64);
-  const StridedLoop loop(shape, {strides.data()});
+  const kernels::StridedLoop loop(shape, {strides.data()});
   const int64_t rows = std::max<int64_t>(1, (1 << 15) / n);
   parallel_for((loop.numel + rows - 1) / rows, [&](int64_t task) {
     int64_t k = task * rows;

@@ -9,13 +9,13 @@
 namespace fovea {
 namespace {
 
-Rows rows_of(const Tensor& x) {
+kernels::Rows rows_of(const Tensor& x) {
   const int64_t n = x.size(-1);
   return {n == 0 ? 0 : x.numel() / n, n};
 }
 
-using Forward = void (*)(Rows, const float* x, float* y);
-using Gradient = void (*)(Rows, const float* y, const float* dy, float* dx);
+using Forward = void (*)(kernels::Rows, const float* x, float* y);
+using Gradient = void (*)(kernels::Rows, const float* y, const float* dy, float* dx);
 
 // Along the last dimension; another one is swapped there and back.
 Tensor along(const char* call, const Tensor& x, int dim, Forward forward, Gradient gradient) {
@@ -53,11 +53,11 @@ void check_targets(const Tensor& logits, const Tensor& targets, int64_t ignore) 
 }  // namespace
 
 Tensor softmax(const Tensor& x, int dim) {
-  return along("softmax", x, dim, softmax_rows, d_softmax_rows);
+  return along("softmax", x, dim, kernels::softmax_rows, kernels::d_softmax_rows);
 }
 
 Tensor log_softmax(const Tensor& x, int dim) {
-  return along("log_softmax", x, dim, log_softmax_rows, d_log_softmax_rows);
+  return along("log_softmax", x, dim, kernels::log_softmax_rows, kernels::d_log_softmax_rows);
 }
 
 // A row's loss is −(1−s)·ln p[t] − s/C·Σ_c ln p[c], s the smoothing; 0 where t is ignored.
@@ -67,12 +67,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
     throw Error("cross_entropy",
                 "label_smoothing must be in 0 … 1, found " + std::to_string(how.label_smoothing));
   }
-  const Rows rows{targets.numel(), logits.size(-1)};
+  const kernels::Rows rows{targets.numel(), logits.size(-1)};
   const int64_t C = rows.n;
   const float s = how.label_smoothing, each = s / static_cast<float>(C);
   const Tensor t = targets.contiguous();
   Tensor log_p = Tensor::empty(logits.shape());
-  log_softmax_rows(rows, raw(logits.detach().contiguous()), raw(log_p));
+  kernels::log_softmax_rows(rows, raw(logits.detach().contiguous()), raw(log_p));
   Tensor loss = Tensor::zeros(targets.shape());
   int64_t counted = 0;
   for (int64_t r = 0; r < rows.count; ++r) {
@@ -107,7 +107,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
           if (s > 0.0f) std::fill_n(row, C, scale * each);
           row[ids[r]] += scale * (1.0f - s);
         }
-        d_log_softmax_rows(rows, raw(lp), raw(dx), raw(dx));
+        kernels::d_log_softmax_rows(rows, raw(lp), raw(dx), raw(dx));
         return Grads{dx};
       });
 }

@@ -81,7 +81,7 @@ std::string to_string(const Shape& shape) {
 }
 
 int64_t numel_of(const char* call, const Shape& shape) {
-  if (shape.size() > kMaxRank) {
+  if (shape.size() > kernels::kMaxRank) {
     throw Error(call, "rank " + std::to_string(shape.size()) + " is more than 16");
   }
   int64_t n = 1;
@@ -265,8 +265,8 @@ Tensor& Tensor::copy_(const Tensor& source) {
   begin_change("copy_", *this);
   expect_dtype("copy_", "source", source, dtype());
   const Tensor from = source.detach().expand(shape());
-  strided_copy(shape(), size_of(dtype()), {from.impl()->data, from.strides().data()},
-               {impl_->data, strides().data()});
+  kernels::strided_copy(shape(), size_of(dtype()), {from.impl()->data, from.strides().data()},
+                        {impl_->data, strides().data()});
   return *this;
 }
 
@@ -280,17 +280,17 @@ Tensor& Tensor::add_(const Tensor& other, float scale) {
   expect_dtype("add_", "the tensor", *this, DType::f32);
   expect_dtype("add_", "other", other, DType::f32);
   const Tensor from = other.detach().expand(shape());
-  elementwise(Op::add_scaled, shape(),
-              {{raw(*this), strides().data()}, {raw(from), from.strides().data()}},
-              {raw(*this), strides().data()}, {scale});
+  kernels::elementwise(kernels::Op::add_scaled, shape(),
+                       {{raw(*this), strides().data()}, {raw(from), from.strides().data()}},
+                       {raw(*this), strides().data()}, {scale});
   return *this;
 }
 
 Tensor& Tensor::mul_(float factor) {
   begin_change("mul_", *this);
   expect_dtype("mul_", "the tensor", *this, DType::f32);
-  elementwise(Op::affine, shape(), {{raw(*this), strides().data()}}, {raw(*this), strides().data()},
-              {factor, 0.0f});
+  kernels::elementwise(kernels::Op::affine, shape(), {{raw(*this), strides().data()}},
+                       {raw(*this), strides().data()}, {factor, 0.0f});
   return *this;
 }
 

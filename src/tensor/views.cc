@@ -132,7 +132,7 @@ Tensor scatter_view(const Tensor& dy, const Shape& x_shape, const Shape& x_strid
   const Reach view = reach_of(dy.shape(), strides, offset);
   const int64_t low = std::min(own.low, view.low), high = std::max(own.high, view.high);
   Tensor memory = Tensor::zeros({high - low + 1});
-  const StridedLoop loop(dy.shape(), {dy.strides().data(), strides.data()});
+  const kernels::StridedLoop loop(dy.shape(), {dy.strides().data(), strides.data()});
   const float* from = raw(dy);
   float* to = raw(memory) + (offset - low);
   loop.for_runs(0, loop.numel, [&](const int64_t* at, int64_t n) {
@@ -141,7 +141,7 @@ Tensor scatter_view(const Tensor& dy, const Shape& x_shape, const Shape& x_strid
   });
   if (!places_are_distinct(x_shape, x_strides)) {
     Tensor count = Tensor::zeros(memory.shape());
-    const StridedLoop places(x_shape, {x_strides.data()});
+    const kernels::StridedLoop places(x_shape, {x_strides.data()});
     float* const counts = raw(count) - low;
     places.for_runs(0, places.numel, [&](const int64_t* at, int64_t n) {
       for (int64_t i = 0; i < n; ++i) counts[at[0] + i * places.inner_stride(0)] += 1.0f;
@@ -169,8 +169,8 @@ Tensor Tensor::detach() const {
 Tensor Tensor::clone() const {
   expect_defined("clone", "the tensor", *this);
   Tensor y = empty(shape(), dtype());
-  strided_copy(shape(), size_of(dtype()), {impl_->data, strides().data()},
-               {y.impl()->data, y.strides().data()});
+  kernels::strided_copy(shape(), size_of(dtype()), {impl_->data, strides().data()},
+                        {y.impl()->data, y.strides().data()});
   return record("clone", {*this}, y, [](const Tensor& dy) { return Grads{dy}; });
 }
 

@@ -8,7 +8,7 @@
 
 namespace fovea::train {
 
-Average::Average(const Parameters& parameters, float decay)
+Average::Average(const Tensors& parameters, float decay)
     : decay_(decay), weights_(distinct("train", parameters)) {
   if (!on()) {
     values_ = parameters;
@@ -23,11 +23,11 @@ void Average::update(int64_t step) {
   if (!on()) return;
   const double t = static_cast<double>(step);
   const float d = static_cast<float>(std::min<double>(decay_, (1 + t) / (10 + t)));
-  std::vector<Averaged> all;
+  std::vector<kernels::Averaged> all;
   for (const auto& [name, tensor] : weights_) {
     all.push_back({values_.at(name).mutable_data<float>(), tensor.data<float>(), tensor.numel()});
   }
-  move_average(all, d);
+  kernels::move_average(all, d);
 }
 
 void Average::swap() {

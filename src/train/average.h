@@ -8,16 +8,16 @@ namespace fovea::train {
 // d = min(decay, (1 + t)/(10 + t)), so that the beginning is soon forgotten.
 class Average {
  public:
-  Average(const Parameters&, float decay);  // 0: none; the weights stand for themselves
+  Average(const Tensors&, float decay);  // 0: none; the weights stand for themselves
   bool on() const { return decay_ > 0; }
   void update(int64_t step);
-  void swap();                                          // averages and weights change places
-  const Parameters& values() const { return values_; }  // by all names
+  void swap();                                       // averages and weights change places
+  const Tensors& values() const { return values_; }  // by all names
 
  private:
   float decay_;
-  Parameters weights_;  // distinct
-  Parameters values_;
+  Tensors weights_;  // distinct
+  Tensors values_;
 };
 
 // While it lives, the averages are in the parameters.

@@ -99,7 +99,7 @@ bool is_there(const fs::path& path) {
   return there;
 }
 
-const std::pair<const char*, Parameters Checkpoint::*> kParts[] = {
+const std::pair<const char*, Tensors Checkpoint::*> kParts[] = {
     {"weights/", &Checkpoint::weights},
     {"optimizer/", &Checkpoint::optimizer},
     {"average/", &Checkpoint::average},
@@ -154,11 +154,11 @@ std::optional<Checkpoint> load_state(const fs::path& path, const Metadata& run) 
   return checkpoint;
 }
 
-void save_best(const fs::path& path, const Parameters& weights, int64_t step) {
+void save_best(const fs::path& path, const Tensors& weights, int64_t step) {
   save_safetensors(path, weights, {{"step", std::to_string(step)}});
 }
 
-std::optional<Parameters> load_best(const fs::path& path, int64_t step) {
+std::optional<Tensors> load_best(const fs::path& path, int64_t step) {
   if (!is_there(path)) return std::nullopt;
   TensorFile file = read_safetensors(path);
   if (file.metadata["step"] != std::to_string(step)) return std::nullopt;

@@ -28,7 +28,7 @@ struct RunState {
 struct Checkpoint {
   RunState state;
   Metadata run;  // what may not change between resumptions
-  Parameters weights, optimizer, average;
+  Tensors weights, optimizer, average;
 };
 
 // The run's data, seed, batches and optimizer: with others the state means nothing.
@@ -39,9 +39,9 @@ void save_state(const std::filesystem::path&, const Checkpoint&);
 std::optional<Checkpoint> load_state(const std::filesystem::path&, const Metadata& run);
 
 // The best weights, with their step.
-void save_best(const std::filesystem::path&, const Parameters&, int64_t step);
+void save_best(const std::filesystem::path&, const Tensors&, int64_t step);
 // None where there is no such file, or it is of another step.
-std::optional<Parameters> load_best(const std::filesystem::path&, int64_t step);
+std::optional<Tensors> load_best(const std::filesystem::path&, int64_t step);
 
 // Temporary files of saves that were killed.
 void remove_leftovers(const std::filesystem::path& folder);

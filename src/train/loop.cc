@@ -54,14 +54,14 @@ void check(const Learner& learner, const TrainConfig& c) {
 }
 
 struct FreeGradients {
-  explicit FreeGradients(const Parameters& of) : weights(of) { now(); }
+  explicit FreeGradients(const Tensors& of) : weights(of) { now(); }
   ~FreeGradients() { now(); }
   FreeGradients(const FreeGradients&) = delete;
   FreeGradients& operator=(const FreeGradients&) = delete;
   void now() const {
     for (const auto& [name, tensor] : weights) Tensor(tensor).zero_grad();
   }
-  const Parameters& weights;
+  const Tensors& weights;
 };
 
 // One call of train(). Everything that decides what happens next is in state_, the weights, the
@@ -101,7 +101,7 @@ class Run {
   const Report& report_;
   const std::atomic<bool>* stop_;
 
-  const Parameters weights_;  // distinct
+  const Tensors weights_;  // distinct
   Optimizer optimizer_;
   Average average_;
   const Metadata identity_;
@@ -247,7 +247,7 @@ double Run::learn(std::span<const int64_t> batch, int64_t number, float rate) {
     state_.loss_total += loss.total;
     state_.loss_count += loss.count;
   }
-  const double norm = std::sqrt(squared_norm(gradients_of(weights_)));
+  const double norm = std::sqrt(kernels::squared_norm(gradients_of(weights_)));
   expect_finite("the gradient's norm", norm, number);
   const bool clipped = config_.clip > 0 && norm > config_.clip;
   optimizer_.step(rate, clipped ? static_cast<float>(config_.clip / norm) : 1.0f);

@@ -21,12 +21,12 @@ void check(const OptimizerConfig& c) {
 }
 
 // Adam and AdamW, with the moments' start from 0 corrected for at step t.
-AdamUpdate adam_update(const OptimizerConfig& c, int64_t t, float rate) {
+kernels::AdamUpdate adam_update(const OptimizerConfig& c, int64_t t, float rate) {
   const double steps = static_cast<double>(t);
   const double correction1 = 1 - std::pow(static_cast<double>(c.beta1), steps);
   const double correction2 = 1 - std::pow(static_cast<double>(c.beta2), steps);
-  AdamUpdate by{c.beta1, c.beta2, c.epsilon, static_cast<float>(rate / correction1),
-                static_cast<float>(1 / std::sqrt(correction2))};
+  kernels::AdamUpdate by{c.beta1, c.beta2, c.epsilon, static_cast<float>(rate / correction1),
+                         static_cast<float>(1 / std::sqrt(correction2))};
   if (c.method == Method::adamw) {
     by.keep = static_cast<float>(1 - static_cast<double>(rate) * c.weight_decay);
   } else {
@@ -37,7 +37,7 @@ AdamUpdate adam_update(const OptimizerConfig& c, int64_t t, float rate) {
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerConfig& config, Parameters parameters)
+Optimizer::Optimizer(const OptimizerConfig& config, Tensors parameters)
     : config_(config), parameters_(distinct("Optimizer", parameters)) {
   check(config_);
   for (const auto& [name, tensor] : parameters_) {
@@ -50,7 +50,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, Parameters parameters)
 
 void Optimizer::step(float rate, float gradient_scale) {
   ++steps_;
-  std::vector<Learned> learned;
+  std::vector<kernels::Learned> learned;
   std::vector<Tensor> gradients;
   const auto moment = [&](const std::string& name) {
     const auto found = moments_.find(name);
@@ -63,22 +63,22 @@ void Optimizer::step(float rate, float gradient_scale) {
                        moment("first/" + name), moment("second/" + name), tensor.numel()});
   }
   if (config_.method == Method::sgd) {
-    descend(learned, {config_.momentum, rate, config_.weight_decay, gradient_scale});
+    kernels::descend(learned, {config_.momentum, rate, config_.weight_decay, gradient_scale});
   } else {
-    AdamUpdate by = adam_update(config_, steps_, rate);
+    kernels::AdamUpdate by = adam_update(config_, steps_, rate);
     by.scale = gradient_scale;
-    adam(learned, by);
+    kernels::adam(learned, by);
   }
 }
 
-Parameters Optimizer::state() const {
-  Parameters state = moments_;
+Tensors Optimizer::state() const {
+  Tensors state = moments_;
   state.emplace("step", Tensor::from_ids(std::span(&steps_, 1), {}));
   return state;
 }
 
-void Optimizer::load(const Parameters& state) {
-  Parameters moments = state;
+void Optimizer::load(const Tensors& state) {
+  Tensors moments = state;
   const auto step = moments.find("step");
   if (step == moments.end() || step->second.dtype() != DType::i64 || step->second.numel() != 1) {
     throw Error("Optimizer", "the state must have an i64 'step' of one element");
@@ -89,10 +89,10 @@ void Optimizer::load(const Parameters& state) {
   steps_ = steps;
 }
 
-float clip_by_norm(const Parameters& parameters, float largest) {
-  const std::vector<Values> gradients = gradients_of(distinct("clip_by_norm", parameters));
-  const double norm = std::sqrt(squared_norm(gradients));
-  if (largest > 0 && norm > largest) scale(gradients, static_cast<float>(largest / norm));
+float clip_by_norm(const Tensors& parameters, float largest) {
+  const std::vector<kernels::Values> gradients = gradients_of(distinct("clip_by_norm", parameters));
+  const double norm = std::sqrt(kernels::squared_norm(gradients));
+  if (largest > 0 && norm > largest) kernels::scale(gradients, static_cast<float>(largest / norm));
   return static_cast<float>(norm);
 }
 

@@ -7,8 +7,8 @@
 
 namespace fovea::train {
 
-Parameters distinct(const char* call, const Parameters& parameters) {
-  Parameters kept;
+Tensors distinct(const char* call, const Tensors& parameters) {
+  Tensors kept;
   std::set<const void*> seen;
   for (const auto& [name, tensor] : parameters) {
     if (!tensor || tensor.dtype() != DType::f32 || !tensor.is_contiguous()) {
@@ -19,8 +19,8 @@ Parameters distinct(const char* call, const Parameters& parameters) {
   return kept;
 }
 
-std::vector<Values> gradients_of(const Parameters& parameters) {
-  std::vector<Values> values;
+std::vector<kernels::Values> gradients_of(const Tensors& parameters) {
+  std::vector<kernels::Values> values;
   for (const auto& [name, tensor] : parameters) {
     Tensor g = tensor.grad();
     if (!g) continue;
@@ -33,7 +33,7 @@ std::vector<Values> gradients_of(const Parameters& parameters) {
   return values;
 }
 
-void copy_values(const Parameters& from, const Parameters& to, const std::string& source) {
+void copy_values(const Tensors& from, const Tensors& to, const std::string& source) {
   for (const auto& [name, tensor] : from) {
     const auto found = to.find(name);
     if (found == to.end()) throw Error("train", fmt::format("{}: unknown '{}'", source, name));

@@ -10,13 +10,13 @@ namespace fovea::train {
 
 // Each tensor once: one that goes by several names stays under the first. Throws unless all are
 // contiguous f32.
-Parameters distinct(const char* call, const Parameters&);
+Tensors distinct(const char* call, const Tensors&);
 
 // The gradients there are, of tensors that are distinct.
-std::vector<Values> gradients_of(const Parameters&);
+std::vector<kernels::Values> gradients_of(const Tensors&);
 
 // Copies values by name. Throws, naming `source`, where one is missing, unknown or of another
 // shape.
-void copy_values(const Parameters& from, const Parameters& to, const std::string& source);
+void copy_values(const Tensors& from, const Tensors& to, const std::string& source);
 
 }  // namespace fovea::train

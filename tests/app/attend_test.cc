@@ -114,7 +114,7 @@ TEST(Attend, EveryScore) {
     SCOPED_TRACE(listed.name);
     Tensors in = inputs();
     in["d_context"] = Tensor::randn({B, H, Lq, 3}, 4);
-    Parameters parameters;
+    Tensors parameters;
     for (const std::string& text : listed.parameters) {
       const auto [name, shape] = declared(text);
       parameters[name] = in[name] = Tensor::randn(shape, 5 + parameters.size());

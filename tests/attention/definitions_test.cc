@@ -69,7 +69,7 @@ TEST_P(Scores, LowerToTheirFormulaForwardAndBackward) {
     const std::vector<float> upstream = d.to_vector();
     const ReferenceGradients gradients =
         reference_backward(in, {.weights = {upstream.begin(), upstream.end()}});
-    Parameters inputs = score.parameters;
+    Tensors inputs = score.parameters;
     inputs["q"] = x.q;
     inputs["k"] = x.k;
     for (const auto& [name, t] : inputs) {

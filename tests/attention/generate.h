@@ -81,9 +81,9 @@ inline Tensor parameter(const ParameterDef& p, const Sizes& n, const Free& free,
   return Tensor::from_ids(ids, shape);
 }
 
-inline Parameters parameters(const std::vector<ParameterDef>& defs, const Sizes& n, uint64_t seed,
-                             const Free& free = {}) {
-  Parameters all;
+inline Tensors parameters(const std::vector<ParameterDef>& defs, const Sizes& n, uint64_t seed,
+                          const Free& free = {}) {
+  Tensors all;
   for (const ParameterDef& def : defs) all[bare_name(def)] = parameter(def, n, free, ++seed * 7919);
   return all;
 }

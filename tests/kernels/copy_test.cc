@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 // to[j][i] = from[i][j], the rows of either further apart than they are long; what lies between is
@@ -36,4 +36,4 @@ TEST(StridedCopy, Transposes) {
 }
 
 }  // namespace
-}  // namespace fovea
+}  // namespace fovea::kernels

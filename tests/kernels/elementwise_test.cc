@@ -8,7 +8,7 @@
 
 #include "fovea/runtime.h"
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -148,4 +148,4 @@ TEST(Elementwise, StridesDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace fovea
+}  // namespace fovea::kernels

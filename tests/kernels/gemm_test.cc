@@ -8,7 +8,7 @@
 #include "core/random.h"
 #include "core/threads.h"
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 std::vector<float> numbers(int64_t n, uint64_t seed) {
@@ -179,4 +179,4 @@ TEST(Gemm, Batches) {
 }
 
 }  // namespace
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -11,7 +11,7 @@
 #include "core/threads.h"
 #include "fovea/runtime.h"
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -252,4 +252,4 @@ TEST(RecurrentKernels, SameAtAnyThreadCount) {
 }
 
 }  // namespace
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -11,7 +11,7 @@
 #include "core/random.h"
 #include "fovea/runtime.h"
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -279,4 +279,4 @@ TEST(Screen, NumbersThatAreNotFinite) {
 }
 
 }  // namespace
-}  // namespace fovea
+}  // namespace fovea::kernels

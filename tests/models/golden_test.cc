@@ -13,8 +13,8 @@ const Tensors& golden() {
   return all;
 }
 
-Parameters below(const std::string& prefix) {
-  Parameters found;
+Tensors below(const std::string& prefix) {
+  Tensors found;
   for (const auto& [name, t] : golden()) {
     if (name.starts_with(prefix)) found[name.substr(prefix.size())] = t;
   }

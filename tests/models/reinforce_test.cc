@@ -38,7 +38,7 @@ class Walk {
 
  private:
   Tensor log_p(const Tensor& query) const {  // [S]
-    const Parameters& w = m_.score;
+    const Tensors& w = m_.score;
     const Tensor a = matmul(query, w.at("w_q").transpose(0, 1)) +
                      matmul(states_, w.at("w_k").transpose(0, 1)) + w.at("b");
     return log_softmax(sum(tanh(a) * w.at("u"), {1}));
@@ -283,7 +283,7 @@ TEST_P(Reinforce, TheExpectationIsSoftAttention) {
   Seq2SeqConfig c = hard(GetParam());
   c.weighting = "softmax";
   Seq2Seq soft = seq2seq(c, 1);
-  Parameters weights = m.weights.all();
+  Tensors weights = m.weights.all();
   std::erase_if(weights, [](const auto& w) { return w.first.starts_with("baseline"); });
   soft.weights.load(weights);
   LossConfig all = kPlain;

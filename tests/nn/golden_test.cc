@@ -22,8 +22,8 @@ const fovea::Tensors& golden() {
 }
 
 // The tensors below `prefix`, by the rest of their names.
-Parameters below(const std::string& prefix) {
-  Parameters found;
+Tensors below(const std::string& prefix) {
+  Tensors found;
   for (const auto& [name, t] : golden()) {
     if (name.starts_with(prefix)) found["net." + name.substr(prefix.size())] = t;
   }

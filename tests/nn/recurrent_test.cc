@@ -184,7 +184,7 @@ TEST(Recurrent, NothingIsKeptWithoutGradients) {
 
 TEST(Recurrent, NamesAreThoseOfPyTorch) {
   const Net net({Cell::lstm, 4, 3, 2, true});
-  const Parameters& all = net.weights.all();
+  const Tensors& all = net.weights.all();
   EXPECT_EQ(all.size(), 16u);
   EXPECT_EQ(all.at("net.weight_ih_l0").shape(), (Shape{12, 4}));
   EXPECT_EQ(all.at("net.weight_ih_l1_reverse").shape(), (Shape{12, 6}));

@@ -16,7 +16,7 @@ extern const ScoreDef score_gaussian = {
     .name = "gaussian",
     .formula = "−‖q − k‖²/2",
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Parameters&) -> Lowered {
+    .lower = [](const Tensor& q, const Tensor& k, const Tensors&) -> Lowered {
       return DotForm{.q = concatenate({q, half_square(q), ones(q)}, 3),   // [B,H,Lq,D+2]
                      .k = concatenate({k, ones(k), half_square(k)}, 3)};  // [B,Hk,Lk,D+2]
     },

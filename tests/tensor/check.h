@@ -15,12 +15,12 @@
 
 namespace fovea {
 
-using Tensors = std::vector<Tensor>;
+using Operands = std::vector<Tensor>;
 
 struct Case {
   std::string name;
   std::vector<Shape> shapes;
-  std::function<Tensor(const Tensors&)> op;
+  std::function<Tensor(const Operands&)> op;
   std::function<Array(const Arrays&)> formula;
   double low = -2.0, high = 2.0;  // inputs are drawn from here
 };
@@ -92,7 +92,7 @@ inline std::vector<std::vector<double>> slopes(const Case& c, Arrays x, const Ar
 // awkward, in memory full of NaN.
 inline void check(const Case& c) {
   SCOPED_TRACE(c.name);
-  Tensors inputs;
+  Operands inputs;
   Arrays arrays;
   for (size_t i = 0; i < c.shapes.size(); ++i) {
     inputs.push_back(draw(c.shapes[i], 100 + i, c.low, c.high));
@@ -106,7 +106,7 @@ inline void check(const Case& c) {
     use_isa(name);
     for (const bool strange : {false, true}) {
       SCOPED_TRACE(name + (strange ? " awkward" : " dense"));
-      Tensors leaves;
+      Operands leaves;
       for (const Tensor& t : inputs) {
         leaves.push_back(strange ? awkward(t) : t.clone());
         leaves.back().set_requires_grad();

@@ -44,7 +44,7 @@ TEST(Conv, TwoDimensions) {
       {{{35, 1, 3, 2}, {2, 1, 2, 2}, {2}}, {}},  // more images than partial sums
       {{{1, 1, 2, 2}, {1, 1, 3, 3}, {1}}, {.pad_y = 2, .pad_x = 2, .dilation_y = 2}}};
   for (const Setting& s : all) {
-    check({"conv2d", s.shapes, [&](const Tensors& x) { return conv2d(x[0], x[1], x[2], s.how); },
+    check({"conv2d", s.shapes, [&](const Operands& x) { return conv2d(x[0], x[1], x[2], s.how); },
            [&](const Arrays& x) { return convolved(x[0], x[1], x[2], s.how); }});
   }
 }
@@ -53,7 +53,7 @@ TEST(Conv, OneDimension) {
   const Conv1d how{.stride = 2, .pad = 2, .dilation = 2, .groups = 2};
   check({"conv1d",
          {{2, 4, 7}, {2, 2, 3}, {2}},
-         [&](const Tensors& x) { return conv1d(x[0], x[1], x[2], how); },
+         [&](const Operands& x) { return conv1d(x[0], x[1], x[2], how); },
          [&](const Arrays& x) {
            Arrays a = x;
            a[0].shape = {2, 4, 1, 7};
@@ -90,11 +90,11 @@ TEST(Conv, Pooling) {
   for (const Pool2d& how : {Pool2d{}, Pool2d{3, 2, 1, 2, 1, 1}, Pool2d{3, 3, 2, 2, 1, 0}}) {
     check({"max_pool2d",
            {{2, 2, 5, 6}},
-           [&](const Tensors& x) { return max_pool2d(x[0], how); },
+           [&](const Operands& x) { return max_pool2d(x[0], how); },
            [&](const Arrays& x) { return pooled(x[0], how, true); }});
     check({"avg_pool2d",
            {{2, 2, 5, 6}},
-           [&](const Tensors& x) { return avg_pool2d(x[0], how); },
+           [&](const Operands& x) { return avg_pool2d(x[0], how); },
            [&](const Arrays& x) { return pooled(x[0], how, false); }});
   }
 }

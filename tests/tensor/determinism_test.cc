@@ -7,7 +7,7 @@
 namespace fovea {
 namespace {
 
-using Run = std::function<Tensor(const Tensors&)>;
+using Run = std::function<Tensor(const Operands&)>;
 
 void same_bits(const std::string& name, const std::vector<Shape>& shapes, const Run& run) {
   const int before = threads();
@@ -16,7 +16,7 @@ void same_bits(const std::string& name, const std::vector<Shape>& shapes, const 
     std::vector<std::vector<float>> first;
     for (const int n : {1, 2, 4}) {
       set_threads(n);
-      Tensors leaves;
+      Operands leaves;
       for (size_t i = 0; i < shapes.size(); ++i) {
         leaves.push_back(Tensor::randn(shapes[i], 50 + i).set_requires_grad());
       }
@@ -33,54 +33,54 @@ void same_bits(const std::string& name, const std::vector<Shape>& shapes, const 
 }
 
 TEST(Determinism, Elementwise) {
-  same_bits("chain", {{200, 1000}, {1000}, {200, 1}}, [](const Tensors& x) {
+  same_bits("chain", {{200, 1000}, {1000}, {200, 1}}, [](const Operands& x) {
     return gelu(tanh(x[0] * x[1]) + exp(x[2] * 0.1f)) / (1.0f + square(x[1]));
   });
 }
 
 TEST(Determinism, Reductions) {
-  same_bits("all", {{300, 700}}, [](const Tensors& x) { return sum(x[0]); });
-  same_bits("rows", {{300, 700}}, [](const Tensors& x) { return mean(x[0], {1}); });
-  same_bits("columns", {{3000, 70}}, [](const Tensors& x) { return sum(x[0], {0}); });
-  same_bits("max", {{300, 700}}, [](const Tensors& x) { return max(x[0], {0}); });
+  same_bits("all", {{300, 700}}, [](const Operands& x) { return sum(x[0]); });
+  same_bits("rows", {{300, 700}}, [](const Operands& x) { return mean(x[0], {1}); });
+  same_bits("columns", {{3000, 70}}, [](const Operands& x) { return sum(x[0], {0}); });
+  same_bits("max", {{300, 700}}, [](const Operands& x) { return max(x[0], {0}); });
 }
 
 TEST(Determinism, Products) {
   same_bits("matmul", {{300, 200}, {200, 700}},
-            [](const Tensors& x) { return matmul(x[0], x[1]); });
+            [](const Operands& x) { return matmul(x[0], x[1]); });
   same_bits("batched", {{8, 50, 40}, {40, 60}},
-            [](const Tensors& x) { return matmul(x[0], x[1]); });
+            [](const Operands& x) { return matmul(x[0], x[1]); });
   same_bits("broadcast", {{4, 1, 50, 40}, {3, 40, 60}},
-            [](const Tensors& x) { return matmul(x[0], x[1]); });
+            [](const Operands& x) { return matmul(x[0], x[1]); });
 }
 
 TEST(Determinism, Rows) {
-  same_bits("softmax", {{500, 130}}, [](const Tensors& x) { return softmax(x[0]); });
-  same_bits("log_softmax", {{500, 130}}, [](const Tensors& x) { return log_softmax(x[0], 0); });
+  same_bits("softmax", {{500, 130}}, [](const Operands& x) { return softmax(x[0]); });
+  same_bits("log_softmax", {{500, 130}}, [](const Operands& x) { return log_softmax(x[0], 0); });
   same_bits("layer_norm", {{500, 130}, {130}, {130}},
-            [](const Tensors& x) { return layer_norm(x[0], x[1], x[2]); });
-  same_bits("batch_norm", {{16, 30, 64}, {30}, {30}}, [](const Tensors& x) {
+            [](const Operands& x) { return layer_norm(x[0], x[1], x[2]); });
+  same_bits("batch_norm", {{16, 30, 64}, {30}, {30}}, [](const Operands& x) {
     BatchNorm state;
     return batch_norm(x[0], x[1], x[2], state, Mode::train);
   });
-  same_bits("dropout", {{500, 130}}, [](const Tensors& x) { return dropout(x[0], 0.4f, 3); });
+  same_bits("dropout", {{500, 130}}, [](const Operands& x) { return dropout(x[0], 0.4f, 3); });
 }
 
 TEST(Determinism, Lookups) {
   std::vector<int64_t> ids(5000);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i * i % 37);
   const Tensor all = Tensor::from_ids(ids, {5000});
-  same_bits("embedding", {{40, 200}}, [&](const Tensors& x) { return embedding(x[0], all); });
-  same_bits("gather", {{40, 300}}, [&](const Tensors& x) {
+  same_bits("embedding", {{40, 200}}, [&](const Operands& x) { return embedding(x[0], all); });
+  same_bits("gather", {{40, 300}}, [&](const Operands& x) {
     return gather(x[0], 0, all.reshape({5000, 1}).expand({5000, 300}));
   });
 }
 
 TEST(Determinism, Convolutions) {
   same_bits("conv2d", {{20, 8, 16, 16}, {12, 8, 3, 3}, {12}},
-            [](const Tensors& x) { return conv2d(x[0], x[1], x[2], {.pad_y = 1, .pad_x = 1}); });
+            [](const Operands& x) { return conv2d(x[0], x[1], x[2], {.pad_y = 1, .pad_x = 1}); });
   same_bits("pool", {{20, 8, 16, 16}},
-            [](const Tensors& x) { return max_pool2d(x[0]) + avg_pool2d(x[0]); });
+            [](const Operands& x) { return max_pool2d(x[0]) + avg_pool2d(x[0]); });
 }
 
 TEST(Random, TensorsDependOnSeedAndPlaceAlone) {

@@ -7,7 +7,7 @@ Case unary(const std::string& name, Tensor (*op)(const Tensor&), double (*f)(dou
            double low = -2.0, double high = 2.0) {
   return {name,
           {{3, 5}},
-          [op](const Tensors& x) { return op(x[0]); },
+          [op](const Operands& x) { return op(x[0]); },
           [f](const Arrays& x) { return each(x[0], f); },
           low,
           high};
@@ -28,20 +28,20 @@ TEST(Elementwise, OneOperand) {
   check(unary("abs", abs, [](double x) { return std::abs(x); }));
   check({"elu",
          {{17}},
-         [](const Tensors& x) { return elu(x[0], 0.7f); },
+         [](const Operands& x) { return elu(x[0], 0.7f); },
          [](const Arrays& x) {
            return each(x[0], [](double e) { return e > 0 ? e : double(0.7f) * std::expm1(e); });
          }});
   check({"clamp",
          {{17}},
-         [](const Tensors& x) { return clamp(x[0], -0.9f, 1.1f); },
+         [](const Operands& x) { return clamp(x[0], -0.9f, 1.1f); },
          [](const Arrays& x) {
            return each(x[0], [](double e) { return std::clamp(e, double(-0.9f), double(1.1f)); });
          }});
   for (const float p : {2.0f, 0.5f, -1.5f, 3.0f}) {
     check({"pow",
            {{9}},
-           [p](const Tensors& x) { return pow(x[0], p); },
+           [p](const Operands& x) { return pow(x[0], p); },
            [p](const Arrays& x) { return each(x[0], [p](double e) { return std::pow(e, p); }); },
            0.2,
            2.0});
@@ -66,7 +66,7 @@ TEST(Elementwise, TwoOperandsBroadcast) {
       {{3, 4}, {3, 4}}, {{2, 3, 4}, {4}}, {{3, 1}, {1, 4}}, {{}, {2, 3}}, {{2, 1, 3}, {4, 1}}};
   for (const Two& two : all) {
     for (const auto& s : shapes) {
-      check({two.name, s, [&](const Tensors& x) { return two.op(x[0], x[1]); },
+      check({two.name, s, [&](const Operands& x) { return two.op(x[0], x[1]); },
              [&](const Arrays& x) { return zip(x[0], x[1], two.f); }, two.low, 2.0});
     }
   }
@@ -75,7 +75,7 @@ TEST(Elementwise, TwoOperandsBroadcast) {
 TEST(Elementwise, Numbers) {
   check({"all",
          {{5}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return 2.0f - ((x[0] + 1.5f) * 3.0f - 0.25f) / 4.0f + 1.0f / (3.0f + x[0]) +
                   (-x[0]) * 0.5f;
          },
@@ -91,7 +91,7 @@ TEST(Elementwise, Where) {
   const Tensor cond = Tensor::from_bools(bits, {4});
   check({"where",
          {{3, 4}, {4}},
-         [&](const Tensors& x) { return where(cond, x[0], x[1]); },
+         [&](const Operands& x) { return where(cond, x[0], x[1]); },
          [&](const Arrays& x) {
            Array y = zip(x[0], x[1], [](double a, double) { return a; });
            for (int64_t i = 0; i < y.size(); ++i) {

@@ -17,7 +17,7 @@ std::vector<double> values(const json& j) { return j["values"].get<std::vector<d
 
 const int64_t kTargets[] = {1, 4, -100, 0, 2};
 
-Tensor run(const std::string& name, const Tensors& x, BatchNorm& state) {
+Tensor run(const std::string& name, const Operands& x, BatchNorm& state) {
   const Tensor targets = Tensor::from_ids(kTargets, {5});
   if (name == "gelu") return gelu(x[0]);
   if (name == "layer_norm") return layer_norm(x[0], x[1], x[2]);
@@ -48,7 +48,7 @@ TEST(Golden, Operations) {
     use_isa(set);
     for (const json& c : all["cases"]) {
       SCOPED_TRACE(c["name"].get<std::string>() + " " + set);
-      Tensors inputs;
+      Operands inputs;
       for (const json& j : c["inputs"]) inputs.push_back(tensor(j).set_requires_grad());
       BatchNorm state;
       state.running_mean = Tensor::zeros({3});

@@ -8,7 +8,7 @@ const std::vector<int64_t> kIds{2, 0, 2, 1, 2, 0};
 TEST(Lookup, Rows) {
   check({"embedding",
          {{4, 3}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return embedding(x[0], Tensor::from_ids(kIds, {2, 3}));
          },
          [](const Arrays& x) {
@@ -17,27 +17,28 @@ TEST(Lookup, Rows) {
            return y;
          }});
   for (const int dim : {0, 1, 2}) {
-    check({"index_select",
-           {{3, 4, 5}},
-           [dim](const Tensors& x) { return index_select(x[0], dim, Tensor::from_ids(kIds, {6})); },
-           [dim](const Arrays& x) {
-             Shape shape = x[0].shape;
-             shape[dim] = 6;
-             Array y(shape);
-             for (int64_t i = 0; i < y.size(); ++i) {
-               auto at = y.index(i);
-               at[dim] = kIds[at[dim]];
-               y.v[i] = x[0](at);
-             }
-             return y;
-           }});
+    check(
+        {"index_select",
+         {{3, 4, 5}},
+         [dim](const Operands& x) { return index_select(x[0], dim, Tensor::from_ids(kIds, {6})); },
+         [dim](const Arrays& x) {
+           Shape shape = x[0].shape;
+           shape[dim] = 6;
+           Array y(shape);
+           for (int64_t i = 0; i < y.size(); ++i) {
+             auto at = y.index(i);
+             at[dim] = kIds[at[dim]];
+             y.v[i] = x[0](at);
+           }
+           return y;
+         }});
   }
 }
 
 TEST(Lookup, EachElement) {
   check({"gather",
          {{2, 4}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return gather(x[0], 1, Tensor::from_ids(kIds, {2, 3}));
          },
          [](const Arrays& x) {
@@ -47,7 +48,7 @@ TEST(Lookup, EachElement) {
          }});
   check({"scatter_add",
          {{3, 2}, {3, 2}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return scatter_add(x[0], 0, Tensor::from_ids(kIds, {3, 2}), x[1]);
          },
          [](const Arrays& x) {

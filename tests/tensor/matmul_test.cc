@@ -27,7 +27,7 @@ TEST(Matmul, BatchesBroadcast) {
       {{2, 1, 3, 4}, {3, 4, 2}}, {{1, 1}, {1, 1}},    {{1, 4}, {4, 1}}};
   for (const auto& shapes : all) {
     check({"matmul " + to_string(shapes[0]) + to_string(shapes[1]), shapes,
-           [](const Tensors& x) { return matmul(x[0], x[1]); },
+           [](const Operands& x) { return matmul(x[0], x[1]); },
            [](const Arrays& x) { return product(x[0], x[1]); }});
   }
 }

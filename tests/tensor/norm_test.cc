@@ -17,7 +17,7 @@ TEST(Norm, Layer) {
   for (const int64_t n : {1, 5, 16, 33}) {
     check({"layer_norm",
            {{2, 3, n}, {n}, {n}},
-           [](const Tensors& x) { return layer_norm(x[0], x[1], x[2], 1e-2f); },
+           [](const Operands& x) { return layer_norm(x[0], x[1], x[2], 1e-2f); },
            [](const Arrays& x) {
              const Array unit =
                  rows(x[0], [](double* r, int64_t m) { standardise(r, m, true, 1e-2f); });
@@ -25,7 +25,7 @@ TEST(Norm, Layer) {
            }});
     check({"rms_norm",
            {{4, n}, {n}},
-           [](const Tensors& x) { return rms_norm(x[0], x[1], 1e-2f); },
+           [](const Operands& x) { return rms_norm(x[0], x[1], 1e-2f); },
            [](const Arrays& x) {
              return zip(rows(x[0], [](double* r, int64_t m) { standardise(r, m, false, 1e-2f); }),
                         x[1], times);
@@ -33,7 +33,7 @@ TEST(Norm, Layer) {
   }
   check({"layer_norm, bare",
          {{3, 6}},
-         [](const Tensors& x) { return layer_norm(x[0]); },
+         [](const Operands& x) { return layer_norm(x[0]); },
          [](const Arrays& x) {
            return rows(x[0], [](double* r, int64_t m) { standardise(r, m, true, 1e-5f); });
          }});
@@ -55,7 +55,7 @@ Array by_channel(const Array& x, const std::function<void(double*, int64_t, int6
 TEST(Norm, BatchTraining) {
   check({"batch_norm",
          {{3, 2, 4}, {2}, {2}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            BatchNorm state;
            state.epsilon = 1e-2f;
            return batch_norm(x[0], x[1], x[2], state, Mode::train);
@@ -71,7 +71,7 @@ TEST(Norm, BatchTraining) {
 TEST(Norm, BatchEvaluation) {
   check({"batch_norm",
          {{3, 2, 4}, {2}, {2}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            BatchNorm state;
            state.running_mean = Tensor::from({0.5f, -1}, {2});
            state.running_var = Tensor::from({2, 0.25f}, {2});

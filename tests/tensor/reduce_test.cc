@@ -34,21 +34,21 @@ TEST(Reduce, OverAnyDimensions) {
     const double count = static_cast<double>(reduced(Array(shape, 1.0), dims, false).v[0]);
     check({"sum",
            {shape},
-           [&](const Tensors& x) { return sum(x[0], dims); },
+           [&](const Operands& x) { return sum(x[0], dims); },
            [&](const Arrays& x) { return dropped(reduced(x[0], dims, false), dims); }});
     check({"mean",
            {shape},
-           [&](const Tensors& x) { return mean(x[0], dims, Keep::yes); },
+           [&](const Operands& x) { return mean(x[0], dims, Keep::yes); },
            [&](const Arrays& x) {
              return each(reduced(x[0], dims, false), [&](double e) { return e / count; });
            }});
     check({"max",
            {shape},
-           [&](const Tensors& x) { return max(x[0], dims, Keep::yes); },
+           [&](const Operands& x) { return max(x[0], dims, Keep::yes); },
            [&](const Arrays& x) { return reduced(x[0], dims, true); }});
     check({"max",
            {shape},
-           [&](const Tensors& x) { return max(x[0], dims); },
+           [&](const Operands& x) { return max(x[0], dims); },
            [&](const Arrays& x) { return dropped(reduced(x[0], dims, true), dims); }});
   }
   EXPECT_EQ(sum(Tensor::full(shape, 1.0f), {-1}).shape(), (Shape{3, 4}));

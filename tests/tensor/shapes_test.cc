@@ -26,12 +26,12 @@ TEST(Shapes, Joining) {
     other[dim] = 4;
     check({"concatenate",
            {{2, 3}, other, {2, 3}},
-           [dim](const Tensors& x) { return concatenate(x, dim - 2); },
+           [dim](const Operands& x) { return concatenate(x, dim - 2); },
            [dim](const Arrays& x) { return joined(x, dim); }});
   }
   check({"stack",
          {{2, 3}, {2, 3}},
-         [](const Tensors& x) { return stack(x, 1); },
+         [](const Operands& x) { return stack(x, 1); },
          [](const Arrays& x) {
            Arrays y = x;
            for (Array& a : y) a.shape = {2, 1, 3};
@@ -39,7 +39,7 @@ TEST(Shapes, Joining) {
          }});
   check({"pad",
          {{2, 3}},
-         [](const Tensors& x) { return pad(x[0], 1, 2, 1, 0.5f); },
+         [](const Operands& x) { return pad(x[0], 1, 2, 1, 0.5f); },
          [](const Arrays& x) {
            return joined({Array({2, 2}, 0.5), x[0], Array({2, 1}, 0.5)}, 1);
          }});
@@ -48,7 +48,7 @@ TEST(Shapes, Joining) {
 TEST(Shapes, SplitAndUnbind) {
   check({"split",
          {{2, 6}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            const auto p = split(x[0], {1, 2, 3}, 1);
            return concatenate({p[2], p[0] * p[0], p[1]}, 1);
          },
@@ -63,7 +63,7 @@ TEST(Shapes, SplitAndUnbind) {
          }});
   check({"unbind, one part unused",
          {{3, 2}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            const auto p = unbind(x[0], 0);
            return p[0] * p[2];
          },

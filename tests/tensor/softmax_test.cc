@@ -21,18 +21,18 @@ TEST(Softmax, AlongAnyDimension) {
   for (const int64_t n : {1, 3, 16, 37}) {
     check({"softmax",
            {{3, n}},
-           [](const Tensors& x) { return softmax(x[0]); },
+           [](const Operands& x) { return softmax(x[0]); },
            [](const Arrays& x) {
              return each(rows(x[0], log_softmax_row), [](double e) { return std::exp(e); });
            }});
     check({"log_softmax",
            {{3, n}},
-           [](const Tensors& x) { return log_softmax(x[0]); },
+           [](const Operands& x) { return log_softmax(x[0]); },
            [](const Arrays& x) { return rows(x[0], log_softmax_row); }});
   }
   check({"log_softmax, dimension 0",
          {{5, 2}},
-         [](const Tensors& x) { return log_softmax(x[0], 0); },
+         [](const Operands& x) { return log_softmax(x[0], 0); },
          [](const Arrays& x) { return swapped(rows(swapped(x[0]), log_softmax_row)); }});
 }
 
@@ -65,7 +65,7 @@ TEST(CrossEntropy, EveryOption) {
     for (const Reduction r : {Reduction::mean, Reduction::sum, Reduction::none}) {
       check({"cross_entropy",
              {{2, 2, 5}},
-             [&](const Tensors& x) {
+             [&](const Operands& x) {
                return cross_entropy(x[0], Tensor::from_ids(targets, {2, 2}),
                                     {.label_smoothing = s, .ignore_index = -1, .reduction = r});
              },

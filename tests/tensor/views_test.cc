@@ -15,7 +15,7 @@ using At = std::vector<int64_t>;
 TEST(Views, Gradients) {
   check({"reshape",
          {{3, 4}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return x[0].reshape({2, -1});
          },
          [](const Arrays& x) {
@@ -25,13 +25,13 @@ TEST(Views, Gradients) {
          }});
   check({"transpose",
          {{3, 4, 2}},
-         [](const Tensors& x) { return x[0].transpose(0, -1); },
+         [](const Operands& x) { return x[0].transpose(0, -1); },
          [](const Arrays& x) {
            return picked(x[0], {2, 4, 3}, [](const At& i) { return At{i[2], i[1], i[0]}; });
          }});
   check({"permute",
          {{3, 4, 2}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return x[0].permute({2, 0, 1});
          },
          [](const Arrays& x) {
@@ -39,25 +39,25 @@ TEST(Views, Gradients) {
          }});
   check({"slice",
          {{7, 2}},
-         [](const Tensors& x) { return x[0].slice(0, 1, 7, 3); },
+         [](const Operands& x) { return x[0].slice(0, 1, 7, 3); },
          [](const Arrays& x) {
            return picked(x[0], {2, 2}, [](const At& i) { return At{1 + 3 * i[0], i[1]}; });
          }});
   check({"slice backwards",
          {{7, 2}},
-         [](const Tensors& x) { return x[0].slice(0, -1, -8, -2); },
+         [](const Operands& x) { return x[0].slice(0, -1, -8, -2); },
          [](const Arrays& x) {
            return picked(x[0], {4, 2}, [](const At& i) { return At{6 - 2 * i[0], i[1]}; });
          }});
   check({"select",
          {{3, 4}},
-         [](const Tensors& x) { return x[0].select(1, -2); },
+         [](const Operands& x) { return x[0].select(1, -2); },
          [](const Arrays& x) {
            return picked(x[0], {3}, [](const At& i) { return At{i[0], 2}; });
          }});
   check({"expand",
          {{3, 1}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return x[0].expand({2, 3, 4});
          },
          [](const Arrays& x) {
@@ -65,7 +65,7 @@ TEST(Views, Gradients) {
          }});
   check({"squeeze",
          {{3, 1}},
-         [](const Tensors& x) { return x[0].squeeze(1).unsqueeze(0); },
+         [](const Operands& x) { return x[0].squeeze(1).unsqueeze(0); },
          [](const Arrays& x) {
            Array y = x[0];
            y.shape = {1, 3};
@@ -73,11 +73,11 @@ TEST(Views, Gradients) {
          }});
   check({"clone",
          {{3, 2}},
-         [](const Tensors& x) { return x[0].clone().contiguous(); },
+         [](const Operands& x) { return x[0].clone().contiguous(); },
          [](const Arrays& x) { return x[0]; }});
   check({"windows",
          {{6}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return x[0].contiguous().as_strided({4, 3}, {1, 1}, 0);
          },
          [](const Arrays& x) {
@@ -85,7 +85,7 @@ TEST(Views, Gradients) {
          }});
   check({"as_strided, negative and zero",
          {{6}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return x[0].contiguous().as_strided({2, 3}, {0, -2}, 5);
          },
          [](const Arrays& x) {
@@ -93,7 +93,7 @@ TEST(Views, Gradients) {
          }});
   check({"view of views",
          {{4, 3}},
-         [](const Tensors& x) {
+         [](const Operands& x) {
            return x[0].contiguous().as_strided({3, 4}, {3, 1}, 0).as_strided({2, 2}, {5, 1}, 1);
          },
          [](const Arrays& x) {

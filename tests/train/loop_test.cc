@@ -127,7 +127,7 @@ TEST(Train, keeps_the_best_weights) {
   const Folder folders;
   Tiny tiny;
   judge_by(tiny, {0.1, 0.5, 0.3, std::numeric_limits<double>::quiet_NaN(), 0.4});
-  std::vector<Parameters> at;
+  std::vector<Tensors> at;
   const auto validate = tiny.learner.validate;
   tiny.learner.validate = [&] {
     at.push_back(copy_of(tiny.learner.parameters));
@@ -189,7 +189,7 @@ TEST(Train, stops_at_a_loss_or_gradient_that_is_not_finite) {
     const auto folder = folders / (in_loss ? "loss" : "gradient");
     Tiny tiny;
     const auto loss = tiny.learner.loss;
-    Parameters before;
+    Tensors before;
     tiny.learner.loss = [&](std::span<const int64_t> batch, uint64_t seed) {
       StepLoss l = loss(batch, seed);
       if (tiny.steps != 8) return l;

@@ -21,8 +21,8 @@ OptimizerConfig config_of(const json& c) {
           c["epsilon"],        c["momentum"], c["weight_decay"]};
 }
 
-Parameters leaves(std::initializer_list<std::pair<const std::string, Shape>> shapes) {
-  Parameters all;
+Tensors leaves(std::initializer_list<std::pair<const std::string, Shape>> shapes) {
+  Tensors all;
   uint64_t seed = 0;
   for (const auto& [name, shape] : shapes) {
     all[name] = Tensor::randn(shape, ++seed).set_requires_grad();
@@ -30,7 +30,7 @@ Parameters leaves(std::initializer_list<std::pair<const std::string, Shape>> sha
   return all;
 }
 
-void give_gradients(const Parameters& all, uint64_t seed) {
+void give_gradients(const Tensors& all, uint64_t seed) {
   for (const auto& [name, tensor] : all) {
     Tensor(tensor).set_grad(Tensor::randn(tensor.shape(), ++seed));
   }
@@ -66,12 +66,12 @@ TEST(Optimizer, agrees_with_pytorch) {
 
 TEST(Optimizer, goes_on_from_its_state) {
   for (const Method m : {Method::adam, Method::adamw, Method::sgd}) {
-    Parameters a = leaves({{"x", {5, 3}}, {"y", {7}}});
-    Parameters b = leaves({{"x", {5, 3}}, {"y", {7}}});
+    Tensors a = leaves({{"x", {5, 3}}, {"y", {7}}});
+    Tensors b = leaves({{"x", {5, 3}}, {"y", {7}}});
     Optimizer one({.method = m}, a), two({.method = m}, b);
     for (int t = 0; t < 6; ++t) {
       if (t == 3) {
-        const Parameters state = copy_of(one.state());
+        const Tensors state = copy_of(one.state());
         two = Optimizer({.method = m}, b);
         two.load(state);
       }
@@ -86,9 +86,9 @@ TEST(Optimizer, goes_on_from_its_state) {
 }
 
 TEST(Optimizer, leaves_weights_without_a_gradient_and_counts_a_tied_one_once) {
-  Parameters all = leaves({{"a", {4}}, {"b", {4}}});
+  Tensors all = leaves({{"a", {4}}, {"b", {4}}});
   all["c"] = all["b"];
-  const Parameters before = copy_of(all);
+  const Tensors before = copy_of(all);
   Optimizer optimizer({.method = Method::sgd, .momentum = 0.0f}, all);
   all["b"].set_grad(Tensor::full({4}, 1.0f));
   optimizer.step(0.5f);
@@ -112,7 +112,7 @@ TEST(Optimizer, refuses_what_it_cannot_use) {
 }
 
 TEST(Clip, scales_down_to_the_norm_and_never_up) {
-  Parameters all = leaves({{"a", {2}}, {"b", {1}}, {"no gradient", {5}}});
+  Tensors all = leaves({{"a", {2}}, {"b", {1}}, {"no gradient", {5}}});
   all["a"].set_grad(Tensor::from({3, 0}, {2}));
   all["b"].set_grad(Tensor::from({4}, {1}));
   EXPECT_FLOAT_EQ(clip_by_norm(all, 10), 5);
@@ -128,11 +128,11 @@ TEST(Clip, scales_down_to_the_norm_and_never_up) {
 // Blocks are the same however many threads work on them.
 TEST(Optimizer, is_bit_equal_at_any_number_of_threads) {
   const int before = threads();
-  std::vector<Parameters> ends;
+  std::vector<Tensors> ends;
   std::vector<float> norms;
   for (const int n : {1, 2, 5}) {
     set_threads(n);
-    Parameters all = leaves({{"a", {100'003}}, {"b", {17}}, {"c", {300, 301}}});
+    Tensors all = leaves({{"a", {100'003}}, {"b", {17}}, {"c", {300, 301}}});
     Optimizer optimizer({.method = Method::adamw, .weight_decay = 0.1f}, all);
     for (int t = 0; t < 3; ++t) {
       give_gradients(all, 100 * t);
@@ -160,14 +160,14 @@ TEST(Kernels, norm_scale_and_average_by_their_formulas) {
         a[i] = static_cast<float>(i % 7);
         expected += static_cast<double>(x[i]) * x[i];
       }
-      const Values values{x.data(), n};
-      EXPECT_NEAR(squared_norm({&values, 1}), expected, 1e-9 * expected);
-      const Averaged averaged{a.data(), x.data(), n};
-      move_average({&averaged, 1}, 0.75f);
+      const kernels::Values values{x.data(), n};
+      EXPECT_NEAR(kernels::squared_norm({&values, 1}), expected, 1e-9 * expected);
+      const kernels::Averaged averaged{a.data(), x.data(), n};
+      kernels::move_average({&averaged, 1}, 0.75f);
       for (int64_t i = 0; i < n; ++i) {
         ASSERT_FLOAT_EQ(a[i], 0.75f * static_cast<float>(i % 7) + 0.25f * x[i]);
       }
-      scale({&values, 1}, 0.5f);
+      kernels::scale({&values, 1}, 0.5f);
       for (int64_t i = 0; i < n; ++i) ASSERT_EQ(x[i], 0.5f * (static_cast<float>(i % 13) - 6.5f));
     }
   }

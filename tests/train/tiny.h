@@ -94,7 +94,7 @@ inline TrainConfig tiny_config() {
 }
 
 // The bits, so that NaN and −0 count too.
-inline bool same_bits(const Parameters& a, const Parameters& b) {
+inline bool same_bits(const Tensors& a, const Tensors& b) {
   if (a.size() != b.size()) return false;
   for (const auto& [name, tensor] : a) {
     const auto other = b.find(name);
@@ -109,8 +109,8 @@ inline bool same_bits(const Parameters& a, const Parameters& b) {
   return true;
 }
 
-inline Parameters copy_of(const Parameters& parameters) {
-  Parameters copies;
+inline Tensors copy_of(const Tensors& parameters) {
+  Tensors copies;
   for (const auto& [name, tensor] : parameters) copies[name] = tensor.detach().clone();
   return copies;
 }

@@ -7,7 +7,7 @@ extern const ScoreDef score_additive_keras = {
     .formula = "uᵀ tanh(q + k)",
     .parameters = {{"u", {"Dq"}}},
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Parameters& p) -> Lowered {
+    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
       return AdditiveForm{.a = q, .kappa = k, .u = p.at("u")};
     },
     .reference = []<class T>(const Pair<T>& x) -> T {

@@ -18,7 +18,7 @@ extern const ScoreDef score_cosine = {
     .formula = "β · q·k / (‖q‖ ‖k‖)",
     .parameters = {{"beta?", {"H?"}}},
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Parameters& p) -> Lowered {
+    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
       Tensor unit_q = normalised(q);
       if (p.contains("beta")) unit_q = unit_q * p.at("beta").reshape({-1, 1, 1});  // [H,1,1]
       return DotForm{.q = unit_q, .k = normalised(k)};

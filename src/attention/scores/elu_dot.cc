@@ -8,7 +8,7 @@ extern const ScoreDef score_elu_dot = {
     .name = "elu_dot",
     .formula = "(elu(q) + 1)·(elu(k) + 1)",
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Parameters&) -> Lowered {
+    .lower = [](const Tensor& q, const Tensor& k, const Tensors&) -> Lowered {
       return DotForm{.q = elu(q) + 1.0f, .k = elu(k) + 1.0f};
     },
     .reference = []<class T>(const Pair<T>& x) -> T {

@@ -7,7 +7,7 @@ extern const ScoreDef score_location = {
     .name = "location",
     .formula = "(W q)_j",
     .parameters = {{"w_loc", {"Lmax", "Dq"}}},
-    .lower = [](const Tensor& q, const Tensor& k, const Parameters& p) -> Lowered {
+    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
       const Tensor rows = p.at("w_loc").slice(0, 0, k.size(2));  // [Lk,Dq]
       return DotForm{.q = q, .k = rows.expand({k.size(0), k.size(1), k.size(2), q.size(3)})};
     },

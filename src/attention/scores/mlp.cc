@@ -11,7 +11,7 @@ extern const ScoreDef score_mlp = {
                    {"w_2", {"A2", "A"}},
                    {"b_2", {"A2"}},
                    {"u", {"A2"}}},
-    .lower = [](const Tensor&, const Tensor&, const Parameters& p) -> Lowered {
+    .lower = [](const Tensor&, const Tensor&, const Tensors& p) -> Lowered {
       return PairsForm{[p](const Tensor& q_rows, const Tensor& k_rows) {
         const Tensor joined = concatenate({q_rows, k_rows}, 1);  // [P,Dq+Dk]
         const Tensor one = tanh(matmul(joined, p.at("w_1").transpose(0, 1)) + p.at("b_1"));

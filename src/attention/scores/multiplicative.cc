@@ -18,7 +18,7 @@ extern const ScoreDef score_multiplicative = {
     .name = "multiplicative",
     .formula = "qᵀ W k",
     .parameters = {{"w", {"Dq", "Dk"}}},
-    .lower = [](const Tensor& q, const Tensor& k, const Parameters& p) -> Lowered {
+    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
       const Tensor& w = p.at("w");
       if (project_queries(q, k)) return DotForm{.q = matmul(q, w), .k = k};
       return DotForm{.q = q, .k = matmul(k, w.transpose(0, 1))};

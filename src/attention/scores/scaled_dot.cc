@@ -8,7 +8,7 @@ extern const ScoreDef score_scaled_dot = {
     .name = "scaled_dot",
     .formula = "q·k / √D",
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Parameters&) -> Lowered {
+    .lower = [](const Tensor& q, const Tensor& k, const Tensors&) -> Lowered {
       return DotForm{.q = q, .k = k};
     },
     .default_scale =

@@ -35,8 +35,8 @@ HWY_INLINE Vec OnePlus(Vec q, Vec k) {
   const Vec one = hn::Set(d, 1.0f), most = hn::Set(d, 0x1p60f);
   if constexpr (kReach == Reach::large) {
     const Vec z = hn::Add(q, k);
-    const Vec x = hn::Add(one, math::Exp(d, hn::Add(z, z)));
-    return math::KeepNaN(d, x, hn::Min(x, most));
+    const Vec x = hn::Add(one, Exp(d, hn::Add(z, z)));
+    return KeepNaN(d, x, hn::Min(x, most));
   }
   const Vec x = hn::MulAdd(q, k, one);
   return kReach == Reach::small ? x : hn::Min(x, most);
@@ -69,7 +69,7 @@ HWY_INLINE void PadRow(const float* x, int64_t n, int64_t ld, bool exponential, 
   if (!exponential) return;
   for (int64_t c = 0; c < n; c += kLanes) {
     const Vec v = hn::LoadU(d, to + c);
-    hn::StoreU(math::Exp(d, hn::Add(v, v)), d, to + c);
+    hn::StoreU(Exp(d, hn::Add(v, v)), d, to + c);
   }
   std::fill(to + n, to + ld, 0.0f);
 }

@@ -21,7 +21,6 @@ namespace fovea::kernels::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-namespace math = fovea::HWY_NAMESPACE;
 
 using F = hn::ScalableTag<float>;
 using Vec = hn::Vec<F>;
@@ -123,7 +122,7 @@ HWY_INLINE void SoftmaxInPlace(float* s, int64_t end, int64_t n, float factor) {
     HWY_ALIGN float lanes[kLanes];
     const int64_t m = std::min(kLanes, end - j);
     std::memcpy(lanes, s + j, m * sizeof(float));
-    hn::Store(math::Exp(d, hn::Sub(hn::Load(d, lanes), hn::Set(d, most))), d, lanes);
+    hn::Store(Exp(d, hn::Sub(hn::Load(d, lanes), hn::Set(d, most))), d, lanes);
     for (int64_t i = 0; i < m; ++i) sum += s[j + i] = lanes[i];
   }
   for (int64_t j = 0; j < end; ++j) s[j] /= sum;

@@ -113,7 +113,7 @@ void visit_train(Fields& f, TranslateConfig& c) {
            {"loss", "bleu", "chrf", "exact", "token_error"});
   f.integer("stop-after", t.stop_after, "validations without a better score; 0: never", {0, 1e6});
   f.integer("save-every", t.save_every, "steps between checkpoints; 0: at validations", {0, 1e9});
-  f.integer("beam", c.beam, "of the final scores", {1, 100});
+  f.integer("beam", c.beam, "of the final scores", {1, models::kLargestBeam});
   auto seed = static_cast<int64_t>(t.seed);
   f.integer("seed", seed, "of weights, shuffles, dropout, splits and draws", {0, 9e15});
   t.seed = static_cast<uint64_t>(seed);
