@@ -11,16 +11,8 @@ if(FOVEA_FUZZ)
   add_compile_definitions(HWY_COMPILE_ONLY_STATIC)  # parsers need no SIMD: one instruction set
 endif()
 
-# What the tests need in their environment. FOVEA_TEST_QUICK asks for reduced sizes. Threads that
-# wait must not burn the core another test runs on. Archer tells ThreadSanitizer how OpenMP's
-# threads wait for each other; libraries that were not compiled with it are left out.
-set(FOVEA_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive)
+# What the tests need in their environment: FOVEA_TEST_QUICK asks for reduced sizes.
+set(FOVEA_TEST_ENVIRONMENT "")
 if(FOVEA_SANITIZE)
   list(APPEND FOVEA_TEST_ENVIRONMENT FOVEA_TEST_QUICK=1)
-endif()
-if(FOVEA_SANITIZE MATCHES thread)
-  file(GLOB archers /usr/lib/llvm-*/lib/libarcher.so)
-  list(GET archers 0 archer)
-  list(APPEND FOVEA_TEST_ENVIRONMENT OMP_TOOL_LIBRARIES=${archer}
-    TSAN_OPTIONS=ignore_noninstrumented_modules=1)
 endif()

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 
 #include "fovea/runtime.h"
@@ -19,16 +20,10 @@ void parallel_for(int64_t n, int64_t cost, const std::function<void(int64_t)>& b
 // choosing work.
 int thread_index();
 
-// While one lives, libraries with OpenMP inside use the calling thread alone.
-class OneThread {
- public:
-  OneThread();
-  ~OneThread();
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
+// What FOVEA_THREADS or OMP_NUM_THREADS say, else the CPUs of the process's affinity and its
+// control group's quota. Throws where FOVEA_THREADS is no number.
+int threads_by_default();
+// CPUs by quota, rounded up; many where there is none. `root` is where control groups are mounted.
+int quota_cpus(const std::filesystem::path& root, const std::filesystem::path& of_process);
 
 }  // namespace fovea

@@ -1,40 +1,22 @@
-#include "kernels/gemm.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm.cc"
+#include <hwy/foreach_target.h>
+// Highway's headers follow the line above.
+#include <hwy/highway.h>
 
-#include <dnnl.h>
+#include "kernels/gemm-inl.h"
 
+#if HWY_ONCE
 #include <algorithm>
 
-#include "core/memory.h"
 #include "core/threads.h"
-#include "fovea/error.h"
-#include "kernels/copy.h"
+#include "kernels/gemm.h"
 
 namespace fovea::kernels {
+
+HWY_EXPORT(Block);
+
 namespace {
-
-// An operand as oneDNN wants it: rows or columns next to each other.
-struct Operand {
-  const float* data;
-  char transposed;  // 'N' or 'T'
-  int64_t ld;
-  int64_t row, col;
-};
-
-// One stride must be 1 and the other at least as long as what it steps over.
-bool fits(int64_t rows, int64_t cols, int64_t row, int64_t col) {
-  return (col == 1 && row >= cols) || (row == 1 && col >= rows);
-}
-
-Operand operand(const float* data, int64_t cols, int64_t row, int64_t col) {
-  if (col == 1 && row >= cols) return {data, 'N', row, row, col};
-  return {data, 'T', col, row, col};
-}
-
-void check(dnnl_status_t status) {
-  if (status != dnnl_success) {
-    throw Error("gemm", "oneDNN refused the product with status " + std::to_string(status));
-  }
-}
 
 // Blocks of C handed to one-threaded calls. Large products, out of cache, are 3 to 8 % faster in
 // larger blocks; small ones are cut until there is a block for each thread. docs/kernels.md has
@@ -65,23 +47,18 @@ Blocks blocks_of(const Gemm& g) {
   return b;
 }
 
-Buffer<float> dense(const float* x, int64_t rows, int64_t cols, int64_t row, int64_t col) {
-  Buffer<float> copy(rows * cols);
-  const int64_t shape[2] = {rows, cols}, from[2] = {row, col}, to[2] = {cols, 1};
-  strided_copy(shape, sizeof(float), {const_cast<float*>(x), from}, {copy.data(), to});
-  return copy;
-}
+struct Place {
+  int64_t batch, i, j;
+};
 
-void product(const Gemm& g, int64_t batch, int64_t i0, int64_t j0, Blocks size) {
-  const int64_t m = std::min(size.rows, g.m - i0), n = std::min(size.cols, g.n - j0);
-  const float* a = g.a + (g.a_at != nullptr ? g.a_at[batch] : 0);
-  const float* b = g.b + (g.b_at != nullptr ? g.b_at[batch] : 0);
-  const Operand x = operand(a, g.k, g.a_row, g.a_col);
-  const Operand y = operand(b, g.n, g.b_row, g.b_col);
-  float* c = g.c + batch * g.c_step + i0 * g.c_row + j0;
-  const OneThread alone;
-  check(dnnl_sgemm(x.transposed, y.transposed, m, n, g.k, g.alpha, x.data + i0 * x.row, x.ld,
-                   y.data + j0 * y.col, y.ld, g.beta, c, g.c_row));
+Gemm block_at(const Gemm& g, Place at, Blocks size) {
+  Gemm one = g;
+  one.m = std::min(size.rows, g.m - at.i);
+  one.n = std::min(size.cols, g.n - at.j);
+  one.a += (g.a_at != nullptr ? g.a_at[at.batch] : 0) + at.i * g.a_row;
+  one.b += (g.b_at != nullptr ? g.b_at[at.batch] : 0) + at.j * g.b_col;
+  one.c += at.batch * g.c_step + at.i * g.c_row + at.j;
+  return one;
 }
 
 void scale(const Gemm& g) {
@@ -93,40 +70,12 @@ void scale(const Gemm& g) {
   }
 }
 
-// The same product with operands that oneDNN takes, copied batch by batch where needed.
-void with_copies(Gemm g, bool copy_a, bool copy_b) {
-  for (int64_t s = 0; s < g.batch; ++s) {
-    Gemm one = g;
-    one.batch = 1;
-    one.a_at = one.b_at = nullptr;
-    one.a = g.a + (g.a_at != nullptr ? g.a_at[s] : 0);
-    one.b = g.b + (g.b_at != nullptr ? g.b_at[s] : 0);
-    one.c = g.c + s * g.c_step;
-    Buffer<float> a, b;
-    if (copy_a) {
-      a = dense(one.a, g.m, g.k, g.a_row, g.a_col);
-      one.a = a.data();
-      one.a_row = g.k;
-      one.a_col = 1;
-    }
-    if (copy_b) {
-      b = dense(one.b, g.k, g.n, g.b_row, g.b_col);
-      one.b = b.data();
-      one.b_row = g.n;
-      one.b_col = 1;
-    }
-    gemm(one);
-  }
-}
-
 }  // namespace
 
 void gemm(const Gemm& g) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return;
   if (g.k == 0) return scale(g);
-  const bool copy_a = !fits(g.m, g.k, g.a_row, g.a_col);
-  const bool copy_b = !fits(g.k, g.n, g.b_row, g.b_col);
-  if (copy_a || copy_b) return with_copies(g, copy_a, copy_b);
+  const auto block = HWY_DYNAMIC_DISPATCH(Block);
   const Blocks size = blocks_of(g);
   const int64_t down = (g.m + size.rows - 1) / size.rows;
   const int64_t across = (g.n + size.cols - 1) / size.cols;
@@ -137,10 +86,12 @@ void gemm(const Gemm& g) {
   parallel_for((calls + each - 1) / each, [&](int64_t task) {
     for (int64_t t = task * each; t < std::min(calls, (task + 1) * each); ++t) {
       const int64_t in_batch = t % (down * across);
-      product(g, t / (down * across), in_batch / across * size.rows, in_batch % across * size.cols,
-              size);
+      const Place at{t / (down * across), in_batch / across * size.rows,
+                     in_batch % across * size.cols};
+      block(block_at(g, at, size));
     }
   });
 }
 
 }  // namespace fovea::kernels
+#endif  // HWY_ONCE

@@ -21,11 +21,8 @@ none "no includes by relative path" '^\s*#\s*include\s+"\.\.?/' include src app
 none "nothing below app/ prints or exits" \
   '\b(std::cout|std::cerr|std::printf|[^n]printf\(|fprintf\(|puts\(|fmt::print|std::exit|[^_a-z]exit\(|abort\(\))' \
   src
-[[ $(grep -rlE '#\s*include\s+[<"](oneapi/dnnl/)?dnnl' src include app | wc -l) -le 1 ]] || {
-  grep -rnE '#\s*include\s+[<"](oneapi/dnnl/)?dnnl' src include app
-  echo "broken: one file includes oneDNN"
-  wrong=1
-}
+none "threads are the pool's" '#\s*include\s+<(omp\.h|thread|future)>|#\s*pragma\s+omp' \
+  include src/kernels src/tensor src/attention src/nn src/models src/train src/text src/image src/report
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
   include src/tensor src/attention src/io app
 

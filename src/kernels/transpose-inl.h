@@ -1,0 +1,82 @@
+// Transposes of squares in registers.
+#if defined(FOVEA_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_TRANSPOSE_INL_H_
+#undef FOVEA_TRANSPOSE_INL_H_
+#else
+#define FOVEA_TRANSPOSE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+// to[j·to_row + i] = factor·from[i·row + j] for i, j < kSquare.
+#undef FOVEA_SQUARE
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define FOVEA_SQUARE 16
+// 4×4 inside 128-bit blocks, then 4×4 of the blocks.
+HWY_INLINE void TransposeSquare(const float* from, int64_t row, float factor, float* to,
+                                int64_t to_row) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::FixedTag<float, 16> d;
+  const hn::RepartitionToWide<hn::RebindToSigned<decltype(d)>> d64;
+  using V = hn::Vec<decltype(d)>;
+  const V f = hn::Set(d, factor);
+  V out[4][4];  // [i][g]: block b holds column 4b+i of rows 4g … 4g+3
+  HWY_UNROLL(4)
+  for (int g = 0; g < 4; ++g) {
+    const float* at = from + 4 * g * row;
+    const V r0 = hn::Mul(hn::LoadU(d, at), f), r1 = hn::Mul(hn::LoadU(d, at + row), f);
+    const V r2 = hn::Mul(hn::LoadU(d, at + 2 * row), f);
+    const V r3 = hn::Mul(hn::LoadU(d, at + 3 * row), f);
+    const auto t0 = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
+    const auto t1 = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1));
+    const auto t2 = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
+    const auto t3 = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
+    out[0][g] = hn::BitCast(d, hn::InterleaveLower(d64, t0, t2));
+    out[1][g] = hn::BitCast(d, hn::InterleaveUpper(d64, t0, t2));
+    out[2][g] = hn::BitCast(d, hn::InterleaveLower(d64, t1, t3));
+    out[3][g] = hn::BitCast(d, hn::InterleaveUpper(d64, t1, t3));
+  }
+  HWY_UNROLL(4)
+  for (int i = 0; i < 4; ++i) {
+    const V* o = out[i];
+    const V x0 = hn::ConcatLowerLower(d, o[2], o[0]), x1 = hn::ConcatUpperUpper(d, o[2], o[0]);
+    const V y0 = hn::ConcatLowerLower(d, o[3], o[1]), y1 = hn::ConcatUpperUpper(d, o[3], o[1]);
+    hn::StoreU(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y0), x0), d, to + i * to_row);
+    hn::StoreU(hn::OddEvenBlocks(y0, hn::SwapAdjacentBlocks(x0)), d, to + (4 + i) * to_row);
+    hn::StoreU(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y1), x1), d, to + (8 + i) * to_row);
+    hn::StoreU(hn::OddEvenBlocks(y1, hn::SwapAdjacentBlocks(x1)), d, to + (12 + i) * to_row);
+  }
+}
+#else
+#define FOVEA_SQUARE 4
+HWY_INLINE void TransposeSquare(const float* from, int64_t row, float factor, float* to,
+                                int64_t to_row) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4] * factor;
+#else
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::FixedTag<float, 4> d;
+  const auto f = hn::Set(d, factor);
+  const auto r0 = hn::Mul(hn::LoadU(d, from), f), r1 = hn::Mul(hn::LoadU(d, from + row), f);
+  const auto r2 = hn::Mul(hn::LoadU(d, from + 2 * row), f);
+  const auto r3 = hn::Mul(hn::LoadU(d, from + 3 * row), f);
+  const auto t0 = hn::InterleaveLower(d, r0, r1), t1 = hn::InterleaveUpper(d, r0, r1);
+  const auto t2 = hn::InterleaveLower(d, r2, r3), t3 = hn::InterleaveUpper(d, r2, r3);
+  hn::StoreU(hn::ConcatLowerLower(d, t2, t0), d, to);
+  hn::StoreU(hn::ConcatUpperUpper(d, t2, t0), d, to + to_row);
+  hn::StoreU(hn::ConcatLowerLower(d, t3, t1), d, to + 2 * to_row);
+  hn::StoreU(hn::ConcatUpperUpper(d, t3, t1), d, to + 3 * to_row);
+#endif
+}
+#endif
+constexpr int64_t kSquare = FOVEA_SQUARE;
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_TRANSPOSE_INL_H_
