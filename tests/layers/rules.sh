@@ -21,11 +21,17 @@ none "no includes by relative path" '^\s*#\s*include\s+"\.\.?/' include src app
 none "nothing below app/ prints or exits" \
   '\b(std::cout|std::cerr|std::printf|[^n]printf\(|fprintf\(|puts\(|fmt::print|std::exit|[^_a-z]exit\(|abort\(\))' \
   src
-[[ $(grep -rlE '#\s*include\s+[<"](oneapi/dnnl/)?dnnl' src include app | wc -l) -le 1 ]] || {
-  grep -rnE '#\s*include\s+[<"](oneapi/dnnl/)?dnnl' src include app
-  echo "broken: one file includes oneDNN"
+
+# one_file NAME HEADERS: a library is behind one seam.
+one_file() {
+  [[ $(grep -rlE "#\s*include\s+[<\"]$2" src include app | wc -l) -le 1 ]] && return
+  grep -rnE "#\s*include\s+[<\"]$2" src include app
+  echo "broken: one file includes $1"
   wrong=1
 }
+one_file oneDNN '(oneapi/dnnl/)?dnnl'
+one_file utf8proc 'utf8proc'
+one_file librsvg 'librsvg/'
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
   include src/tensor src/attention src/io app
 
