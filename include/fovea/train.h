@@ -101,6 +101,9 @@ struct StepLoss {
 // What is trained.
 struct Learner {
   Tensors parameters;
+  // What a pass changes in place and no gradient does, such as running statistics: saved, resumed
+  // and kept with the best weights. Averages pass them by: they follow the data by themselves.
+  Tensors buffers;
   std::vector<int64_t> lengths;  // tokens of each example, for batches of like lengths
   std::function<StepLoss(std::span<const int64_t> examples, uint64_t seed)> loss;
   std::function<Scores()> validate;  // with the weights to be judged in place
@@ -142,9 +145,9 @@ struct Finished {
 // Where the state is there already, it goes on from it, bit-equal to a run that never stopped;
 // only a cosine over `minutes` follows the clock. A finished run returns at once, unless its limit
 // was raised. Data, seed, batch sizes and method must be the former ones.
-// At the end the best weights (averages, where those are on) are in the parameters; interrupted,
-// the latest. A loss or gradient that is not finite throws, naming the step; the last checkpoint
-// stays. A folder serves one process at a time.
+// At the end the best weights (averages, where those are on) are in the parameters, with the
+// buffers of that step; interrupted, the latest. A loss or gradient that is not finite throws,
+// naming the step; the last checkpoint stays. A folder serves one process at a time.
 FOVEA_API Finished train(const std::filesystem::path& run, Learner&, const TrainConfig&,
                          const std::function<void(const Progress&)>& report = {},
                          const std::atomic<bool>* stop = nullptr);
