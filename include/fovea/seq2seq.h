@@ -9,6 +9,7 @@
 #include "fovea/attention.h"
 #include "fovea/nn.h"
 #include "fovea/ops.h"
+#include "fovea/search.h"
 #include "fovea/tensor.h"
 
 // Recurrent sequence to sequence, without and with attention.
@@ -93,24 +94,10 @@ struct Loss {
 };
 FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {});
 
-inline constexpr int64_t kLargestBeam = 1024;
-
-struct DecodeConfig {
-  int64_t beam = 1;           // 1: greedy
-  int64_t n_best = 1;         // at most beam
-  int64_t longest = 0;        // tokens; 0: 2·S + 10, S the sentence's own
-  float length_power = 1.0f;  // hypotheses compare by log p / length^power
-  bool weights = false;       // keep what was attended to
-};
-struct Decoded {
-  std::vector<int64_t> tokens;              // without begin and end
-  double score = 0;                         // log p / length^power, end included
-  bool ended = false;                       // false: cut at the limit
-  std::vector<std::vector<float>> weights;  // by token (end too, where ended), over the source
-};
-// Best first, for each sentence of the batch. Greedy decoding of one to three sentences over a
-// large vocabulary computes only the likeliest words in full. The tokens are the same; log p is off
-// by 1e−4 a token or so, in the root mean square.
+// The n best translations, best first, for each sentence of the batch; at most 2·S + 10 tokens
+// long, S the sentence's own. Greedy decoding of one to three sentences over a large vocabulary
+// computes only the likeliest words in full. The tokens are the same; log p is off by 1e−4 a token
+// or so, in the root mean square.
 FOVEA_API std::vector<std::vector<Decoded>> decode(const Seq2Seq&, const Tensor& source,
                                                    const Tensor& source_lengths,
                                                    const DecodeConfig& = {});

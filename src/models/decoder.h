@@ -8,6 +8,9 @@
 
 namespace fovea::models {
 
+// Ids that mean the same in every vocabulary.
+inline constexpr int64_t kPadding = 0, kBegin = 2, kEnd = 3;
+
 struct Encoded {
   Tensor sequence;  // [S,B,C]
   std::vector<nn::State> last;

@@ -121,8 +121,6 @@ Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
 
 namespace {
 
-constexpr int64_t kPadding = 0;
-
 // Everything a loss needs of one pass over the whole target.
 struct Pass {
   Tensor states, contexts, out;  // [T,B,·]
