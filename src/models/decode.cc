@@ -17,8 +17,11 @@ Encoded repeated(const Encoded& e, int64_t K) {
 // The decoder as a search asks it.
 class Translating : public Generator {
  public:
-  Translating(const Seq2Seq& m, const Encoded& encoded, const DecodeConfig& c)
-      : model_(m), decoder_(m, repeated(encoded, c.beam), {}, c.weights) {
+  Translating(const Seq2Seq& m, const Encoded& encoded, const DecodeConfig& c,
+              const Intervention& intervention)
+      : model_(m),
+        decoder_(m, repeated(encoded, c.beam),
+                 {.keep_weights = c.weights, .intervention = intervention}) {
     if (may_screen(m, c.beam, encoded.lengths.size(0))) screen_ = m.screen->of(m.output);
   }
 
@@ -26,7 +29,7 @@ class Translating : public Generator {
     const Tensor y = model_.target(tokens);
     const Decoder::Step s = decoder_.step(decoder_.gates(y));
     Look look = s.look;
-    if (decoder_.looks_once()) look = decoder_.source().step(s.state, t_);
+    if (decoder_.looks_once()) look = decoder_.looker().step(s.state, t_);
     ++t_;
     weights_ = look.weights;
     const Tensor context = decoder_.fixed() ? decoder_.fixed() : look.context;
@@ -64,10 +67,11 @@ class Translating : public Generator {
 }  // namespace
 
 std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
-                                         const Tensor& source_lengths, const DecodeConfig& c) {
+                                         const Tensor& source_lengths, const DecodeConfig& c,
+                                         const Intervention& intervention) {
   check(c);
   const NoGrad off;
-  Translating generator(m, encode(m, source, source_lengths), c);
+  Translating generator(m, encode(m, source, source_lengths), c, intervention);
   const std::vector<int64_t> lengths = source_lengths.to_ids();
   Sequences sequences{.end = kEnd, .never = {kPadding, kBegin}};
   for (const int64_t S : lengths) {
