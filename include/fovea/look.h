@@ -50,7 +50,8 @@ FOVEA_API LookWeights look_weights(nn::Weights&, const std::string& prefix, cons
 
 // ---- Reading, differentiating and replacing weights --------------------------------------------
 
-// The weights that a look has come to, before anything is done with them.
+// The weights that a look has come to, before anything is done with them. Stands for the call
+// alone; the tensors may be kept.
 struct Weighed {
   Tensor weights;                     // [B,T,S], on the tape
   int64_t t = 0;                      // the step of the first of the T queries
