@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "app/verbs.h"
+#include "attention/def.h"
 #include "fovea/runtime.h"
 
 namespace fovea::app {
@@ -66,13 +67,7 @@ void need_gradients(Inputs& inputs) {
 
 // Weightings that pick one key say which, and how probable it was.
 void add_choice(const Attended& attended, Tensors& outputs) {
-  Tensor chosen;
-  try {
-    chosen = attended.chosen();
-  } catch (const Error&) {
-    return;  // a soft weighting
-  }
-  outputs["chosen"] = chosen;
+  outputs["chosen"] = attended.chosen();
   outputs["log_prob"] = attended.log_prob();
 }
 
@@ -98,7 +93,7 @@ Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
     outputs["top_weights"] = top.weights;
     outputs["top_keys"] = top.keys;
   }
-  add_choice(attended, outputs);
+  if (choice.weighting.def->hard) add_choice(attended, outputs);
   return outputs;
 }
 

@@ -15,8 +15,10 @@ using Json = nlohmann::ordered_json;
 Json as_json(const std::vector<Listed>& list) {
   Json array = Json::array();
   for (const Listed& item : list) {
-    array.push_back(
-        {{"name", item.name}, {"formula", item.formula}, {"parameters", item.parameters}});
+    array.push_back({{"name", item.name},
+                     {"formula", item.formula},
+                     {"parameters", item.parameters},
+                     {"hard", item.hard}});
   }
   return array;
 }

@@ -17,6 +17,6 @@ configure_package_config_file(cmake/FoveaConfig.cmake.in
   ${CMAKE_BINARY_DIR}/generated/FoveaConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/generated/FoveaConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES cmake/FindSentencePiece.cmake
+install(FILES cmake/FindSentencePiece.cmake cmake/FindUtf8proc.cmake
   ${CMAKE_BINARY_DIR}/generated/FoveaConfig.cmake
   ${CMAKE_BINARY_DIR}/generated/FoveaConfigVersion.cmake DESTINATION ${package_dir})

@@ -33,38 +33,46 @@ function(fovea_layer name)
   set_property(GLOBAL PROPERTY fovea_${name}_libs ${ARG_LIBS})
 endfunction()
 
-# The library proper, Fovea::fovea: the layers' objects together.
-# fovea_internal is for the program, the tests and the benchmarks: the same objects, always as an
-# archive, with every layer's headers.
+# fovea_library(LAYERS ... PROGRAM ...)
+# The library proper, Fovea::fovea, is the LAYERS' objects together. The layers of PROGRAM have no
+# public headers: whoever uses the library is spared them and what they link.
+# fovea_internal is for the program, the tests and the benchmarks: all of these objects, always as
+# archives, with every layer's headers.
 function(fovea_library)
-  set(objects)
-  set(roots)
-  set(libs)
-  foreach(layer ${ARGN})
-    list(APPEND objects $<TARGET_OBJECTS:fovea_${layer}>)
-    list(APPEND roots ${CMAKE_BINARY_DIR}/layers/${layer})
-    get_property(layer_libs GLOBAL PROPERTY fovea_${layer}_libs)
-    list(APPEND libs ${layer_libs})
+  cmake_parse_arguments(ARG "" "" "LAYERS;PROGRAM" ${ARGN})
+  foreach(part LAYERS PROGRAM)
+    set(objects_${part})
+    set(libs_${part})
+    foreach(layer ${ARG_${part}})
+      list(APPEND objects_${part} $<TARGET_OBJECTS:fovea_${layer}>)
+      get_property(layer_libs GLOBAL PROPERTY fovea_${layer}_libs)
+      list(APPEND libs_${part} ${layer_libs})
+    endforeach()
+    list(REMOVE_DUPLICATES libs_${part})
   endforeach()
-  list(REMOVE_DUPLICATES libs)
+  list(TRANSFORM ARG_LAYERS PREPEND ${CMAKE_BINARY_DIR}/layers/ OUTPUT_VARIABLE roots)
+  list(TRANSFORM ARG_PROGRAM PREPEND ${CMAKE_BINARY_DIR}/layers/ OUTPUT_VARIABLE program_roots)
 
-  add_library(fovea_lib ${objects})
+  add_library(fovea_lib ${objects_LAYERS})
   add_library(Fovea::fovea ALIAS fovea_lib)
   set_target_properties(fovea_lib PROPERTIES OUTPUT_NAME fovea EXPORT_NAME fovea
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   target_compile_features(fovea_lib PUBLIC cxx_std_20)
   target_include_directories(fovea_lib PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(fovea_lib PRIVATE ${libs})
+  target_link_libraries(fovea_lib PRIVATE ${libs_LAYERS})
 
   set(archive fovea_lib)
   if(BUILD_SHARED_LIBS)
     set(archive fovea_archive)
-    add_library(fovea_archive STATIC ${objects})
+    add_library(fovea_archive STATIC ${objects_LAYERS})
     target_include_directories(fovea_archive PUBLIC ${CMAKE_SOURCE_DIR}/include)
-    target_link_libraries(fovea_archive PRIVATE ${libs})
+    target_link_libraries(fovea_archive PRIVATE ${libs_LAYERS})
   endif()
+  add_library(fovea_program STATIC ${objects_PROGRAM})
+  target_link_libraries(fovea_program PUBLIC ${archive} PRIVATE ${libs_PROGRAM})
   add_library(fovea_internal INTERFACE)
-  target_include_directories(fovea_internal INTERFACE ${roots})
-  target_link_libraries(fovea_internal INTERFACE ${archive} ${libs})
+  target_include_directories(fovea_internal INTERFACE ${roots} ${program_roots})
+  target_link_libraries(fovea_internal INTERFACE
+    fovea_program ${archive} ${libs_LAYERS} ${libs_PROGRAM})
 endfunction()

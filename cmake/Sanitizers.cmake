@@ -16,3 +16,7 @@ set(FOVEA_TEST_ENVIRONMENT "")
 if(FOVEA_SANITIZE)
   list(APPEND FOVEA_TEST_ENVIRONMENT FOVEA_TEST_QUICK=1)
 endif()
+if(FOVEA_SANITIZE MATCHES address)
+  list(APPEND FOVEA_TEST_ENVIRONMENT
+    LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/leaks.supp:print_suppressions=0)
+endif()

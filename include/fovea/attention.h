@@ -165,6 +165,7 @@ struct Listed {
   std::string name;
   std::string formula;
   std::vector<std::string> parameters;
+  bool hard = false;  // weightings: one key is chosen
 };
 FOVEA_API std::vector<Listed> list_scores();
 FOVEA_API std::vector<Listed> list_masks();

@@ -21,22 +21,29 @@ enum class Init : uint8_t {
   normal,      // N(0, 0.1²)
 };
 
-// The learned tensors of a model by name. What a tensor starts from depends on the seed and its
-// name alone, so that a new layer changes no other.
+// The tensors of a model by name: those that are learned, and buffers, which are saved and resumed
+// with them but which no optimizer touches (a batch norm's running statistics). What a tensor
+// starts from depends on the seed and its name alone, so that a new layer changes no other.
 class FOVEA_API Weights {
  public:
   explicit Weights(uint64_t seed = 0) : seed_(seed) {}
   // A new leaf that requires a gradient; a name used twice throws.
   Tensor add(const std::string& name, const Shape&, Init);
-  const Tensors& all() const { return all_; }
-  int64_t count() const;  // numbers in all of them
+  // A new buffer, filled with one value; whoever computes with it writes it in place.
+  Tensor add_buffer(const std::string& name, const Shape&, float value);
+  const Tensors& learned() const { return learned_; }
+  const Tensors& buffers() const { return buffers_; }
+  const Tensors& all() const { return all_; }  // both: what a file of the model holds
+  int64_t count() const;                       // numbers that are learned
   // Copies values in; throws, naming the tensor, what was expected and what was found, where one
   // is missing, unknown or of another shape.
   void load(const Tensors& from);
 
  private:
+  Tensor enter(const std::string& name, const Tensor&, Tensors& kind);
+
   uint64_t seed_;
-  Tensors all_;
+  Tensors learned_, buffers_, all_;
 };
 
 // y = x·Wᵀ + b over the last dimension.

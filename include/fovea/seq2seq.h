@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "fovea/api.h"
-#include "fovea/attention.h"
+#include "fovea/look.h"
 #include "fovea/nn.h"
 #include "fovea/ops.h"
+#include "fovea/reinforce.h"
+#include "fovea/search.h"
 #include "fovea/tensor.h"
 
 // Recurrent sequence to sequence, without and with attention.
@@ -24,27 +26,20 @@ namespace fovea::models {
 
 enum class Context : uint8_t { fixed, attention };
 enum class Order : uint8_t { bahdanau, luong };
-enum class Locality : uint8_t { global, local_m, local_p };
 FOVEA_API const char* name_of(Context);
 FOVEA_API const char* name_of(Order);
-FOVEA_API const char* name_of(Locality);
 FOVEA_API Context context(const std::string& name);
 FOVEA_API Order order(const std::string& name);
-FOVEA_API Locality locality(const std::string& name);
 
-struct Seq2SeqConfig {
+// And how it looks, where its context is attention.
+struct Seq2SeqConfig : LookConfig {
   int64_t source_vocabulary = 0, target_vocabulary = 0;
   int64_t embedding = 256, hidden = 256, layers = 1;
   nn::Cell cell = nn::Cell::gru;
   bool bidirectional = true;
   Context context = Context::attention;
   Order order = Order::bahdanau;
-  bool input_feeding = false;      // luong
-  std::string score = "additive";  // any of list_scores()
-  Locality locality = Locality::global;
-  int64_t window = 10;                // local: keys on either side
-  std::string weighting = "softmax";  // any of list_weightings(); "sample" learns by REINFORCE
-  int64_t longest_source = 256;       // what the location score is made for
+  bool input_feeding = false;  // luong
 };
 // Throws, naming the field and its range.
 FOVEA_API void check(const Seq2SeqConfig&);
@@ -58,10 +53,8 @@ struct FOVEA_API Seq2Seq {
   nn::Recurrent encoder;
   std::vector<nn::Linear> initial;     // by layer: the encoder's last state → s_0
   std::vector<nn::CellWeights> cells;  // the decoder's, by layer
-  nn::Linear keys;                     // where a score demands equal widths, or undefined
-  Tensors score, window;               // the score's own, and local_p's
+  LookWeights look;
   nn::Linear readout, output;
-  nn::Linear baseline;  // of the reward, hard attention alone
   // Greedy decoding of few sentences keeps the output layer here in 8 bits: a byte a weight more.
   std::shared_ptr<OutputScreen> screen;
 };
@@ -73,17 +66,13 @@ struct Batch {
   Tensor target_in, target_out;   // i64 [T,B]: begin y_1 …, and y_1 … end
 };
 
-struct LossConfig {
+// And how hard attention learns: loss = −log p(y|a) and the terms of reinforce(), a reward being
+// log p(y_t).
+struct LossConfig : ReinforceConfig {
   Mode mode = Mode::train;  // eval: hard attention takes the likeliest, and only −log p counts
   float label_smoothing = 0.0f;
   float dropout = 0.0f;
   uint64_t seed = 0;
-  // Hard attention: loss = −log p(y|a) − reward·(R − b)·log p(a) − entropy·H(a), and (R − b)² for
-  // the baseline b. R_t sums log p(y) from t on, discounted.
-  float reward = 1.0f;
-  float entropy = 0.01f;
-  float discount = 0.5f;
-  float semi_sampling = 0.5f;  // share of sentences that take the expectation instead
 };
 
 struct Loss {
@@ -91,28 +80,16 @@ struct Loss {
   double nll = 0;      // −log p summed over …
   int64_t tokens = 0;  // … the tokens that count, end included
 };
-FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {});
+// An intervention sees every look.
+FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {}, const Intervention& = {});
 
-inline constexpr int64_t kLargestBeam = 1024;
-
-struct DecodeConfig {
-  int64_t beam = 1;           // 1: greedy
-  int64_t n_best = 1;         // at most beam
-  int64_t longest = 0;        // tokens; 0: 2·S + 10, S the sentence's own
-  float length_power = 1.0f;  // hypotheses compare by log p / length^power
-  bool weights = false;       // keep what was attended to
-};
-struct Decoded {
-  std::vector<int64_t> tokens;              // without begin and end
-  double score = 0;                         // log p / length^power, end included
-  bool ended = false;                       // false: cut at the limit
-  std::vector<std::vector<float>> weights;  // by token (end too, where ended), over the source
-};
-// Best first, for each sentence of the batch. Greedy decoding of one to three sentences over a
-// large vocabulary computes only the likeliest words in full. The tokens are the same; log p is off
-// by 1e−4 a token or so, in the root mean square.
+// The n best translations, best first, for each sentence of the batch; at most 2·S + 10 tokens, S
+// the sentence's own. Greedy decoding of one to three sentences over a large vocabulary computes
+// only the likeliest words in full. The tokens are the same; log p is off by 1e−4 a token or so, in
+// the root mean square.
 FOVEA_API std::vector<std::vector<Decoded>> decode(const Seq2Seq&, const Tensor& source,
                                                    const Tensor& source_lengths,
-                                                   const DecodeConfig& = {});
+                                                   const DecodeConfig& = {},
+                                                   const Intervention& = {});
 
 }  // namespace fovea::models

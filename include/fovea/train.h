@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,15 +22,24 @@ enum class Method : uint8_t { adam, adamw, sgd };
 FOVEA_API const char* name_of(Method);
 FOVEA_API Method method(const std::string& name);
 
+// Parameters with a rate and a decay of their own: biases and norms that do not decay, an encoder
+// that learns slowly.
+struct ParameterGroup {
+  std::function<bool(const std::string& name)> has;
+  float rate = 1.0f;                  // times the step's
+  std::optional<float> weight_decay;  // instead of the optimizer's
+};
+
 struct OptimizerConfig {
   Method method = Method::adam;
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   float momentum = 0.9f;  // sgd
   float weight_decay = 0.0f;
+  std::vector<ParameterGroup> groups;  // the first that has a parameter's name counts, if any does
 };
 
-// Updates in place from grad(), in one fused pass over all tensors; one without a gradient is left
-// as it is.
+// Updates in place from grad(), in one fused pass over a group's tensors; one without a gradient is
+// left as it is.
 class FOVEA_API Optimizer {
  public:
   Optimizer(const OptimizerConfig&, Tensors);
@@ -39,7 +49,7 @@ class FOVEA_API Optimizer {
 
  private:
   OptimizerConfig config_;
-  Tensors parameters_;
+  std::vector<Tensors> parameters_;  // by group, those of none last
   Tensors moments_;
   int64_t steps_ = 0;
 };
@@ -91,6 +101,9 @@ struct StepLoss {
 // What is trained.
 struct Learner {
   Tensors parameters;
+  // What a pass changes in place and no gradient does, such as running statistics: saved, resumed
+  // and kept with the best weights. Averages pass them by: they follow the data by themselves.
+  Tensors buffers;
   std::vector<int64_t> lengths;  // tokens of each example, for batches of like lengths
   std::function<StepLoss(std::span<const int64_t> examples, uint64_t seed)> loss;
   std::function<Scores()> validate;  // with the weights to be judged in place
@@ -132,9 +145,9 @@ struct Finished {
 // Where the state is there already, it goes on from it, bit-equal to a run that never stopped;
 // only a cosine over `minutes` follows the clock. A finished run returns at once, unless its limit
 // was raised. Data, seed, batch sizes and method must be the former ones.
-// At the end the best weights (averages, where those are on) are in the parameters; interrupted,
-// the latest. A loss or gradient that is not finite throws, naming the step; the last checkpoint
-// stays. A folder serves one process at a time.
+// At the end the best weights (averages, where those are on) are in the parameters, with the
+// buffers of that step; interrupted, the latest. A loss or gradient that is not finite throws,
+// naming the step; the last checkpoint stays. A folder serves one process at a time.
 FOVEA_API Finished train(const std::filesystem::path& run, Learner&, const TrainConfig&,
                          const std::function<void(const Progress&)>& report = {},
                          const std::atomic<bool>* stop = nullptr);

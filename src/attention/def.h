@@ -19,6 +19,13 @@ struct Sizes {
   int64_t B, H, Hk, Lq, Lk, Dq, Dk, Dv;
 };
 
+// How a model that learns a parameter starts it.
+enum class Start : uint8_t {
+  usual,    // matrices ±√(6/(fan_in + fan_out)), vectors ±1/√fan_in, optional ones 0
+  uniform,  // ±1/√fan_in
+  one,
+};
+
 // A parameter's name and shape in letters: {"w_q", {"A", "Dq"}}. Letters: A, A2 (free), Dq, Dk,
 // "Dq+Dk", H, B, Lq, Lk, Lmax (at least Lk). "?" at the end of the name marks it optional:
 // {"b?", {"A"}}; at the end of a letter, that the dimension may be 1 or, leading, absent.
@@ -27,6 +34,7 @@ struct ParameterDef {
   std::vector<std::string> shape;
   DType dtype = DType::f32;
   bool or_f32 = false;  // f32 will do as well
+  Start start = Start::usual;
 };
 
 // ---- Scores ----------------------------------------------------------------------------------
@@ -107,6 +115,8 @@ struct WeightingDef {
   WeightingKind kind = WeightingKind::formula;
   bool hard = false;       // one key is chosen
   bool normalised = true;  // weights sum to 1
+  // The weights have no gradient: a model learns where to look by REINFORCE on log_prob().
+  bool learns_by_log_prob = false;
   // The formula for one row of permitted scores (already divided by the temperature).
   ScalarWeighting reference;
 };

@@ -1,9 +1,6 @@
 #include "fovea/memory.h"
 
 #include <cmath>
-#include <map>
-#include <mutex>
-#include <thread>
 
 #include "attention/check.h"
 #include "attention/lower.h"
@@ -11,13 +8,11 @@
 #include "fovea/ops.h"
 #include "kernels/attention/steps.h"
 #include "tensor/impl.h"
-#include "tensor/node.h"
 #include "tensor/tape.h"
 
-// A step puts two nodes on the tape, its weights and its context. Both depend on the query and on
-// the anchor: an empty tensor that was recorded before every step, and whose backward therefore
-// runs after those of all steps. They leave there what it needs, and it gives the gradients of
-// keys, values and parameters.
+// A step puts two nodes on the tape, its weights and its context. Their backward functions give the
+// query's gradient and keep what the gradients of keys, values and parameters need, which are taken
+// once for all steps.
 namespace fovea {
 namespace {
 
@@ -100,9 +95,8 @@ Tensor room_for(const Tensor& t) {
   return Tensor::empty({t.size(1), t.size(0), t.size(2)}).transpose(0, 1);
 }
 
-// What the steps of one backward pass have left for the anchor.
+// What the steps of one backward pass keep for d_fixed().
 struct Kept {
-  uint64_t pass = 0;
   std::vector<Tensor> queries, a, g, da;  // of weights: [B,Dq], [B,W], [B,Lk], [B,W]
   std::vector<Tensor> p, d_context;       // of contexts: [B,Lk], [B,Dv]
 };
@@ -114,13 +108,11 @@ std::vector<KeptStep> pairs_of(const std::vector<Tensor>& weights,
   return kept;
 }
 
-// Everything steps and the anchor share. Off the tape: the anchor's node keeps it.
+// Everything the steps share, off the tape.
 struct Steps {
   kernels::StepMemory memory;
   Saved keys, values, u, w_q, b;
   bool want_keys, want_values, want_u, want_w_q, want_b;
-  std::mutex mutex;
-  std::map<std::thread::id, Kept> kept;  // a pass stays on its thread
 
   Steps(const Folded& f, const Tensor& v, std::vector<int32_t> ends)
       : keys(f.keys),
@@ -145,13 +137,6 @@ struct Steps {
     for (const Saved* s : {&keys, &values, &u, &w_q, &b}) s->get("Memory");
   }
 
-  // The running pass's, with the mutex held.
-  Kept& kept_here() {
-    Kept& here = kept[std::this_thread::get_id()];
-    if (here.pass != current_pass()) here = {.pass = current_pass()};
-    return here;
-  }
-
   // a = W_q q + b
   Tensor query_side(const Tensor& query) const {
     const Tensor& w = w_q.get("Memory");
@@ -160,54 +145,46 @@ struct Steps {
     return b.get("Memory") ? a + b.get("Memory") : a;
   }
 
-  Tensor d_query(const Tensor& query, const Tensor& a, const Tensor& p, const Tensor& dp_in,
-                 float factor);
-  Tensor d_weights(const Tensor& p, const Tensor& d_context);
-  Grads d_anchor();
+  struct Step {
+    Tensor query, a, p;  // [B,Dq], [B,W], [B,Lk]
+    float factor;
+  };
+  Tensor d_query(const Step&, const Tensor& dp, Kept*) const;
+  Tensor d_weights(const Tensor& p, const Tensor& d_context, Kept*) const;
+  Grads d_fixed(const Kept&) const;
 };
 
-Tensor Steps::d_query(const Tensor& query, const Tensor& a, const Tensor& p, const Tensor& dp_in,
-                      float factor) {
+Tensor Steps::d_query(const Step& s, const Tensor& dp_in, Kept* kept) const {
   check_unchanged();
-  const Tensor dp = dp_in.contiguous(), g = Tensor::empty(p.shape()), da = Tensor::empty(a.shape());
-  kernels::step_d_query(memory, {raw(a), raw(p), raw(dp), factor, raw(g), raw(da)});
-  {
-    const std::lock_guard lock(mutex);
-    Kept& here = kept_here();
-    if (want_keys || want_u) {
-      here.a.push_back(a);
-      here.g.push_back(g);
-    }
-    if (want_w_q || want_b) {
-      here.queries.push_back(query);
-      here.da.push_back(da);
-    }
+  const Tensor dp = dp_in.contiguous(), g = Tensor::empty(s.p.shape());
+  const Tensor da = Tensor::empty(s.a.shape());
+  kernels::step_d_query(memory, {raw(s.a), raw(s.p), raw(dp), s.factor, raw(g), raw(da)});
+  if (kept && (want_keys || want_u)) {
+    kept->a.push_back(s.a);
+    kept->g.push_back(g);
+  }
+  if (kept && (want_w_q || want_b)) {
+    kept->queries.push_back(s.query);
+    kept->da.push_back(da);
   }
   const Tensor& w = w_q.get("Memory");
   return w ? matmul(da, w) : da;
 }
 
-Tensor Steps::d_weights(const Tensor& p, const Tensor& d_in) {
+Tensor Steps::d_weights(const Tensor& p, const Tensor& d_in, Kept* kept) const {
   check_unchanged();
   const Tensor d_context = d_in.contiguous(), dp = Tensor::empty(p.shape());
   kernels::step_d_weights(memory, raw(d_context), raw(dp));
-  if (!want_values) return dp;
-  const std::lock_guard lock(mutex);
-  Kept& here = kept_here();
-  here.p.push_back(p);
-  here.d_context.push_back(d_context);
+  if (kept && want_values) {
+    kept->p.push_back(p);
+    kept->d_context.push_back(d_context);
+  }
   return dp;
 }
 
 // The gradients of keys, values, u, w_q and b.
-Grads Steps::d_anchor() {
+Grads Steps::d_fixed(const Kept& all) const {
   check_unchanged();
-  Kept all;
-  {
-    const std::lock_guard lock(mutex);
-    all = std::move(kept_here());
-    kept.erase(std::this_thread::get_id());
-  }
   Grads grads(5);
   if (want_keys) grads[0] = room_for(keys.get("Memory"));
   if (want_values) grads[1] = room_for(values.get("Memory"));
@@ -242,7 +219,7 @@ struct Memory::State {
   std::vector<int32_t> ends;
   std::optional<Folded> folded;
   std::shared_ptr<Steps> steps;  // where the score has such a form
-  Tensor anchor;
+  Deferred<Kept> fixed;          // keys, values, u, w_q and b
 
   void hide_unseen();
   void start_steps();
@@ -273,8 +250,8 @@ void Memory::State::start_steps() {
   folded->keys = with_dense_rows(folded->keys);
   const Tensor v = with_dense_rows(values);
   steps = std::make_shared<Steps>(*folded, v, ends);
-  anchor = record("Memory", {folded->keys, v, folded->u, folded->w_q, folded->b},
-                  Tensor::empty({0}), [steps = steps](const Tensor&) { return steps->d_anchor(); });
+  fixed = Deferred<Kept>("Memory", {folded->keys, v, folded->u, folded->w_q, folded->b},
+                         [steps = steps](const Kept& kept) { return steps->d_fixed(kept); });
 }
 
 bool Memory::State::deferred(const Mask& mask, const Weighting& w) const {
@@ -302,17 +279,16 @@ MemoryStep Memory::State::step(const Tensor& query, const Weighting& w) const {
 
   const Saved kept_p(p);
   MemoryStep out;
-  out.soft =
-      record("Memory", {query, anchor}, p,
-             [steps = steps, q = Saved(query), a = Saved(a), kept_p, factor](const Tensor& d) {
-               const Tensor& k = q.get("Memory");
-               return Grads{steps->d_query(k, a.get("Memory"), kept_p.get("Memory"), d, factor),
-                            Tensor::empty({0})};
-             });
-  out.context =
-      record("Memory", {out.soft, anchor}, context, [steps = steps, kept_p](const Tensor& d) {
-        return Grads{steps->d_weights(kept_p.get("Memory"), d), Tensor::empty({0})};
+  out.soft = fixed.use(
+      "Memory", {query}, p,
+      [steps = steps, q = Saved(query), a = Saved(a), kept_p, factor](const Tensor& d, Kept* kept) {
+        const Steps::Step s{q.get("Memory"), a.get("Memory"), kept_p.get("Memory"), factor};
+        return Grads{steps->d_query(s, d, kept)};
       });
+  out.context = fixed.use("Memory", {out.soft}, context,
+                          [steps = steps, kept_p](const Tensor& d, Kept* kept) {
+                            return Grads{steps->d_weights(kept_p.get("Memory"), d, kept)};
+                          });
   return out;
 }
 

@@ -101,6 +101,7 @@ Mask single(const char* name, Tensors parameters = {}, int64_t width = 0,
 template <class Def>
 Listed listed(const Def& def) {
   Listed one{.name = def.name, .formula = def.formula};
+  if constexpr (requires { def.hard; }) one.hard = def.hard;
   if constexpr (requires { def.parameters; })
     for (const ParameterDef& p : def.parameters) {
       std::string text = p.name + " [";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 // Counter-based random numbers: a draw is a pure function of (seed, where), so it depends neither
 // on threads nor on tiling. The SIMD kernels compute bits32() lane by lane with the same result.
@@ -22,6 +23,31 @@ constexpr uint64_t mix64(uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return x ^ (x >> 31);
 }
+
+// FNV-1a, 64 bits: the same on every machine. A text may continue another's hash.
+inline constexpr uint64_t kEmptyHash = 0xcbf29ce484222325u;
+constexpr uint64_t hash_of(std::string_view text, uint64_t before = kEmptyHash) {
+  for (const char c : text) before = (before ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return before;
+}
+
+// Where in a model something is drawn, by names and indices:
+//   const Seed step = Seed(seed).at("decoder").at(t);
+// Each place has noise of its own, and a place that is added changes no other's.
+class Seed {
+ public:
+  constexpr Seed() = default;
+  constexpr explicit Seed(uint64_t value) : value_(value) {}
+  constexpr Seed at(std::string_view name) const { return down(hash_of(name)); }
+  constexpr Seed at(int64_t index) const {
+    return down(mix64(static_cast<uint64_t>(index) + kEmptyHash));  // far from any small seed
+  }
+  constexpr uint64_t value() const { return value_; }
+
+ private:
+  constexpr Seed down(uint64_t step) const { return Seed(mix64(mix64(value_) ^ step)); }
+  uint64_t value_ = 0;
+};
 
 // The key of one stream of numbers: a seed and up to three coordinates, and a purpose that keeps
 // sampling, dropout and initialisation apart.

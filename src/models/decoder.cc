@@ -1,6 +1,5 @@
 #include "models/decoder.h"
 
-#include "core/random.h"
 #include "fovea/ops.h"
 
 namespace fovea::models {
@@ -21,14 +20,14 @@ nn::State rows_of(const nn::State& s, const Tensor& ids) {
 
 }  // namespace
 
-Tensor dropped(const Tensor& x, const Dropout& d, uint64_t place) {
-  return d.probability > 0 ? dropout(x, d.probability, mix64(d.seed ^ mix64(place))) : x;
+Tensor dropped(const Tensor& x, const Dropout& d) {
+  return d.probability > 0 ? dropout(x, d.probability, d.seed.value()) : x;
 }
 
 Encoded encode(const Seq2Seq& m, const Tensor& source, const Tensor& lengths, const Dropout& drop) {
-  const Tensor x = dropped(m.source(source), drop, 0);
-  auto [sequence, last] = m.encoder(x, lengths, drop.probability, mix64(drop.seed ^ mix64(1)));
-  return {dropped(sequence, drop, 4), last, lengths};
+  const Tensor x = dropped(m.source(source), drop.at("source"));
+  auto [sequence, last] = m.encoder(x, lengths, drop.probability, drop.seed.at("encoder").value());
+  return {dropped(sequence, drop.at("encoded")), last, lengths};
 }
 
 Encoded select_rows(const Encoded& e, const Tensor& ids) {
@@ -37,8 +36,7 @@ Encoded select_rows(const Encoded& e, const Tensor& ids) {
   return rows;
 }
 
-Decoder::Decoder(const Seq2Seq& m, const Encoded& e, const Looking& looking, bool keep_weights)
-    : model_(m) {
+Decoder::Decoder(const Seq2Seq& m, const Encoded& e, const LookPass& pass) : model_(m) {
   const Seq2SeqConfig& c = m.config;
   for (size_t l = 0; l < m.cells.size(); ++l) {
     states_.push_back(first_state(m.initial[l], e.last[l], c.cell));
@@ -49,7 +47,8 @@ Decoder::Decoder(const Seq2Seq& m, const Encoded& e, const Looking& looking, boo
     fixed_ = e.last.back().h;
     return;
   }
-  source_.emplace(m, e.sequence, e.lengths, looking, keep_weights);
+  const Tensor memory = e.sequence.transpose(0, 1);
+  looker_.emplace(c, m.look, LookSource{memory, memory, e.lengths}, pass);
   if (c.order == Order::bahdanau || c.input_feeding) {
     const Tensor& w = m.cells[0].input.weight;
     from_context_.emplace(nn::Linear{w.slice(1, c.embedding, w.size(1)), {}});
@@ -69,7 +68,7 @@ Tensor Decoder::gates(const Tensor& embedded) {
   return gates + nn::Linear{input.weight.slice(1, E, input.weight.size(1)), {}}(fixed_);
 }
 
-bool Decoder::looks_once() const { return source_ && !from_context_; }
+bool Decoder::looks_once() const { return looker_ && !from_context_; }
 
 Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
   const Seq2SeqConfig& c = model_.config;
@@ -77,22 +76,22 @@ Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
   Tensor gates = gates_y;
   if (from_context_ && c.order == Order::bahdanau) {
     s.query = states_.back().h;
-    s.look = source_->step(s.query, t_);
+    s.look = looker_->step(s.query, t_);
     gates = (*from_context_)(s.look.context, gates);
   } else if (from_context_) {
     gates = (*from_context_)(fed_, gates);
   }
   for (size_t l = 0; l < cells_.size(); ++l) {
     if (l > 0) {
-      const uint64_t place = mix64(static_cast<uint64_t>(t_)) + l;
-      gates = inputs_[l - 1](dropped(states_[l - 1].h, drop, place));
+      const Dropout here = drop.at("decoder").at(t_).at(static_cast<int64_t>(l));
+      gates = inputs_[l - 1](dropped(states_[l - 1].h, here));
     }
     states_[l] = cells_[l](gates, states_[l]);
   }
   s.state = states_.back().h;
   if (!s.query) s.query = s.state;
   if (c.input_feeding) {
-    s.look = source_->step(s.state, t_);
+    s.look = looker_->step(s.state, t_);
     s.out = fed_ = tanh((*readout_)(concatenate({s.state, s.look.context}, -1)));
   }
   ++t_;

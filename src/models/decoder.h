@@ -3,22 +3,29 @@
 #include <optional>
 #include <vector>
 
+#include "core/random.h"
 #include "fovea/seq2seq.h"
-#include "models/alignment.h"
 
 namespace fovea::models {
+
+// Ids that mean the same in every vocabulary.
+inline constexpr int64_t kPadding = 0, kBegin = 2, kEnd = 3;
 
 struct Encoded {
   Tensor sequence;  // [S,B,C]
   std::vector<nn::State> last;
   Tensor lengths;  // i64 [B]
 };
+// Each place of a model has its own noise: dropped(x, drop.at("readout")).
 struct Dropout {
   float probability = 0.0f;
-  uint64_t seed = 0;
+  Seed seed;
+  template <class Place>
+  Dropout at(Place place) const {
+    return {probability, seed.at(place)};
+  }
 };
-// Each place of a model has its own noise.
-Tensor dropped(const Tensor&, const Dropout&, uint64_t place);
+Tensor dropped(const Tensor&, const Dropout&);
 
 Encoded encode(const Seq2Seq&, const Tensor& source, const Tensor& lengths, const Dropout& = {});
 
@@ -28,7 +35,7 @@ Encoded select_rows(const Encoded&, const Tensor& ids);
 // One pass of the decoder, step by step. Weights' gradients are taken once for all steps.
 class Decoder {
  public:
-  Decoder(const Seq2Seq&, const Encoded&, const Looking&, bool keep_weights = false);
+  Decoder(const Seq2Seq&, const Encoded&, const LookPass&);
 
   // The input product of the first layer for y_{t−1}, embedded: [..,B,E] → [..,B,G·H].
   Tensor gates(const Tensor& embedded);
@@ -42,7 +49,7 @@ class Decoder {
   Step step(const Tensor& gates_y, const Dropout& = {});
   // Whether step() leaves the looking for later: contexts that feed nothing back.
   bool looks_once() const;
-  Source& source() { return *source_; }
+  Looker& looker() { return *looker_; }
   Tensor fixed() const { return fixed_; }  // the one context, [B,C], or undefined
   void select_rows(const Tensor& ids);     // of every state
 
@@ -52,7 +59,7 @@ class Decoder {
   std::vector<nn::Stepper> cells_;
   std::vector<nn::SteppedLinear> inputs_;  // of layers above the first
   std::optional<nn::SteppedLinear> from_context_, readout_;
-  std::optional<Source> source_;
+  std::optional<Looker> looker_;
   Tensor fixed_, fed_;
   int64_t t_ = 0;
 };

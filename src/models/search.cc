@@ -1,24 +1,22 @@
+#include "fovea/search.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <optional>
 
 #include "core/threads.h"
 #include "fovea/ops.h"
-#include "models/decoder.h"
-#include "models/screen.h"
 #include "tensor/impl.h"
 
-// Decoding, greedy and by beam: one search, of which greedy is the case of one beam.
+// One search, of which greedy is the case of one beam.
 namespace fovea::models {
 namespace {
 
-constexpr int64_t kPadding = 0, kBegin = 2, kEnd = 3;
-constexpr double kNever = -std::numeric_limits<double>::infinity();
+constexpr double kImpossible = -std::numeric_limits<double>::infinity();
 
 struct Candidate {
-  double score = kNever;  // log p so far
+  double score = kImpossible;  // log p so far
   int64_t beam = 0, token = 0;
   float logit = 0.0f;
 };
@@ -29,20 +27,26 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.token < b.token;
 }
 
-// The best `count` continuations of rows [K,V], best first. Padding and begin are none.
+bool is_in(const std::vector<int64_t>& tokens, int64_t token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+}
+
+// A sequence's rows, [K,V].
 struct Rows {
   const float *log_p, *logits;
+  int64_t K, V;
 };
-std::vector<Candidate> best_of(Rows rows, const double* scores, int64_t K, int64_t V,
-                               size_t count) {
+// Their best `count` continuations, best first.
+std::vector<Candidate> best_of(const Rows& rows, const double* scores,
+                               const std::vector<int64_t>& never, size_t count) {
   std::vector<Candidate> best;
-  for (int64_t k = 0; k < K; ++k) {
-    if (scores[k] == kNever) continue;
-    for (int64_t v = 0; v < V; ++v) {
-      if (v == kPadding || v == kBegin) continue;
-      const int64_t at = k * V + v;
+  for (int64_t k = 0; k < rows.K; ++k) {
+    if (scores[k] == kImpossible) continue;
+    for (int64_t v = 0; v < rows.V; ++v) {
+      const int64_t at = k * rows.V + v;
       const Candidate c{scores[k] + static_cast<double>(rows.log_p[at]), k, v, rows.logits[at]};
       if (best.size() == count && !better(c, best.back())) continue;
+      if (is_in(never, v)) continue;
       best.insert(std::upper_bound(best.begin(), best.end(), c, better), c);
       if (best.size() > count) best.pop_back();
     }
@@ -50,7 +54,7 @@ std::vector<Candidate> best_of(Rows rows, const double* scores, int64_t K, int64
   return best;
 }
 
-// What happened at one step, for every row of the batch: rows are sentence·K + beam.
+// What happened at one step, for every row: rows are sequence·K + beam.
 struct Trace {
   std::vector<int64_t> parent, token;
   Tensor weights;  // [B·K,S] of the parents' looks, or undefined
@@ -64,22 +68,23 @@ struct Ending {
 
 class Search {
  public:
-  Search(const Seq2Seq& m, const Tensor& source, const Tensor& lengths, const DecodeConfig& c)
-      : model_(m),
+  Search(Generator& generator, const Sequences& sequences, const DecodeConfig& c)
+      : generator_(generator),
+        sequences_(sequences),
         c_(c),
-        B_(source.size(1)),
+        B_(static_cast<int64_t>(sequences.first.size())),
         K_(c.beam),
-        source_lengths_(lengths.to_ids()),
-        decoder_(m, repeated(encode(m, source, lengths)), {}, c.weights),
-        scores_(static_cast<size_t>(B_ * K_), kNever),
+        scores_(static_cast<size_t>(B_ * K_), kImpossible),
         endings_(static_cast<size_t>(B_)),
         done_(static_cast<size_t>(B_), 0) {
-    if (may_screen()) screen_ = m.screen->of(m.output);
     for (int64_t b = 0; b < B_; ++b) scores_[static_cast<size_t>(b * K_)] = 0;
   }
 
   std::vector<std::vector<Decoded>> run() {
-    std::vector<int64_t> previous(static_cast<size_t>(B_ * K_), kBegin);
+    std::vector<int64_t> previous;
+    for (const int64_t token : sequences_.first) {
+      previous.insert(previous.end(), static_cast<size_t>(K_), token);
+    }
     for (int64_t t = 0; !all_done(); ++t) previous = advance(previous, t);
     std::vector<std::vector<Decoded>> all;
     for (int64_t b = 0; b < B_; ++b) all.push_back(results(b));
@@ -87,16 +92,9 @@ class Search {
   }
 
  private:
-  Encoded repeated(const Encoded& e) const {
-    if (K_ == 1) return e;
-    std::vector<int64_t> rows;
-    for (int64_t b = 0; b < B_; ++b) rows.insert(rows.end(), static_cast<size_t>(K_), b);
-    return select_rows(e, Tensor::from_ids(rows, {B_ * K_}));
-  }
-
-  // A sentence's own, whatever stands beside it.
+  // A sequence's own, whatever stands beside it.
   int64_t limit(int64_t b) const {
-    return c_.longest > 0 ? c_.longest : 2 * source_lengths_[static_cast<size_t>(b)] + 10;
+    return c_.longest > 0 ? c_.longest : sequences_.limits[static_cast<size_t>(b)];
   }
   bool full(int64_t b) const {
     return endings_[static_cast<size_t>(b)].size() >= static_cast<size_t>(K_);
@@ -109,67 +107,50 @@ class Search {
     return score / std::pow(static_cast<double>(tokens), static_cast<double>(c_.length_power));
   }
 
-  // A screen reads a quarter of the layer, and for each row again.
-  bool may_screen() const {
-    constexpr int64_t kRows = 3, kFewest = 1024, kSmallest = 1 << 20;
-    const int64_t V = model_.config.target_vocabulary;
-    return model_.screen && K_ == 1 && B_ <= kRows && V >= kFewest &&
-           V * model_.config.hidden >= kSmallest;
-  }
+  using Candidates = std::vector<std::vector<Candidate>>;  // by sequence, best first
 
-  // o_t [B·K,H]
-  Tensor outputs(const Tensor& ids, Trace& trace) {
-    const Tensor y = model_.target(ids);
-    const Decoder::Step s = decoder_.step(decoder_.gates(y));
-    Look look = s.look;
-    if (decoder_.looks_once()) {
-      look = decoder_.source().step(s.state, static_cast<int64_t>(traces_.size()));
+  Candidates candidates() {
+    const Tensor logits = generator_.logits().contiguous();
+    if (logits.rank() != 2 || logits.size(0) != B_ * K_) {
+      throw Error("search", "the logits are " + to_string(logits.shape()) + ", expected [" +
+                                std::to_string(B_ * K_) + ", V]");
     }
-    trace.weights = look.weights;
-    if (s.out) return s.out;
-    return read_out(model_, s.state, decoder_.fixed() ? decoder_.fixed() : look.context, y);
-  }
-
-  using Candidates = std::vector<std::vector<Candidate>>;  // by sentence, best first
-
-  Candidates candidates(const Tensor& out) const {
-    const Tensor logits = model_.output(out), log_p = log_softmax(logits);
+    const Tensor log_p = log_softmax(logits);
     const int64_t V = log_p.size(1);
     Candidates all(static_cast<size_t>(B_));
     parallel_for(B_, K_ * V, [&](int64_t b) {
       if (done_[static_cast<size_t>(b)]) return;
       const int64_t first = b * K_;
-      all[static_cast<size_t>(b)] =
-          best_of({raw(log_p) + first * V, raw(logits) + first * V},
-                  &scores_[static_cast<size_t>(first)], K_, V, static_cast<size_t>(2 * K_));
+      all[static_cast<size_t>(b)] = best_of(
+          {raw(log_p) + first * V, raw(logits) + first * V, K_, V},
+          &scores_[static_cast<size_t>(first)], sequences_.never, static_cast<size_t>(2 * K_));
     });
     return all;
   }
 
-  // The same for one beam and few sentences, by the screen alone; none where it has no answer.
-  std::optional<Candidates> screened(const Tensor& out) const {
-    static constexpr int64_t kNone[] = {kPadding, kBegin};
+  // The same for one beam, where the generator knows the likeliest by itself.
+  std::optional<Candidates> likeliest() {
+    if (K_ > 1) return std::nullopt;
     Candidates all(static_cast<size_t>(B_));
     for (int64_t b = 0; b < B_; ++b) {
       if (done_[static_cast<size_t>(b)]) continue;
-      const float* row = raw(out) + b * out.size(1);
-      const auto c = kernels::choose(*screen_, matrix_of(model_.output), row, kNone);
-      if (!c) return std::nullopt;
-      const double log_p = static_cast<double>(c->logit) - c->log_sum;
-      all[static_cast<size_t>(b)] = {{scores_[static_cast<size_t>(b)] + log_p, 0, c->row}};
+      const auto one = generator_.likeliest(b, sequences_.never);
+      if (!one) return std::nullopt;
+      all[static_cast<size_t>(b)] = {{scores_[static_cast<size_t>(b)] + one->log_p, 0, one->token}};
     }
     return all;
   }
 
   std::vector<int64_t> advance(const std::vector<int64_t>& previous, int64_t t) {
     Trace trace;
-    const Tensor out = outputs(Tensor::from_ids(previous, {B_ * K_}), trace);
-    std::optional<Candidates> best = screen_ ? screened(out) : std::nullopt;
-    if (!best) best = candidates(out);
+    generator_.advance(Tensor::from_ids(previous, {B_ * K_}));
+    if (c_.weights) trace.weights = generator_.weights();
+    std::optional<Candidates> best = likeliest();
+    if (!best) best = candidates();
     trace.parent.resize(previous.size());
     std::iota(trace.parent.begin(), trace.parent.end(), 0);
-    trace.token.assign(previous.size(), kEnd);
-    std::vector<double> next(scores_.size(), kNever);
+    trace.token.assign(previous.size(), sequences_.end);
+    std::vector<double> next(scores_.size(), kImpossible);
     for (int64_t b = 0; b < B_; ++b) {
       if (done_[static_cast<size_t>(b)]) continue;
       choose(b, t, (*best)[static_cast<size_t>(b)], trace, next);
@@ -177,7 +158,7 @@ class Search {
       done_[static_cast<size_t>(b)] = full(b) || t + 1 == limit(b);
     }
     scores_ = std::move(next);
-    if (K_ > 1) decoder_.select_rows(Tensor::from_ids(trace.parent, {B_ * K_}));
+    if (K_ > 1) generator_.select_rows(Tensor::from_ids(trace.parent, {B_ * K_}));
     traces_.push_back(std::move(trace));
     return traces_.back().token;
   }
@@ -188,7 +169,7 @@ class Search {
     int64_t kept = 0, seen = 0;
     for (const Candidate& c : best) {
       if (kept == K_) break;
-      if (c.token == kEnd) {
+      if (c.token == sequences_.end) {
         if (seen < K_ && !full(b)) {
           endings_[static_cast<size_t>(b)].push_back(
               {normalised(c.score, t + 1), t, b * K_ + c.beam, true});
@@ -208,7 +189,7 @@ class Search {
   void cut(int64_t b, int64_t tokens, const std::vector<double>& scores) {
     for (int64_t row = b * K_; row < (b + 1) * K_ && !full(b); ++row) {
       const double score = scores[static_cast<size_t>(row)];
-      if (score == kNever) continue;
+      if (score == kImpossible) continue;
       endings_[static_cast<size_t>(b)].push_back({normalised(score, tokens), tokens, row, false});
     }
   }
@@ -219,50 +200,64 @@ class Search {
                      [](const Ending& x, const Ending& y) { return x.score > y.score; });
     std::vector<Decoded> best;
     for (const Ending& e : endings) {
-      if (static_cast<int64_t>(best.size()) < c_.n_best) best.push_back(follow(e, b));
+      if (static_cast<int64_t>(best.size()) < c_.n_best) best.push_back(follow(e));
     }
     return best;
   }
 
   // Back along the parents.
-  Decoded follow(const Ending& e, int64_t b) const {
+  Decoded follow(const Ending& e) const {
     Decoded d{.score = e.score, .ended = e.ended};
     int64_t row = e.beam;
-    if (e.ended) keep_weights(d, e.step, row, b);
+    if (e.ended) keep_weights(d, e.step, row);
     for (int64_t t = e.step - 1; t >= 0; --t) {
       const Trace& trace = traces_[static_cast<size_t>(t)];
       d.tokens.push_back(trace.token[static_cast<size_t>(row)]);
       row = trace.parent[static_cast<size_t>(row)];
-      keep_weights(d, t, row, b);
+      keep_weights(d, t, row);
     }
     std::reverse(d.tokens.begin(), d.tokens.end());
     std::reverse(d.weights.begin(), d.weights.end());
     return d;
   }
 
-  void keep_weights(Decoded& d, int64_t t, int64_t row, int64_t b) const {
+  void keep_weights(Decoded& d, int64_t t, int64_t row) const {
     const Tensor& w = traces_[static_cast<size_t>(t)].weights;
-    if (!w) return;
-    const Tensor line = w.select(0, row).slice(0, 0, source_lengths_[static_cast<size_t>(b)]);
-    d.weights.push_back(line.to_vector());
+    if (w) d.weights.push_back(w.select(0, row).to_vector());
   }
 
-  const Seq2Seq& model_;
+  Generator& generator_;
+  const Sequences& sequences_;
   DecodeConfig c_;
   int64_t B_, K_;
-  std::vector<int64_t> source_lengths_;
-  Decoder decoder_;
   std::vector<double> scores_;
   std::vector<std::vector<Ending>> endings_;
-  std::vector<uint8_t> done_;  // by sentence
+  std::vector<uint8_t> done_;  // by sequence
   std::vector<Trace> traces_;
-  std::shared_ptr<const kernels::Screen> screen_;
 };
+
+void check(const Sequences& s, const DecodeConfig& c) {
+  if (c.longest > 0) return;
+  if (s.limits.size() != s.first.size()) {
+    throw Error("search", "expected a limit for each of " + std::to_string(s.first.size()) +
+                              " sequences, found " + std::to_string(s.limits.size()));
+  }
+  for (const int64_t limit : s.limits) {
+    if (limit < 1) {
+      throw Error("search", "a limit must be 1 or more, found " + std::to_string(limit));
+    }
+  }
+}
 
 }  // namespace
 
-std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
-                                         const Tensor& source_lengths, const DecodeConfig& c) {
+Tensor Generator::weights() { return {}; }
+
+std::optional<Generator::Likeliest> Generator::likeliest(int64_t, std::span<const int64_t>) {
+  return std::nullopt;
+}
+
+void check(const DecodeConfig& c) {
   if (c.beam < 1 || c.beam > kLargestBeam) {
     throw Error("decode", "beam must be in [1, " + std::to_string(kLargestBeam) + "], found " +
                               std::to_string(c.beam));
@@ -273,8 +268,14 @@ std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
   if (c.longest < 0) {
     throw Error("decode", "longest must be 0 or more, found " + std::to_string(c.longest));
   }
+}
+
+std::vector<std::vector<Decoded>> search(Generator& generator, const Sequences& sequences,
+                                         const DecodeConfig& c) {
+  check(c);
+  check(sequences, c);
   const NoGrad off;
-  return Search(m, source, source_lengths, c).run();
+  return Search(generator, sequences, c).run();
 }
 
 }  // namespace fovea::models

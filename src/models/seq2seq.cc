@@ -1,33 +1,12 @@
 #include "fovea/seq2seq.h"
 
-#include <fmt/format.h>
-
-#include "core/random.h"
 #include "fovea/ops.h"
+#include "models/checks.h"
 #include "models/decoder.h"
 #include "models/screen.h"
 
 namespace fovea::models {
 namespace {
-
-constexpr int64_t kLargest = int64_t{1} << 20;
-
-void in_range(const char* field, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high) {
-    throw Error("seq2seq",
-                fmt::format("{} must be in [{}, {}], found {}", field, low, high, value));
-  }
-}
-
-template <class E, size_t N>
-E by_name(const char* what, const std::string& name, const E (&all)[N]) {
-  std::string known;
-  for (const E e : all) {
-    if (name == name_of(e)) return e;
-    known += std::string(known.empty() ? "" : ", ") + name_of(e);
-  }
-  throw Error("seq2seq", fmt::format("no {} '{}'; there are {}", what, name, known));
-}
 
 // The readout reads the state, the context where there is one, and in Bahdanau's order y_{t−1}.
 int64_t read_width(const Seq2SeqConfig& c, int64_t context) {
@@ -44,32 +23,23 @@ int64_t fed_width(const Seq2SeqConfig& c, int64_t context) {
 
 const char* name_of(Context c) { return c == Context::fixed ? "fixed" : "attention"; }
 const char* name_of(Order o) { return o == Order::bahdanau ? "bahdanau" : "luong"; }
-const char* name_of(Locality l) {
-  static constexpr const char* kNames[] = {"global", "local_m", "local_p"};
-  return kNames[static_cast<int>(l)];
-}
 Context context(const std::string& name) {
-  return by_name("context", name, {Context::fixed, Context::attention});
+  return by_name("seq2seq", "context", name, {Context::fixed, Context::attention});
 }
 Order order(const std::string& name) {
-  return by_name("order", name, {Order::bahdanau, Order::luong});
-}
-Locality locality(const std::string& name) {
-  return by_name("locality", name, {Locality::global, Locality::local_m, Locality::local_p});
+  return by_name("seq2seq", "order", name, {Order::bahdanau, Order::luong});
 }
 
 void check(const Seq2SeqConfig& c) {
+  const auto in_range = [](const char* field, int64_t value, int64_t low, int64_t high) {
+    expect_range("seq2seq", field, value, low, high);
+  };
   in_range("source_vocabulary", c.source_vocabulary, 1, 10 * kLargest);
   in_range("target_vocabulary", c.target_vocabulary, 1, 10 * kLargest);
   in_range("embedding", c.embedding, 1, 16384);
   in_range("hidden", c.hidden, 1, 16384);
   in_range("layers", c.layers, 1, 64);
-  in_range("window", c.window, 1, kLargest);
-  in_range("longest_source", c.longest_source, 1, kLargest);
-  if (c.context == Context::attention) {
-    score_def(c.score);
-    weighting_def(c.weighting);
-  }
+  if (c.context == Context::attention) check(static_cast<const LookConfig&>(c));
   if (c.input_feeding && c.order != Order::luong) {
     throw Error("seq2seq", "input_feeding belongs to the luong order; bahdanau feeds its context");
   }
@@ -99,19 +69,7 @@ Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
     m.cells.push_back(nn::cell_weights(w, "decoder." + layer, c.cell, in, c.hidden));
   }
   if (c.context == Context::attention) {
-    const ScoreDef& def = score_def(c.score);
-    const bool project = def.equal_widths && context != c.hidden;
-    if (project) m.keys = nn::linear(w, "keys", context, c.hidden, nn::WithBias::no);
-    m.score = score_parameters(w, "score", def,
-                               {.query = c.hidden,
-                                .key = project ? c.hidden : context,
-                                .hidden = c.hidden,
-                                .longest = c.longest_source});
-    if (c.locality == Locality::local_p) {
-      m.window["w_p"] = w.add("window.w_p", {c.hidden, c.hidden}, nn::Init::xavier);
-      m.window["u_p"] = w.add("window.u_p", {c.hidden}, nn::Init::uniform);
-    }
-    if (weighting_def(c.weighting).hard) m.baseline = nn::linear(w, "baseline", c.hidden, 1);
+    m.look = look_weights(w, "", c, {.query = c.hidden, .key = context, .hidden = c.hidden});
   }
   m.readout = nn::linear(w, "readout", read_width(c, context), c.hidden);
   m.output = nn::linear(w, "output", c.hidden, c.target_vocabulary);
@@ -121,8 +79,6 @@ Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
 
 namespace {
 
-constexpr int64_t kPadding = 0;
-
 // Everything a loss needs of one pass over the whole target.
 struct Pass {
   Tensor states, contexts, out;  // [T,B,·]
@@ -130,11 +86,17 @@ struct Pass {
   Tensor log_prob, entropy;      // [T,B], hard attention alone
 };
 
-Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c) {
-  const Dropout drop{c.dropout, c.seed};
+Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
+         const Intervention& intervention) {
+  const Seed seed(c.seed);
+  const Dropout drop{c.dropout, seed.at("dropout")};
   const Encoded source = encode(m, batch.source, batch.source_lengths, drop);
-  const Tensor embedded = dropped(m.target(batch.target_in), drop, 2);  // [T,B,E]
-  Decoder decoder(m, source, {.mode = c.mode, .seed = c.seed, .semi_sampling = c.semi_sampling});
+  const Tensor embedded = dropped(m.target(batch.target_in), drop.at("target"));  // [T,B,E]
+  Decoder decoder(m, source,
+                  {.mode = c.mode,
+                   .seed = seed.at("decoder").value(),
+                   .semi_sampling = c.semi_sampling,
+                   .intervention = intervention});
   std::vector<Tensor> states, queries, contexts, outs, log_probs, entropies;
   for (const Tensor& gates : unbind(decoder.gates(embedded), 0)) {
     const Decoder::Step s = decoder.step(gates, drop);
@@ -153,7 +115,7 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c) {
     pass.entropy = stack(entropies, 0);
   }
   if (decoder.looks_once()) {
-    const Look look = decoder.source().all(pass.states.transpose(0, 1));  // [B,T,·]
+    const Look look = decoder.looker().all(pass.states.transpose(0, 1));  // [B,T,·]
     pass.contexts = look.context.transpose(0, 1);
     if (look.log_prob) {
       pass.log_prob = look.log_prob.transpose(0, 1);
@@ -167,34 +129,8 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c) {
   }
   if (pass.log_prob) pass.queries = stack(queries, 0);
   pass.out = outs.empty() ? read_out(m, pass.states, pass.contexts, embedded) : stack(outs, 0);
-  pass.out = dropped(pass.out, drop, 3);
+  pass.out = dropped(pass.out, drop.at("readout"));
   return pass;
-}
-
-// R_t = Σ_{t'≥t} discount^{t'−t}·log p(y_t'), from the losses [T,B].
-Tensor returns(const Tensor& nll, float discount) {
-  Tensor R = Tensor::zeros(nll.shape());
-  const int64_t T = nll.size(0), B = nll.size(1);
-  const float* loss = nll.data<float>();
-  float* r = R.mutable_data<float>();
-  for (int64_t t = T - 1; t >= 0; --t) {
-    for (int64_t b = 0; b < B; ++b) {
-      const float later = t + 1 < T ? r[(t + 1) * B + b] : 0.0f;
-      r[t * B + b] = discount * later - loss[t * B + b];
-    }
-  }
-  return R;
-}
-
-// The terms that teach a choice which has no gradient of its own. The baseline sees what the choice
-// was made from and nothing that came of it, or the gradient would be biased.
-Tensor reinforce(const Seq2Seq& m, const Pass& pass, const Tensor& nll, const Tensor& counts,
-                 const LossConfig& c) {
-  const Tensor R = returns(nll.detach(), c.discount);
-  const Tensor b = m.baseline(pass.queries.detach()).squeeze(-1);  // [T,B]
-  const Tensor advantage = (R - b).detach() * counts;
-  return sum(square(R - b) * counts) - sum(advantage * pass.log_prob) * c.reward -
-         sum(pass.entropy * counts) * c.entropy;
 }
 
 // Places of the targets that count, flattened.
@@ -209,8 +145,9 @@ Tensor places_of(const Tensor& targets) {
 
 }  // namespace
 
-Loss loss(const Seq2Seq& m, const Batch& batch, const LossConfig& c) {
-  const Pass pass = run(m, batch, c);
+Loss loss(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
+          const Intervention& intervention) {
+  const Pass pass = run(m, batch, c, intervention);
   const Tensor places = places_of(batch.target_out);
   const int64_t tokens = places.numel(), all = batch.target_out.numel(), H = m.config.hidden;
   Loss result{.tokens = tokens};
@@ -222,7 +159,11 @@ Loss loss(const Seq2Seq& m, const Batch& batch, const LossConfig& c) {
     const Tensor counts = not_equal(batch.target_out, Tensor::zeros({}, DType::i64)).to(DType::f32);
     const Tensor total = sum(nll);
     result.nll = total.item();
-    result.loss = (total + reinforce(m, pass, nll, counts, c)) / static_cast<float>(tokens);
+    // The baseline sees what the choice was made from and nothing that came of it.
+    const Tensor guess = m.look.baseline(pass.queries.detach()).squeeze(-1);  // [T,B]
+    const Tensor chosen = reinforce({pass.log_prob, pass.entropy, counts},
+                                    returns(-nll.detach(), c.discount), guess, c);
+    result.loss = (total + chosen) / static_cast<float>(tokens);
     return result;
   }
   Tensor out = pass.out.reshape({all, H}), targets = batch.target_out.reshape({all});

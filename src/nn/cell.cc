@@ -1,7 +1,7 @@
 #include "nn/cell.h"
 
 #include "kernels/recurrent.h"
-#include "nn/per_pass.h"
+#include "tensor/impl.h"
 #include "tensor/tape.h"
 
 namespace fovea::nn {
@@ -46,7 +46,6 @@ Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
   });
 }
 
-// Two outputs of one operation: `core` has the inputs, h' and c' leave their gradients for it.
 State lstm_step(const Tensor& gates, const State& before, const Tensor& active) {
   const Tensor u = dense(gates), h0 = dense(before.h), c0 = dense(before.c);
   const State after{Tensor::empty(before.h.shape()), Tensor::empty(before.h.shape())};
@@ -57,25 +56,19 @@ State lstm_step(const Tensor& gates, const State& before, const Tensor& active) 
   kernels::lstm_forward(rows_of(h0, active),
                         {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), place(kept)});
   if (!keep) return after;
-  const auto both = std::make_shared<PerPass<State>>();
-  const Tensor core =
-      record("lstm", inputs, nothing(),
-             [kept, kc = Saved(c0), active, want_dh, shape, both](const Tensor&) {
-               const State d = both->take();
+  const std::vector<Tensor> out =
+      record("lstm", inputs, {after.h, after.c},
+             [kept, kc = Saved(c0), active, want_dh, shape](const Grads& d) {
+               const Tensor dh_next = d[0] ? d[0].contiguous() : Tensor();
+               const Tensor dc_next = d[1] ? d[1].contiguous() : Tensor();
                const Tensor du = Tensor::empty({shape[0], 4 * shape[1]}), dc = Tensor::empty(shape);
                const Tensor dh = want_dh ? Tensor::empty(shape) : Tensor();
                kernels::lstm_backward(rows_of(dc, active),
-                                      {raw(kept), raw(kc.get("lstm")), nullptr, place(d.h),
-                                       place(d.c), raw(du), place(dh), raw(dc)});
+                                      {raw(kept), raw(kc.get("lstm")), nullptr, place(dh_next),
+                                       place(dc_next), raw(du), place(dh), raw(dc)});
                return Grads{du, dh, dc};
              });
-  const auto output = [&](Tensor State::*which) {
-    return record("lstm", {core}, after.*which, [both, which](const Tensor& d) {
-      const bool first = both->leave([&](State& left) { left.*which = d.contiguous(); });
-      return Grads{first ? nothing() : Tensor()};
-    });
-  };
-  return {output(&State::h), output(&State::c)};
+  return {out[0], out[1]};
 }
 
 void expect_step(const char* call, const char* name, const Tensor& t, const Shape& expected) {

@@ -5,8 +5,8 @@
 #include "core/threads.h"
 #include "kernels/gemm.h"
 #include "kernels/recurrent.h"
-#include "nn/per_pass.h"
 #include "nn/product.h"
+#include "tensor/impl.h"
 #include "tensor/tape.h"
 
 namespace fovea::nn {
@@ -230,29 +230,21 @@ LayerOutput layer(std::span<const CellWeights> directions, const Tensor& x, cons
   Task task = prepare(directions, x, valid ? valid.contiguous() : valid);
   LayerOutput out = run(task, directions);
   if (!needs_grad(task.inputs)) return out;
-  const auto left = std::make_shared<PerPass<Gradients>>();
-  const Tensor core = record("recurrent", task.inputs, nothing(),
-                             [left, walks = task.walks, weights = task.weights,
-                              sequence = Saved(out.sequence)](const Tensor&) {
-                               const Gradients d = left->take();
-                               sequence.get("recurrent");
-                               Grads grads;
-                               for (size_t i = 0; i < walks.size(); ++i) {
-                                 const WalkGradients g =
-                                     backward(walks[i], d, weights[i].get("recurrent"));
-                                 grads.insert(grads.end(), {g.gates_x, g.weight, g.bias});
-                               }
-                               return grads;
-                             });
-  const auto output = [&](const Tensor& y, Tensor Gradients::*which) {
-    if (!y) return y;
-    return record("recurrent", {core}, y, [left, which](const Tensor& dy) {
-      const bool first = left->leave([&](Gradients& all) { all.*which = dy.contiguous(); });
-      return Grads{first ? nothing() : Tensor()};
-    });
-  };
-  return {output(out.sequence, &Gradients::sequence),
-          {output(out.last.h, &Gradients::h), output(out.last.c, &Gradients::c)}};
+  const std::vector<Tensor> outputs =
+      record("recurrent", task.inputs, {out.sequence, out.last.h, out.last.c},
+             [walks = task.walks, weights = task.weights,
+              sequence = Saved(out.sequence)](const Grads& d_outputs) {
+               sequence.get("recurrent");
+               const auto dense = [](const Tensor& d) { return d ? d.contiguous() : d; };
+               const Gradients d{dense(d_outputs[0]), dense(d_outputs[1]), dense(d_outputs[2])};
+               Grads grads;
+               for (size_t i = 0; i < walks.size(); ++i) {
+                 const WalkGradients g = backward(walks[i], d, weights[i].get("recurrent"));
+                 grads.insert(grads.end(), {g.gates_x, g.weight, g.bias});
+               }
+               return grads;
+             });
+  return {outputs[0], {outputs[1], outputs[2]}};
 }
 
 }  // namespace fovea::nn

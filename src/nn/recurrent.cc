@@ -87,7 +87,7 @@ Recurrent::Output Recurrent::operator()(const Tensor& x, const Tensor& lengths, 
   Output out{valid ? where(valid.unsqueeze(2), x, Tensor::scalar(0.0f)) : x, {}};
   for (int64_t l = 0; l < config.layers; ++l) {
     if (l > 0 && dropout > 0.0f) {
-      out.sequence = fovea::dropout(out.sequence, dropout, mix64(seed ^ mix64(l)));
+      out.sequence = fovea::dropout(out.sequence, dropout, Seed(seed).at(l).value());
     }
     LayerOutput next = layer({&cells[l * directions], directions}, out.sequence, valid);
     out.sequence = std::move(next.sequence);

@@ -1,14 +1,13 @@
 #include <utility>
 
 #include "fovea/nn.h"
-#include "nn/per_pass.h"
 #include "nn/product.h"
 #include "tensor/tape.h"
 
 namespace fovea::nn {
 namespace {
 
-// What the steps leave for the one product, last step first.
+// What the steps keep for the one product, last step first.
 struct Rows {
   std::vector<Tensor> x, dy;
 };
@@ -31,8 +30,7 @@ Tensor pile(const std::vector<Tensor>& parts) {
 
 struct SteppedLinear::Steps {
   Linear layer;
-  std::shared_ptr<PerPass<Rows>> rows = std::make_shared<PerPass<Rows>>();
-  Tensor anchor;  // empty; its inputs are W and b, and it is an input of every step
+  Deferred<Rows> learned;  // W and b; from the first step recorded on
 
   // Wᵀ from the second step of many rows on, until W changes.
   Tensor turned_weight;
@@ -49,17 +47,17 @@ struct SteppedLinear::Steps {
     return product(x, turned_weight, layer.bias, addend);
   }
 
-  void record_anchor() {
+  const Deferred<Rows>& weights() {
+    if (learned) return learned;
     const bool want_dw = layer.weight.requires_grad(), want_db = layer.bias.requires_grad();
-    anchor = record("stepped linear", {layer.weight, layer.bias}, nothing(),
-                    [left = rows, want_dw, want_db](const Tensor&) {
-                      const Rows all = left->take();
-                      const Tensor dy = pile(all.dy);
-                      Grads grads(2);
-                      if (want_dw) grads[0] = d_product_weight(dy, pile(all.x));
-                      if (want_db) grads[1] = d_product_bias(dy);
-                      return grads;
-                    });
+    return learned = Deferred<Rows>("stepped linear", {layer.weight, layer.bias},
+                                    [want_dw, want_db](const Rows& all) {
+                                      const Tensor dy = pile(all.dy);
+                                      Grads grads(2);
+                                      if (want_dw) grads[0] = d_product_weight(dy, pile(all.x));
+                                      if (want_db) grads[1] = d_product_bias(dy);
+                                      return grads;
+                                    });
   }
 };
 
@@ -80,25 +78,20 @@ Tensor SteppedLinear::operator()(const Tensor& x, const Tensor& addend) {
   }
   const Tensor y = steps.times(x, addend);
   if (!grad_enabled()) return y;
-  if (!steps.anchor && (layer.weight.requires_grad() || layer.bias.requires_grad())) {
-    steps.record_anchor();
-  }
-  const std::vector<Tensor> inputs{x, addend, steps.anchor};
-  if (!needs_grad(inputs)) return y;
-  const bool want_dx = x.requires_grad(), learns = steps.anchor.defined();
-  return record("stepped linear", inputs, y,
-                [kx = learns ? Saved(x) : Saved(), kw = want_dx ? Saved(layer.weight) : Saved(),
-                 want_dx, learns, rows = steps.rows](const Tensor& dy) {
-                  Grads grads{{}, dy, {}};
-                  if (want_dx) grads[0] = d_product_x(dy, kw.get("stepped linear"));
-                  if (!learns) return grads;
-                  const bool first = rows->leave([&](Rows& left) {
-                    left.x.push_back(kx.get("stepped linear"));
-                    left.dy.push_back(dy);
-                  });
-                  if (first) grads[2] = nothing();
-                  return grads;
-                });
+  const Deferred<Rows>& weights = steps.weights();
+  if (!weights && !needs_grad(std::vector{x, addend})) return y;
+  const bool want_dx = x.requires_grad();
+  return weights.use(
+      "stepped linear", {x, addend}, y,
+      [kx = weights ? Saved(x) : Saved(), kw = want_dx ? Saved(layer.weight) : Saved(), want_dx](
+          const Tensor& dy, Rows* kept) {
+        if (kept != nullptr) {
+          kept->x.push_back(kx.get("stepped linear"));
+          kept->dy.push_back(dy);
+        }
+        const Tensor dx = want_dx ? d_product_x(dy, kw.get("stepped linear")) : Tensor();
+        return Grads{dx, dy};
+      });
 }
 
 }  // namespace fovea::nn

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
-#include <string_view>
 
 #include "core/random.h"
 #include "fovea/nn.h"
@@ -11,13 +10,6 @@
 
 namespace fovea::nn {
 namespace {
-
-// FNV-1a: a name's own stream of numbers, the same on every machine.
-uint64_t hash_of(std::string_view name) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return h;
-}
 
 // Of [out, in] and of a convolution's [out, in, taps..].
 struct Fans {
@@ -105,17 +97,24 @@ Tensor start(const std::string& name, const Shape& shape, Init init, uint64_t se
 }  // namespace
 
 Tensor Weights::add(const std::string& name, const Shape& shape, Init init) {
-  if (all_.contains(name)) throw Error("weights", name + " is there already");
   const NoGrad off;
   const RandomKey key = random_key(seed_, Purpose::weights, hash_of(name));
   Tensor t = start(name, shape, init, uint64_t{key.b} << 32 | key.a);
-  t.set_requires_grad();
-  all_.emplace(name, t);
+  return enter(name, t.set_requires_grad(), learned_);
+}
+
+Tensor Weights::add_buffer(const std::string& name, const Shape& shape, float value) {
+  return enter(name, Tensor::full(shape, value), buffers_);
+}
+
+Tensor Weights::enter(const std::string& name, const Tensor& t, Tensors& kind) {
+  if (!all_.emplace(name, t).second) throw Error("weights", name + " is there already");
+  kind.emplace(name, t);
   return t;
 }
 
 int64_t Weights::count() const {
-  return std::accumulate(all_.begin(), all_.end(), int64_t{0},
+  return std::accumulate(learned_.begin(), learned_.end(), int64_t{0},
                          [](int64_t n, const auto& entry) { return n + entry.second.numel(); });
 }
 

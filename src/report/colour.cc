@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,7 +7,7 @@
 namespace fovea::report {
 namespace {
 
-using Stops = std::array<image::Colour, 6>;
+using Stops = std::array<Colour, 6>;
 
 // Lightness falls (rises) by about the same step from each to the next.
 constexpr Stops kOnWhite = {{{250, 251, 253},
@@ -27,12 +25,12 @@ constexpr Stops kOnBlack = {{{28, 32, 40},
 
 }  // namespace
 
-image::Colour colour_of(double share, Paper paper) {
+Colour colour_of(double share, Paper paper) {
   const Stops& stops = paper == Paper::white ? kOnWhite : kOnBlack;
   const double place = std::clamp(share, 0.0, 1.0) * (stops.size() - 1);
   const size_t from = std::min(static_cast<size_t>(place), stops.size() - 2);
   const double part = place - static_cast<double>(from);
-  image::Colour colour{};
+  Colour colour{};
   for (size_t c = 0; c < colour.size(); ++c) {
     colour[c] =
         static_cast<uint8_t>(std::lround(stops[from][c] * (1 - part) + stops[from + 1][c] * part));
@@ -40,8 +38,18 @@ image::Colour colour_of(double share, Paper paper) {
   return colour;
 }
 
-std::string hex(image::Colour colour) {
+std::string hex(Colour colour) {
   return fmt::format("#{:02x}{:02x}{:02x}", colour[0], colour[1], colour[2]);
+}
+
+Colour shade(int k, Paper paper) {
+  return colour_of(static_cast<double>(k) / (kShades - 1), paper);
+}
+
+std::string shade_rules(Paper paper) {
+  std::string css;
+  for (int k = 0; k < kShades; ++k) css += fmt::format(".k{}{{fill:{}}}", k, hex(shade(k, paper)));
+  return css;
 }
 
 }  // namespace fovea::report

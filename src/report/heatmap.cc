@@ -9,7 +9,6 @@
 
 #include "fovea/error.h"
 #include "io/atomic_file.h"
-#include "report/label.h"
 #include "report/picture.h"
 
 namespace fovea::report {
@@ -43,9 +42,9 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
+void write_file(const std::filesystem::path& path, const std::string& bytes) {
   AtomicFile file(path);
-  file.write(text.data(), text.size());
+  file.write(bytes.data(), bytes.size());
   file.commit();
 }
 
@@ -66,35 +65,25 @@ double full_weight(const Heatmap& map) {
   return largest == 0 || (largest > 0.5f && largest <= 1.001f) ? 1.0 : largest;
 }
 
-Labels labels_of(const Heatmap& map, int longest) {
-  Labels labels;
-  for (const std::string& row : map.rows) {
-    labels.rows.push_back(cut(visible(row), longest));
-    labels.row_width = std::max(labels.row_width, columns_of(labels.rows.back()));
-  }
-  for (const std::string& column : map.columns) {
-    labels.columns.push_back(cut(visible(column), longest));
-    labels.column_width = std::max(labels.column_width, columns_of(labels.columns.back()));
-  }
-  labels.turned = labels.column_width > 2;
-  return labels;
-}
-
 std::string to_json(const Heatmap& map) { return dump(json_of(map)); }
 
-void write(const std::filesystem::path& path, const std::vector<Heatmap>& maps) {
+PictureFormat picture_format(const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
-  if (ending != ".json" && ending != ".svg" && ending != ".png") {
-    throw Error("write", fmt::format("{}: a heat-map ends in .json, .svg or .png", path.string()));
-  }
-  if (ending == ".json") {
+  if (ending == ".json") return PictureFormat::json;
+  if (ending == ".svg") return PictureFormat::svg;
+  if (ending == ".png") return PictureFormat::png;
+  throw Error("write", fmt::format("{}: a heat-map ends in .json, .svg or .png", path.string()));
+}
+
+void write(const std::filesystem::path& path, const std::vector<Heatmap>& maps) {
+  const PictureFormat format = picture_format(path);
+  if (format == PictureFormat::json) {
     Json list = Json::array();
     for (const Heatmap& map : maps) list.push_back(json_of(map));
-    return write_text(path, dump(maps.size() == 1 ? list[0] : list) + "\n");
+    return write_file(path, dump(maps.size() == 1 ? list[0] : list) + "\n");
   }
   if (maps.empty()) throw Error("write", fmt::format("{}: no heat-map to draw", path.string()));
-  if (ending == ".svg") return write_text(path, to_svg(maps));
-  image::write_png(path, draw(maps));
+  write_file(path, format == PictureFormat::svg ? to_svg(maps) : to_png(maps));
 }
 
 }  // namespace fovea::report

@@ -22,8 +22,12 @@ std::string to_json(const Heatmap&);  // {"title","rows","columns","weights":[[â
 enum class Ink : uint8_t { plain, colour };
 std::string to_text(const Heatmap&, Ink, int width = 80);
 
-// By the ending: .json, .svg or .png; several become one file (JSON: a list; pictures: one below
-// the other). Whole or not at all.
+// By the ending: .json, .svg or .png; anything else throws.
+enum class PictureFormat : uint8_t { json, svg, png };
+PictureFormat picture_format(const std::filesystem::path&);
+
+// Several become one file (JSON: a list; pictures: one below the other, in columns where they are
+// many). Whole or not at all.
 void write(const std::filesystem::path&, const std::vector<Heatmap>&);
 
 }  // namespace fovea::report

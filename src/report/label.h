@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 // Tokens as labels: what they say, how wide that is, and safe where it is written.
 namespace fovea::report {
@@ -11,9 +10,14 @@ namespace fovea::report {
 // that turn the writing direction, vanish.
 std::string visible(std::string_view utf8);
 
-int columns_of(std::string_view utf8);                       // of a terminal: 0, 1 or 2 a character
-std::string cut(std::string_view utf8, int columns);         // "…" for what does not fit
-std::vector<std::string> characters(std::string_view utf8);  // each with its combining marks
+int columns_of(std::string_view utf8);                // of a terminal, as text::columns() counts
+std::string cut(std::string_view utf8, int columns);  // "…" for what does not fit
+// Columns that a label takes in a proportional font: more in scripts whose letters are broad.
+double drawn_columns_of(std::string_view utf8);
+
+// For fonts that are drawn as outlines: emoji that are pictures become signs, one for each part of
+// a joined one and without the colour of the skin.
+std::string without_pictures(std::string_view utf8);
 
 // For the text and the quoted attributes of SVG and HTML: no markup, no character XML forbids.
 std::string escape(std::string_view utf8);

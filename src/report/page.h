@@ -1,33 +1,25 @@
 #pragma once
 
-#include <fmt/format.h>
-
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "report/markup.h"
 #include "report/report.h"
 
 // The parts of a page. Each writes its HTML and, where the script has something to say under the
 // pointer, leaves the figures for it.
 namespace fovea::report {
 
-class Html {
+class Html : public Markup {
  public:
-  template <class... Args>
-  void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-  }
   // Keeps figures for the script and gives their number, for a data-i attribute.
   size_t keep(nlohmann::ordered_json figures) {
     figures_.push_back(std::move(figures));
     return figures_.size() - 1;
   }
-  const std::string& text() const { return text_; }
   const nlohmann::ordered_json& figures() const { return figures_; }
 
  private:
-  std::string text_;
   nlohmann::ordered_json figures_ = nlohmann::ordered_json::array();
 };
 
@@ -60,10 +52,6 @@ struct Thinned {
 };
 Thinned thinned(const Points&);
 
-std::string heat_colours();  // .k0 … .k31, by the colours of the heat-maps
-inline constexpr int kHeatSteps = 32;
-
-extern const char* const kPageStyle;
-extern const char* const kPageScript;
+std::string heat_colours();  // CSS: the shades of the heat-maps and of their scale
 
 }  // namespace fovea::report

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "image/image.h"
 #include "report/heatmap.h"
+#include "report/markup.h"
 
 // What the drawings of a heat-map share.
 namespace fovea::report {
@@ -14,21 +16,74 @@ void check(const Heatmap&);  // throws where the weights are not rows × columns
 // The weight that gets the full colour: 1, or the largest where that is small or above 1.
 double full_weight(const Heatmap&);
 
+// ---- Colours ------------------------------------------------------------------------------------
+
+using Colour = std::array<uint8_t, 3>;  // red, green, blue
+
 // From nothing (0) to full (1), lighter to darker on white and darker to lighter on black, in steps
 // that look alike.
 enum class Paper : uint8_t { white, black };
-image::Colour colour_of(double share, Paper);
-std::string hex(image::Colour);
+Colour colour_of(double share, Paper);
+std::string hex(Colour);
+
+// Cells of like weight are one path, so that a drawing of many cells stays small.
+inline constexpr int kShades = 32;
+Colour shade(int, Paper);        // of 0 … kShades − 1
+std::string shade_rules(Paper);  // CSS: .k0{fill:#…} and so on
+
+// ---- Labels and cells ---------------------------------------------------------------------------
 
 // A map's labels as they are shown, and how to set them.
 struct Labels {
   std::vector<std::string> rows, columns;
-  int row_width = 0, column_width = 0;  // the longest, in characters
-  bool turned = false;                  // columns' labels run upwards
+  int longest_row = 0, longest_column = 0;  // in columns of a terminal
+  bool upwards = false;                     // columns' labels read from the bottom to the top
 };
-Labels labels_of(const Heatmap&, int longest = 24);
+Labels labels_of(const Heatmap&, int longest);
 
-image::Image draw(const std::vector<Heatmap>&);
+// In the drawing's units.
+struct GridStyle {
+  double cell = 24;   // from one cell to the next
+  double gap = 8;     // between labels and cells
+  double letter = 8;  // a column of a label takes so much, or less
+  double line = 18;   // the height of labels that run across
+  double drop = 5;    // from the middle of a row down to the base line of its label
+  int longest_label = 32;
+};
+// The labels, and the place of the cells to the right of and below them.
+struct Grid {
+  GridStyle style;
+  Labels labels;
+  double left = 0, top = 0, right = 0, bottom = 0;  // of the cells
+};
+Grid grid_of(const Heatmap&, const GridStyle&);
+void put_labels(Markup&, const Grid&);
+
+// The cells as paths: squares of `size`, one every `pitch`, from (0, 0).
+struct Cells {
+  std::array<std::string, kShades> shaded;
+  std::string unknown;  // NaN
+};
+Cells cells_of(const Heatmap&, int pitch, int size);
+
+// ---- Files --------------------------------------------------------------------------------------
+
+// Heat-maps one below the other, in several columns where they are many.
+struct Sheet {
+  struct Placed {
+    const Heatmap* map;
+    std::string title;
+    Grid grid;
+    double x, y, width, height;
+  };
+  std::vector<Placed> maps;
+  double width = 0, height = 0;
+};
+Sheet sheet_of(const std::vector<Heatmap>&);  // of maps that outlive it
+
+enum class Hints : uint8_t { no, yes };  // a cell's labels and weight under the pointer
+std::string to_svg(const Sheet&, Hints);
 std::string to_svg(const std::vector<Heatmap>&);
+std::string to_png(const std::vector<Heatmap>&);  // throws where it would be too large
 
 }  // namespace fovea::report

@@ -1,152 +1,132 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
+#include "report/files.h"
 #include "report/label.h"
 #include "report/picture.h"
 
-// Heat-maps as SVG: fills as attributes for a white page, and a style that changes them on a dark
-// one.
+// Heat-maps as SVG files: fills as attributes for a white page, and a style that changes them on a
+// dark one.
 namespace fovea::report {
 namespace {
 
-constexpr int kCell = 24, kMargin = 16, kGap = 8, kLine = 18, kLegend = 128;
-constexpr double kLetter = 8.6;  // pixels a character of the labels takes, or less
-constexpr int kSteps = 32;       // colours of the dark style
+constexpr int kCell = 24;
+constexpr double kMargin = 16, kGap = 8, kLine = 18, kLegend = 128, kLetter = 8.6;
+constexpr double kTallest = 16000;  // of a column of maps
+constexpr int kLongestTitle = 120;
+constexpr GridStyle kStyle = {
+    .cell = kCell, .gap = kGap, .letter = kLetter, .line = kLine, .drop = 5, .longest_label = 32};
 
-struct Layout {
-  Labels labels;
-  std::string title;
-  double left, top, width, height;  // left, top: of the cells
-};
-
-double wide(const std::string& text) { return kLetter * columns_of(text); }
-
-Layout layout_of(const Heatmap& map) {
-  Layout at{labels_of(map, 32), cut(visible(map.title), 120), 0, 0, 0, 0};
-  at.left = std::ceil(kLetter * at.labels.row_width) + kGap;
-  at.top = (at.title.empty() ? 0 : kLine + kGap) +
-           (at.labels.turned ? std::ceil(kLetter * at.labels.column_width) : kLine) + kGap;
-  const double cells = kCell * static_cast<double>(map.columns.size());
-  at.width = std::max({at.left + cells, wide(at.title), at.left + kLegend + 80});
-  at.height = at.top + kCell * static_cast<double>(map.rows.size()) + 2 * kGap + kLine;
+Sheet::Placed placed(const Heatmap& map) {
+  check(map);
+  Sheet::Placed at{.map = &map, .title = cut(visible(map.title), kLongestTitle)};
+  at.grid = grid_of(map, kStyle);
+  if (!at.title.empty()) at.grid.top += kLine + kGap, at.grid.bottom += kLine + kGap;
+  at.width = std::max(
+      {at.grid.right, kLetter * drawn_columns_of(at.title), at.grid.left + kLegend + 10 * kGap});
+  at.height = at.grid.bottom + 2 * kGap + kLine;
   return at;
 }
 
-int step_of(double share) {
-  return static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * (kSteps - 1)));
-}
-
 std::string style() {
-  std::string css =
-      "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
-      "fill:#1f242e}.t{font-weight:600}.m{fill:#68707e}.e{text-anchor:end}.c{text-anchor:middle}"
-      ".r{fill:#d0d5dd}@media(prefers-color-scheme:dark){text{fill:#e6e8ec}.m{fill:#9aa2b0}"
-      ".p{fill:#14171c}.r{fill:#353b46}.u{fill:#666}";
-  for (int i = 0; i < kSteps; ++i) {
-    css += fmt::format(".k{}{{fill:{}}}", i,
-                       hex(colour_of(static_cast<double>(i) / (kSteps - 1), Paper::black)));
-  }
-  return css + "}";
+  return fmt::format("{}@media(prefers-color-scheme:dark){{{}}}", files::picture_css,
+                     shade_rules(Paper::black));
 }
 
-class Drawing {
- public:
-  void map(const Heatmap& map, const Layout& at, double x, double y) {
-    put(R"x(<g transform="translate({:g} {:g})" role="img" aria-label="{}">)x", x, y,
-        escape(at.title.empty() ? "Attention weights" : at.title));
-    if (!at.title.empty()) put(R"(<text class="t" x="0" y="14">{}</text>)", escape(at.title));
-    if (map.weights.empty()) {
-      put(R"(<text class="m" x="0" y="{:g}">(nothing)</text>)", at.top + 14);
-    } else {
-      labels(at);
-      cells(map, at);
-      legend(full_weight(map), at);
-    }
-    put("</g>\n");
+void put_cells(Markup& svg, const Sheet::Placed& at) {
+  const Cells cells = cells_of(*at.map, kCell, kCell - 1);
+  svg.put(R"(<path class="mesh" fill="#d0d5dd" d="M-1-1h{}v{}H-1z"/>)",
+          at.grid.right - at.grid.left + 1, at.grid.bottom - at.grid.top + 1);
+  for (int k = 0; k < kShades; ++k) {
+    const std::string& path = cells.shaded[static_cast<size_t>(k)];
+    if (path.empty()) continue;
+    svg.put(R"(<path class="k{}" fill="{}" d="{}"/>)", k, hex(shade(k, Paper::white)), path);
   }
-  std::string& text() { return text_; }
-
- private:
-  template <class... Args>
-  void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+  if (!cells.unknown.empty()) {
+    svg.put(R"(<path class="unknown" fill="#bebebe" d="{}"/>)", cells.unknown);
   }
+}
 
-  void labels(const Layout& at) {
-    for (size_t j = 0; j < at.labels.columns.size(); ++j) {
-      const double x = at.left + kCell * (static_cast<double>(j) + 0.5), y = at.top - kGap;
-      const std::string label = escape(at.labels.columns[j]);
-      if (at.labels.turned) {
-        put(R"x(<text transform="translate({:g} {:g}) rotate(-90)">{}</text>)x", x + 5, y, label);
-      } else {
-        put(R"(<text class="c" x="{:g}" y="{:g}">{}</text>)", x, y, label);
-      }
-    }
-    for (size_t i = 0; i < at.labels.rows.size(); ++i) {
-      put(R"(<text class="e" x="{:g}" y="{:g}">{}</text>)", at.left - kGap,
-          at.top + kCell * (static_cast<double>(i) + 0.5) + 5, escape(at.labels.rows[i]));
-    }
+void put_hints(Markup& svg, const Heatmap& map) {
+  const size_t columns = map.columns.size();
+  for (size_t n = 0; n < map.weights.size(); ++n) {
+    const float weight = map.weights[n];
+    svg.put(R"(<rect class="hint" x="{}" y="{}" width="{}" height="{}"><title>{} ← {}  {}</title>)"
+            "</rect>",
+            n % columns * kCell, n / columns * kCell, kCell, kCell,
+            escape(visible(map.rows[n / columns])), escape(visible(map.columns[n % columns])),
+            std::isnan(weight) ? "NaN" : fmt::format("{:.3f}", weight));
   }
+}
 
-  void cells(const Heatmap& map, const Layout& at) {
-    const size_t columns = map.columns.size(), rows = map.rows.size();
-    put(R"(<rect class="r" x="{:g}" y="{:g}" width="{}" height="{}" fill="#d0d5dd"/>)", at.left - 1,
-        at.top - 1, columns * kCell + 1, rows * kCell + 1);
-    const double full = full_weight(map);
-    for (size_t i = 0; i < rows; ++i) {
-      for (size_t j = 0; j < columns; ++j) {
-        const float weight = map.weights[i * columns + j];
-        const bool unknown = std::isnan(weight);
-        const double share = unknown ? 0 : weight / full;
-        put(R"(<rect class="{}" x="{:g}" y="{:g}" width="{}" height="{}" fill="{}">)",
-            unknown ? "u" : fmt::format("k{}", step_of(share)),
-            at.left + kCell * static_cast<double>(j), at.top + kCell * static_cast<double>(i),
-            kCell - 1, kCell - 1, unknown ? "#bebebe" : hex(colour_of(share, Paper::white)));
-        put("<title>{} ← {}  {}</title></rect>", escape(visible(map.rows[i])),
-            escape(visible(map.columns[j])),
-            unknown ? "NaN" : fmt::format("{:.3f}", static_cast<double>(weight)));
-      }
-    }
+void put_legend(Markup& svg, const Sheet::Placed& at) {
+  const double y = at.height - kLine, step = kLegend / kShades;
+  svg.put(R"(<text class="muted" x="{:g}" y="{:g}">0</text>)", at.grid.left, y + 14);
+  for (int k = 0; k < kShades; ++k) {
+    svg.put(R"(<rect class="k{}" x="{:g}" y="{:g}" width="{:g}" height="12" fill="{}"/>)", k,
+            at.grid.left + 2 * kGap + step * k, y + 3, step, hex(shade(k, Paper::white)));
   }
+  svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", at.grid.left + 3 * kGap + kLegend,
+          y + 14, number(full_weight(*at.map)));
+}
 
-  void legend(double full, const Layout& at) {
-    const double y = at.height - kLine;
-    put(R"(<text class="m" x="{:g}" y="{:g}">0</text>)", at.left, y + 14);
-    constexpr int kStep = kLegend / kSteps;
-    for (int i = 0; i < kSteps; ++i) {
-      put(R"(<rect class="k{}" x="{:g}" y="{:g}" width="{}" height="12" fill="{}"/>)", i,
-          at.left + 16 + kStep * i, y + 3, kStep,
-          hex(colour_of(static_cast<double>(i) / (kSteps - 1), Paper::white)));
-    }
-    put(R"(<text class="m" x="{:g}" y="{:g}">{}</text>)", at.left + 24 + kLegend, y + 14,
-        number(full));
+void put_map(Markup& svg, const Sheet::Placed& at, Hints hints) {
+  svg.put(R"x(<g transform="translate({:g} {:g})" role="img" aria-label="{}">)x", at.x, at.y,
+          escape(at.title.empty() ? "Attention weights" : at.title));
+  if (!at.title.empty()) {
+    svg.put(R"(<text class="title" x="0" y="14">{}</text>)", escape(at.title));
   }
-
-  std::string text_;
-};
+  if (at.map->weights.empty()) {
+    svg.put(R"(<text class="muted" x="0" y="{:g}">(nothing)</text>)", at.grid.top + 14);
+  } else {
+    put_labels(svg, at.grid);
+    svg.put(R"x(<g transform="translate({:g} {:g})">)x", at.grid.left, at.grid.top);
+    put_cells(svg, at);
+    if (hints == Hints::yes) put_hints(svg, *at.map);
+    svg.put("</g>");
+    put_legend(svg, at);
+  }
+  svg.put("</g>\n");
+}
 
 }  // namespace
 
-std::string to_svg(const std::vector<Heatmap>& maps) {
-  Drawing drawing;
-  double width = 0, height = kMargin;
+Sheet sheet_of(const std::vector<Heatmap>& maps) {
+  Sheet sheet;
+  double total = 0;
   for (const Heatmap& map : maps) {
-    check(map);
-    const Layout at = layout_of(map);
-    drawing.map(map, at, kMargin, height);
-    width = std::max(width, at.width);
-    height += at.height + kMargin;
+    sheet.maps.push_back(placed(map));
+    total += sheet.maps.back().height + kMargin;
   }
-  width += 2 * kMargin;
-  return fmt::format(
+  // Columns of about the same length.
+  const double column = total / std::max(std::ceil(total / kTallest), 1.0);
+  double x = kMargin, y = kMargin, widest = 0;
+  for (Sheet::Placed& map : sheet.maps) {
+    if (y > kMargin && y + map.height > column + kMargin) {
+      x += widest + 2 * kMargin, y = kMargin, widest = 0;
+    }
+    map.x = x, map.y = y;
+    y += map.height + kMargin;
+    widest = std::max(widest, map.width);
+    sheet.width = std::max(sheet.width, x + map.width + kMargin);
+    sheet.height = std::max(sheet.height, y);
+  }
+  return sheet;
+}
+
+std::string to_svg(const Sheet& sheet, Hints hints) {
+  Markup svg;
+  svg.put(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
       "height=\"{1:g}\">\n<style>{2}</style>\n"
-      "<rect class=\"p\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{3}</svg>\n",
-      width, height, style(), drawing.text());
+      "<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+      sheet.width, sheet.height, style());
+  for (const Sheet::Placed& map : sheet.maps) put_map(svg, map, hints);
+  svg.put("</svg>\n");
+  return svg.text();
 }
+
+std::string to_svg(const std::vector<Heatmap>& maps) { return to_svg(sheet_of(maps), Hints::yes); }
 
 std::string to_svg(const Heatmap& map) { return to_svg(std::vector<Heatmap>{map}); }
 

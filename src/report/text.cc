@@ -6,6 +6,7 @@
 #include "report/heatmap.h"
 #include "report/label.h"
 #include "report/picture.h"
+#include "text/utf8.h"
 
 namespace fovea::report {
 namespace {
@@ -61,7 +62,7 @@ Lines downwards(const std::vector<std::string>& labels) {
   std::vector<Lines> letters;
   size_t height = 0;
   for (const std::string& label : labels) {
-    letters.push_back(characters(cut(label, kLongestColumn)));
+    letters.push_back(text::graphemes(cut(label, kLongestColumn)));
     height = std::max(height, letters.back().size());
   }
   Lines lines(height);
@@ -75,10 +76,11 @@ Lines downwards(const std::vector<std::string>& labels) {
 }
 
 Lines heading(const Labels& labels, int room) {
-  if (labels.column_width <= 1) return in_one_line(labels.columns);
-  const bool fit = std::all_of(labels.columns.begin(), labels.columns.end(),
-                               [](const std::string& l) { return characters(l).size() <= 1; });
-  if (fit) return in_one_line(labels.columns);
+  if (labels.longest_column <= 1) return in_one_line(labels.columns);
+  const bool single =
+      std::all_of(labels.columns.begin(), labels.columns.end(),
+                  [](const std::string& label) { return text::graphemes(label).size() <= 1; });
+  if (single && labels.longest_column <= kCell) return in_one_line(labels.columns);
   if (labels.columns.size() <= kStairs) return as_stairs(labels.columns, room);
   return downwards(labels.columns);
 }
@@ -92,7 +94,7 @@ void trim(std::string& line) {
 std::string to_text(const Heatmap& map, Ink ink, int width) {
   check(map);
   Labels labels = labels_of(map, 1 << 20);
-  const int left = std::clamp(std::min(labels.row_width, width / 3), 1, kLongestRow);
+  const int left = std::clamp(std::min(labels.longest_row, width / 3), 1, kLongestRow);
   const int room = std::max(width - left - 1, kCell + 1);
   const size_t fitting = static_cast<size_t>(room / kCell);
   const bool all = map.columns.size() <= fitting;

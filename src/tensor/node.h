@@ -26,7 +26,4 @@ struct Node {
   ~Node();
 };
 
-// Numbers the backward pass now running on this thread; 0 outside.
-uint64_t current_pass();
-
 }  // namespace fovea

@@ -1,40 +1,10 @@
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 #include "fovea/ops.h"
 #include "tensor/impl.h"
-#include "tensor/node.h"
 #include "tensor/tape.h"
 
 namespace fovea {
-namespace {
-
-// The gradients of a split's parts, written side by side into one tensor per backward pass,
-// rather than into a padded tensor for each part. The first part to arrive passes the tensor on,
-// the others only write; the split itself comes after all of them, and takes it.
-struct Assembly {
-  Shape shape;
-  std::mutex mutex;
-  std::map<uint64_t, Tensor> by_pass;
-
-  // d part, at `start` along dim; defined when this is the pass's first.
-  Tensor put(const Tensor& d_part, int dim, int64_t start) {
-    const std::lock_guard lock(mutex);
-    auto [it, first] = by_pass.try_emplace(current_pass());
-    if (first) it->second = Tensor::zeros(shape);
-    it->second.slice(dim, start, start + d_part.shape()[dim]).copy_(d_part);
-    return first ? it->second : Tensor();
-  }
-  Tensor take(const Tensor& whole) {
-    const std::lock_guard lock(mutex);
-    by_pass.erase(current_pass());
-    return whole;
-  }
-};
-
-}  // namespace
-
 Tensor concatenate(const std::vector<Tensor>& parts, int dim) {
   if (parts.empty()) throw Error("concatenate", "no parts");
   expect_defined("concatenate", "part 0", parts[0]);
@@ -76,6 +46,8 @@ Tensor stack(const std::vector<Tensor>& parts, int dim) {
   return concatenate(rows, dim);
 }
 
+// The parts' gradients are written side by side into one tensor as they come, rather than each into
+// a padded one, to be added.
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int dim) {
   dim = wrap_dim("split", dim, x.rank());
   int64_t total = 0;
@@ -85,20 +57,17 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     throw Error("split", "sizes " + to_string(sizes) + " do not add up to dimension " +
                              std::to_string(dim) + " of " + to_string(x.shape()));
   }
-  const bool recorded = needs_grad({&x, 1});
-  auto assembly = std::make_shared<Assembly>();
-  assembly->shape = x.shape();
-  const Tensor whole = record("split", {x}, x.detach(),
-                              [assembly](const Tensor& dx) { return Grads{assembly->take(dx)}; });
+  const Deferred<Tensor> whole("split", {x}, [](const Tensor& dx) { return Grads{dx}; });
   std::vector<Tensor> parts;
   int64_t start = 0;
   for (const int64_t size : sizes) {
-    Tensor part = whole.detach().slice(dim, start, start + size);
-    parts.push_back(
-        !recorded ? part
-                  : record("split part", {whole}, part, [assembly, dim, start](const Tensor& dy) {
-                      return Grads{assembly->put(dy, dim, start)};
-                    }));
+    const Tensor part = x.detach().slice(dim, start, start + size);
+    parts.push_back(whole.use("split", {}, part,
+                              [shape = x.shape(), dim, start, size](const Tensor& dy, Tensor* dx) {
+                                if (!*dx) *dx = Tensor::zeros(shape);
+                                dx->slice(dim, start, start + size).copy_(dy);
+                                return Grads{};
+                              }));
     start += size;
   }
   return parts;

@@ -5,6 +5,7 @@
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "tensor/impl.h"
 #include "tensor/node.h"
@@ -13,8 +14,6 @@ namespace fovea {
 namespace {
 
 thread_local bool recording = true;
-thread_local uint64_t pass_here = 0;
-std::atomic<uint64_t> passes{0};
 std::atomic<uint64_t> recorded{0};
 
 // Gradients that meet are summed into a tensor of our own; the first one is only referred to.
@@ -38,12 +37,6 @@ struct Later {
   bool operator()(const Node* a, const Node* b) const { return a->sequence < b->sequence; }
 };
 
-struct PassNumber {
-  const uint64_t before = pass_here;
-  PassNumber() { pass_here = ++passes; }
-  ~PassNumber() { pass_here = before; }
-};
-
 // One backward pass from `output`.
 class Pass {
  public:
@@ -53,11 +46,15 @@ class Pass {
   void aim_at(const Tensor& output, std::span<const Tensor> inputs);
   void run(const Tensor& output, const Tensor& d_output);
 
+  void* kept_for(const std::shared_ptr<Node>& anchor, std::shared_ptr<void> (*make)());
+  std::shared_ptr<void> take_kept();
+
   std::unordered_map<const void*, Sum> found;       // by leaf TensorImpl, or by Node when aimed at
   std::vector<std::shared_ptr<TensorImpl>> leaves;  // in the order they were met
 
  private:
   void send(const Edge& edge, const Tensor& g, const char* op);
+  void enqueue(const std::shared_ptr<Node>&);
   bool leads_on(const Node&) const;
   void step(std::shared_ptr<Node> node, const Tensor& dy);
 
@@ -67,6 +64,17 @@ class Pass {
   std::unordered_map<const Node*, Sum> waiting_;
   std::unordered_map<const Node*, std::shared_ptr<Node>> alive_;
   std::priority_queue<const Node*, std::vector<const Node*>, Later> queue_;
+  std::unordered_map<const Node*, std::shared_ptr<void>> kept_;
+  const Node* now_ = nullptr;
+};
+
+// The innermost of this thread.
+thread_local Pass* running = nullptr;
+
+struct Running {
+  Pass* const before;
+  explicit Running(Pass* pass) : before(std::exchange(running, pass)) {}
+  ~Running() { running = before; }
 };
 
 const void* key_of(const Tensor& t) {
@@ -116,10 +124,25 @@ void Pass::send(const Edge& edge, const Tensor& g, const char* op) {
     found[key].add(g);
     return;
   }
-  const Node* node = edge.node.get();
-  if (alive_.emplace(node, edge.node).second) queue_.push(node);
-  waiting_[node].add(g);
+  enqueue(edge.node);
+  waiting_[edge.node.get()].add(g);
 }
+
+void Pass::enqueue(const std::shared_ptr<Node>& node) {
+  if (alive_.emplace(node.get(), node).second) queue_.push(node.get());
+}
+
+void* Pass::kept_for(const std::shared_ptr<Node>& anchor, std::shared_ptr<void> (*make)()) {
+  if (aimed_ && wanted_.count(anchor.get()) == 0) return nullptr;
+  std::shared_ptr<void>& kept = kept_[anchor.get()];
+  if (!kept) {
+    kept = make();
+    enqueue(anchor);
+  }
+  return kept.get();
+}
+
+std::shared_ptr<void> Pass::take_kept() { return std::move(kept_.extract(now_).mapped()); }
 
 bool Pass::leads_on(const Node& node) const {
   return std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -132,6 +155,7 @@ void Pass::step(std::shared_ptr<Node> node, const Tensor& dy) {
                                 " was freed by an earlier backward(); compute it again");
   }
   if (aimed_ && !leads_on(*node)) return;
+  now_ = node.get();
   const Grads grads = node->backward(dy);
   if (grads.size() != node->inputs.size()) {
     throw Error("backward", std::string(node->op) + " gave " + std::to_string(grads.size()) +
@@ -148,7 +172,7 @@ void Pass::step(std::shared_ptr<Node> node, const Tensor& dy) {
 
 void Pass::run(const Tensor& output, const Tensor& d_output) {
   const NoGrad off;
-  const PassNumber number;
+  const Running here(this);
   const auto& impl = *output.impl();
   if (impl.node) {
     send({impl.node, nullptr}, d_output, "backward");
@@ -211,7 +235,22 @@ Node::~Node() {
   aside = nullptr;
 }
 
-uint64_t current_pass() { return pass_here; }
+Tensor anchors::record_use(const char* op, std::vector<Tensor> inputs, const Tensor& anchor,
+                           Tensor output, Backward backward) {
+  inputs.push_back(anchor);
+  return record(op, std::move(inputs), std::move(output),
+                [backward = std::move(backward)](const Tensor& d_output) {
+                  Grads grads = backward(d_output);
+                  grads.emplace_back();
+                  return grads;
+                });
+}
+
+void* anchors::kept_for(const Tensor& anchor, std::shared_ptr<void> (*make)()) {
+  return running->kept_for(anchor.impl()->node, make);
+}
+
+std::shared_ptr<void> anchors::take_kept() { return running->take_kept(); }
 
 Saved::Saved(const Tensor& t) {
   if (!t) return;
@@ -256,6 +295,24 @@ Tensor record(const char* op, std::vector<Tensor> inputs, Tensor output, Backwar
   }
   output.impl()->node = std::move(node);
   return output;
+}
+
+std::vector<Tensor> record(const char* op, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
+                           BackwardOfSeveral backward) {
+  const size_t n = outputs.size();
+  const Deferred<Grads> all(
+      op, std::move(inputs),
+      [backward = std::move(backward)](const Grads& d_outputs) { return backward(d_outputs); });
+  if (!all) return outputs;
+  for (size_t i = 0; i < n; ++i) {
+    if (!outputs[i]) continue;
+    outputs[i] = all.use(op, {}, outputs[i], [i, n](const Tensor& d_output, Grads* d_outputs) {
+      d_outputs->resize(n);  // here whenever this runs: the output has no other input
+      (*d_outputs)[i] = d_output;
+      return Grads{};
+    });
+  }
+  return outputs;
 }
 
 bool Tensor::requires_grad() const {

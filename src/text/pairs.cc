@@ -15,13 +15,6 @@ bool blank(std::string_view text) {
                      [](char c) { return is_ascii_space(static_cast<unsigned char>(c)); });
 }
 
-// 64-bit FNV-1a.
-uint64_t hash(std::string_view text) {
-  uint64_t sum = 0xcbf29ce484222325u;
-  for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return sum;
-}
-
 int64_t count_rest(Lines& lines) {
   std::string line;
   while (lines.next(line)) {
@@ -99,7 +92,7 @@ Split split_by_source(std::vector<Pair> pairs, double valid_share, double test_s
   }
   Split split;
   for (Pair& pair : pairs) {
-    const RandomKey key = random_key(seed, Purpose::split, hash(pair.source));
+    const RandomKey key = random_key(seed, Purpose::split, hash_of(pair.source));
     const double draw = unit_open(bits32(key, 0));
     auto& side = draw < test_share                 ? split.test
                  : draw < test_share + valid_share ? split.valid

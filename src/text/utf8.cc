@@ -1,25 +1,56 @@
 #include "text/utf8.h"
 
+#include <utf8proc.h>
+
+#include <algorithm>
+
 #include "fovea/text.h"
 
 namespace fovea::text {
 namespace {
 
-// What a first byte announces: continuation bytes, and the range of the first of them.
-struct Lead {
-  size_t more;
-  unsigned char low = 0x80, high = 0xBF;
-};
+const utf8proc_uint8_t* bytes_of(std::string_view text) {
+  return reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+}
 
-Lead lead(unsigned char byte) {
-  if (byte >= 0xC2 && byte <= 0xDF) return {1};
-  if (byte == 0xE0) return {2, 0xA0, 0xBF};  // no overlong forms
-  if (byte == 0xED) return {2, 0x80, 0x9F};  // no surrogates
-  if (byte >= 0xE1 && byte <= 0xEF) return {2};
-  if (byte == 0xF0) return {3, 0x90, 0xBF};
-  if (byte >= 0xF1 && byte <= 0xF3) return {3};
-  if (byte == 0xF4) return {3, 0x80, 0x8F};  // up to U+10FFFF
-  return {0};
+// Bytes of the longest beginning of a sequence at the start of `text`, which has no whole one. Two
+// bytes decide whether a sequence can go on, and then any continuation bytes complete it.
+size_t broken_bytes(std::string_view text) {
+  for (size_t n = std::min<size_t>(text.size(), 3); n > 1; --n) {
+    std::string completed(text.substr(0, n));
+    completed.resize(4, '\x80');
+    utf8proc_int32_t code = 0;
+    if (utf8proc_iterate(bytes_of(completed), 4, &code) > 0) return n;
+  }
+  return 1;
+}
+
+// A mark with a width of its own (Mc, as the vowel sign of नि) takes a column, as for wcwidth().
+int columns_of(char32_t code) {
+  const auto c = static_cast<utf8proc_int32_t>(code);
+  return utf8proc_category(c) == UTF8PROC_CATEGORY_MC ? 1 : utf8proc_charwidth(c);
+}
+
+// take(bytes, columns) for each grapheme. One that has a wide character (emoji that are joined,
+// Hangul in parts) or asks to be drawn as an emoji (U+FE0F) takes two columns as a whole.
+template <class Take>
+void for_each_grapheme(std::string_view text, Take&& take) {
+  constexpr char32_t kAsEmoji = 0xFE0F;
+  std::string grapheme;
+  int columns = 0;
+  bool wide = false;
+  utf8proc_int32_t before = 0, state = 0;
+  for_each_code_point(text, [&](char32_t code, std::string_view bytes) {
+    const auto c = static_cast<utf8proc_int32_t>(code);
+    if (!grapheme.empty() && utf8proc_grapheme_break_stateful(before, c, &state)) {
+      take(grapheme, wide ? 2 : columns);
+      grapheme.clear(), columns = 0, wide = false;
+    }
+    const int width = columns_of(code);
+    grapheme += bytes, columns += width, wide = wide || width == 2 || code == kAsEmoji;
+    before = c;
+  });
+  if (!grapheme.empty()) take(grapheme, wide ? 2 : columns);
 }
 
 }  // namespace
@@ -27,17 +58,12 @@ Lead lead(unsigned char byte) {
 CodePoint code_point(std::string_view text, size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   if (first < 0x80) return {first, 1};
-  Lead expected = lead(first);
-  if (expected.more == 0) return {kReplacement, 1, false};
-  char32_t code = first & (0x3F >> expected.more);
-  for (size_t i = 1; i <= expected.more; ++i) {
-    const auto byte = at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0;
-    if (byte < expected.low || byte > expected.high) return {kReplacement, i, false};
-    expected.low = 0x80;
-    expected.high = 0xBF;
-    code = code << 6 | (byte & 0x3F);
-  }
-  return {code, expected.more + 1};
+  const std::string_view rest = text.substr(at);
+  utf8proc_int32_t code = 0;
+  const auto bytes =
+      utf8proc_iterate(bytes_of(rest), static_cast<utf8proc_ssize_t>(rest.size()), &code);
+  if (bytes <= 0) return {kReplacement, broken_bytes(rest), false};
+  return {static_cast<char32_t>(code), static_cast<size_t>(bytes)};
 }
 
 bool is_ascii_space(char32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -50,23 +76,27 @@ bool is_space(char32_t c) {
 
 std::vector<std::string> characters(std::string_view text) {
   std::vector<std::string> all;
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint c = code_point(text, at);
-    all.emplace_back(c.valid ? text.substr(at, c.bytes) : kReplacementBytes);
-    at += c.bytes;
-  }
+  for_each_code_point(text, [&](char32_t, std::string_view bytes) { all.emplace_back(bytes); });
+  return all;
+}
+
+std::vector<std::string> graphemes(std::string_view text) {
+  std::vector<std::string> all;
+  for_each_grapheme(text, [&](const std::string& bytes, int) { all.push_back(bytes); });
   return all;
 }
 
 std::string valid_utf8(std::string_view text) {
   std::string valid;
   valid.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const CodePoint c = code_point(text, at);
-    valid += c.valid ? text.substr(at, c.bytes) : kReplacementBytes;
-    at += c.bytes;
-  }
+  for_each_code_point(text, [&](char32_t, std::string_view bytes) { valid += bytes; });
   return valid;
+}
+
+int64_t columns(std::string_view text) {
+  int64_t width = 0;
+  for_each_grapheme(text, [&](const std::string&, int columns) { width += columns; });
+  return width;
 }
 
 }  // namespace fovea::text

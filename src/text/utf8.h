@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fovea::text {
 
@@ -17,6 +18,20 @@ struct CodePoint {
 // The code point at `at` < text.size(). What is no UTF-8 is taken as the longest beginning of a
 // sequence that could have been one, as Unicode recommends (and Python does).
 CodePoint code_point(std::string_view text, size_t at);
+
+// take(code, bytes) for each code point, where bytes are valid UTF-8.
+template <class Take>
+void for_each_code_point(std::string_view text, Take&& take) {
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = code_point(text, at);
+    take(c.code, c.valid ? text.substr(at, c.bytes) : kReplacementBytes);
+    at += c.bytes;
+  }
+}
+
+// What a reader takes for one character (Unicode's extended grapheme clusters): a letter with its
+// marks, a flag of two letters, emoji joined into one. Valid UTF-8, as characters() gives.
+std::vector<std::string> graphemes(std::string_view text);
 
 bool is_ascii_space(char32_t);
 bool is_space(char32_t);  // what Python's str.split() splits at

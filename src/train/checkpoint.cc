@@ -7,8 +7,8 @@
 
 #include "core/random.h"
 
-// state.safetensors: tensors weights/…, optimizer/… and average/…; everything else as metadata, the
-// numbers as decimal text that reads back exactly.
+// state.safetensors: tensors weights/…, buffers/…, optimizer/… and average/…; everything else as
+// metadata, the numbers as decimal text that reads back exactly.
 namespace fovea::train {
 namespace fs = std::filesystem;
 namespace {
@@ -101,6 +101,7 @@ bool is_there(const fs::path& path) {
 
 const std::pair<const char*, Tensors Checkpoint::*> kParts[] = {
     {"weights/", &Checkpoint::weights},
+    {"buffers/", &Checkpoint::buffers},
     {"optimizer/", &Checkpoint::optimizer},
     {"average/", &Checkpoint::average},
 };

@@ -28,7 +28,7 @@ struct RunState {
 struct Checkpoint {
   RunState state;
   Metadata run;  // what may not change between resumptions
-  Tensors weights, optimizer, average;
+  Tensors weights, buffers, optimizer, average;
 };
 
 // The run's data, seed, batches and optimizer: with others the state means nothing.

@@ -28,6 +28,9 @@ void check(const Learner& learner, const TrainConfig& c) {
     if (!holds) throw Error("train", what);
   };
   expect(!learner.parameters.empty(), "the learner has no parameters");
+  for (const auto& [name, tensor] : learner.buffers) {
+    expect(!learner.parameters.contains(name), "'" + name + "' is a parameter and a buffer");
+  }
   expect(!learner.lengths.empty(), "the learner has no examples");
   expect(learner.loss != nullptr, "the learner has no loss");
   expect(c.steps > 0 || c.epochs > 0 || c.minutes > 0,
@@ -65,7 +68,8 @@ struct FreeGradients {
 };
 
 // One call of train(). Everything that decides what happens next is in state_, the weights, the
-// moments and the averages; so a run that goes on from them is the run that never stopped.
+// buffers, the moments and the averages; so a run that goes on from them is the run that never
+// stopped.
 class Run {
  public:
   Run(const fs::path& folder, Learner&, const TrainConfig&, const Report&,
@@ -91,6 +95,7 @@ class Run {
   void validate();
   bool is_better(double score) const;
   void save();
+  void save_best_weights() const;
   Finished end(Ended);
   Finished finished(Ended) const;
   void report(const Scores* validated, bool better);
@@ -115,6 +120,12 @@ class Run {
   Meter meter_;
   float rate_ = 0;
 };
+
+// What a file of the model holds.
+Tensors with(Tensors weights, const Tensors& buffers) {
+  weights.insert(buffers.begin(), buffers.end());
+  return weights;
+}
 
 fs::path made(const fs::path& folder) {
   std::error_code error;
@@ -145,6 +156,7 @@ void Run::resume() {
   const auto from = load_state(path, identity_);
   if (!from) return log_.cut(0);
   copy_values(from->weights, learner_.parameters, path.string());
+  copy_values(from->buffers, learner_.buffers, path.string());
   optimizer_.load(from->optimizer);
   if (average_.on()) copy_values(from->average, average_.values(), path.string());
   log_.cut(from->state.log_bytes);
@@ -156,7 +168,7 @@ void Run::resume() {
     throw Error("train", fmt::format("{} is missing or not of step {}, the best so far",
                                      (folder_ / "model.safetensors").string(), state_.best_step));
   }
-  save_best(folder_ / "model.safetensors", average_.values(), state_.best_step);
+  save_best_weights();
 }
 
 Finished Run::operator()() {
@@ -314,14 +326,19 @@ void Run::validate() {
 // The state first: whatever it says is the best can then be made again from it.
 void Run::save() {
   state_.log_bytes = log_.sync();
-  Checkpoint now{state_, identity_, learner_.parameters, optimizer_.state(), {}};
+  Checkpoint now{state_, identity_, learner_.parameters, learner_.buffers, optimizer_.state(), {}};
   now.state.seconds = seconds();
   if (average_.on()) now.average = average_.values();
   save_state(folder_ / "state.safetensors", now);
   saved_step_ = state_.step;
   if (!best_is_new_) return;
-  save_best(folder_ / "model.safetensors", average_.values(), state_.best_step);
+  save_best_weights();
   best_is_new_ = false;
+}
+
+void Run::save_best_weights() const {
+  save_best(folder_ / "model.safetensors", with(average_.values(), learner_.buffers),
+            state_.best_step);
 }
 
 Finished Run::end(Ended why) {
@@ -333,7 +350,7 @@ Finished Run::end(Ended why) {
   const fs::path path = folder_ / "model.safetensors";
   const auto best = load_best(path, state_.best_step);
   if (!best) throw Error("train", fmt::format("{} was changed meanwhile", path.string()));
-  copy_values(*best, learner_.parameters, path.string());
+  copy_values(*best, with(learner_.parameters, learner_.buffers), path.string());
   return finished(why);
 }
 

@@ -16,21 +16,43 @@ void check(const OptimizerConfig& c) {
   expect(c.beta2 >= 0 && c.beta2 < 1, "beta2 must be in [0, 1)", c.beta2);
   expect(c.epsilon > 0, "epsilon must be positive", c.epsilon);
   expect(c.momentum >= 0 && c.momentum < 1, "momentum must be in [0, 1)", c.momentum);
-  expect(c.weight_decay >= 0 && std::isfinite(c.weight_decay), "weight_decay must be 0 or more",
-         c.weight_decay);
+  const auto expect_decay = [&](float decay) {
+    expect(decay >= 0 && std::isfinite(decay), "weight_decay must be 0 or more", decay);
+  };
+  expect_decay(c.weight_decay);
+  for (const ParameterGroup& g : c.groups) {
+    if (!g.has) throw Error("Optimizer", "a group must say which parameters it has");
+    expect(g.rate >= 0 && std::isfinite(g.rate), "a group's rate must be 0 or more", g.rate);
+    if (g.weight_decay) expect_decay(*g.weight_decay);
+  }
+}
+
+size_t group_of(const std::vector<ParameterGroup>& groups, const std::string& name) {
+  size_t g = 0;
+  while (g < groups.size() && !groups[g].has(name)) ++g;
+  return g;
+}
+
+// The settings of group g; past the last, the optimizer's own.
+struct Pace {
+  float rate, weight_decay;
+};
+Pace pace_of(const OptimizerConfig& c, size_t g, float rate) {
+  if (g == c.groups.size()) return {rate, c.weight_decay};
+  return {rate * c.groups[g].rate, c.groups[g].weight_decay.value_or(c.weight_decay)};
 }
 
 // Adam and AdamW, with the moments' start from 0 corrected for at step t.
-kernels::AdamUpdate adam_update(const OptimizerConfig& c, int64_t t, float rate) {
+kernels::AdamUpdate adam_update(const OptimizerConfig& c, int64_t t, Pace pace) {
   const double steps = static_cast<double>(t);
   const double correction1 = 1 - std::pow(static_cast<double>(c.beta1), steps);
   const double correction2 = 1 - std::pow(static_cast<double>(c.beta2), steps);
-  kernels::AdamUpdate by{c.beta1, c.beta2, c.epsilon, static_cast<float>(rate / correction1),
+  kernels::AdamUpdate by{c.beta1, c.beta2, c.epsilon, static_cast<float>(pace.rate / correction1),
                          static_cast<float>(1 / std::sqrt(correction2))};
   if (c.method == Method::adamw) {
-    by.keep = static_cast<float>(1 - static_cast<double>(rate) * c.weight_decay);
+    by.keep = static_cast<float>(1 - static_cast<double>(pace.rate) * pace.weight_decay);
   } else {
-    by.decay = c.weight_decay;
+    by.decay = pace.weight_decay;
   }
   return by;
 }
@@ -38,9 +60,10 @@ kernels::AdamUpdate adam_update(const OptimizerConfig& c, int64_t t, float rate)
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerConfig& config, Tensors parameters)
-    : config_(config), parameters_(distinct("Optimizer", parameters)) {
+    : config_(config), parameters_(config.groups.size() + 1) {
   check(config_);
-  for (const auto& [name, tensor] : parameters_) {
+  for (const auto& [name, tensor] : distinct("Optimizer", parameters)) {
+    parameters_[group_of(config_.groups, name)].emplace(name, tensor);
     moments_.emplace("first/" + name, Tensor::zeros(tensor.shape()));
     if (config_.method != Method::sgd) {
       moments_.emplace("second/" + name, Tensor::zeros(tensor.shape()));
@@ -50,24 +73,27 @@ Optimizer::Optimizer(const OptimizerConfig& config, Tensors parameters)
 
 void Optimizer::step(float rate, float gradient_scale) {
   ++steps_;
-  std::vector<kernels::Learned> learned;
-  std::vector<Tensor> gradients;
   const auto moment = [&](const std::string& name) {
     const auto found = moments_.find(name);
     return found == moments_.end() ? nullptr : found->second.mutable_data<float>();
   };
-  for (auto& [name, tensor] : parameters_) {
-    if (!tensor.grad()) continue;
-    gradients.push_back(tensor.grad().contiguous());
-    learned.push_back({tensor.mutable_data<float>(), gradients.back().data<float>(),
-                       moment("first/" + name), moment("second/" + name), tensor.numel()});
-  }
-  if (config_.method == Method::sgd) {
-    kernels::descend(learned, {config_.momentum, rate, config_.weight_decay, gradient_scale});
-  } else {
-    kernels::AdamUpdate by = adam_update(config_, steps_, rate);
-    by.scale = gradient_scale;
-    kernels::adam(learned, by);
+  for (size_t g = 0; g < parameters_.size(); ++g) {
+    std::vector<kernels::Learned> learned;
+    std::vector<Tensor> gradients;
+    for (auto& [name, tensor] : parameters_[g]) {
+      if (!tensor.grad()) continue;
+      gradients.push_back(tensor.grad().contiguous());
+      learned.push_back({tensor.mutable_data<float>(), gradients.back().data<float>(),
+                         moment("first/" + name), moment("second/" + name), tensor.numel()});
+    }
+    const Pace pace = pace_of(config_, g, rate);
+    if (config_.method == Method::sgd) {
+      kernels::descend(learned, {config_.momentum, pace.rate, pace.weight_decay, gradient_scale});
+    } else {
+      kernels::AdamUpdate by = adam_update(config_, steps_, pace);
+      by.scale = gradient_scale;
+      kernels::adam(learned, by);
+    }
   }
 }
 

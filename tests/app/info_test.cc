@@ -21,6 +21,7 @@ void expect_listed(const json& array, const std::vector<Listed>& list, size_t le
     EXPECT_EQ(array[i]["formula"], list[i].formula);
     EXPECT_FALSE(list[i].formula.empty());
     EXPECT_EQ(array[i]["parameters"], json(list[i].parameters));
+    EXPECT_EQ(array[i]["hard"], list[i].hard);
   }
 }
 

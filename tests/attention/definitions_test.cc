@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "attention/check.h"
 #include "attention/generate.h"
@@ -242,6 +243,14 @@ TEST(Names, AreForgivingAndHelpful) {
   EXPECT_EQ(list_scores().size(), score_table().size());
   EXPECT_EQ(list_masks().size(), mask_table().size());
   EXPECT_EQ(list_weightings().size(), weighting_table().size());
+}
+
+TEST(Names, TheListSaysWhichWeightingsChooseAKey) {
+  std::set<std::string> hard;
+  for (const Listed& weighting : list_weightings()) {
+    if (weighting.hard) hard.insert(weighting.name);
+  }
+  EXPECT_EQ(hard, (std::set<std::string>{"argmax", "gumbel", "sample"}));
 }
 
 TEST(Checks, RefuseWhatCannotWork) {

@@ -236,6 +236,34 @@ TEST(Random, NeighboursAndStreamsAreIndependent) {
   }
 }
 
+// The published values of FNV-1a.
+TEST(Random, HashesAreFnv) {
+  static_assert(hash_of("") == 0xcbf29ce484222325u);
+  static_assert(hash_of("a") == 0xaf63dc4c8601ec8cu);
+  static_assert(hash_of("foobar") == 0x85944171f73967e8u);
+  static_assert(hash_of("bar", hash_of("foo")) == hash_of("foobar"));
+}
+
+TEST(Random, SeedsDifferByPlace) {
+  std::set<uint64_t> seen;
+  size_t places = 0;
+  const auto add = [&](Seed s) { seen.insert(s.value()), ++places; };
+  for (const uint64_t seed : {0, 1, 2}) {
+    const Seed root(seed);
+    add(root);
+    for (const char* name : {"", "0", "a", "b", "ab"}) {
+      add(root.at(name));
+      add(root.at(name).at("a"));
+      add(root.at("a").at("c").at(name));
+      for (int64_t i = -1; i < 50; ++i) add(root.at(name).at(i));
+    }
+    for (int64_t i = -1; i < 50; ++i) add(root.at(i));
+  }
+  EXPECT_EQ(seen.size(), places);
+  EXPECT_EQ(Seed(3).at("a").at(4).value(), Seed(3).at("a").at(4).value());
+  EXPECT_NE(Seed(3).at("a").at("b").value(), Seed(3).at("b").at("a").value());
+}
+
 TEST(Random, UnitIsOpen) {
   EXPECT_GT(unit_open(0), 0.0);
   EXPECT_LT(unit_open(0xffffffffu), 1.0);

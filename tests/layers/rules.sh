@@ -23,6 +23,16 @@ none "nothing below app/ prints or exits" \
   src
 none "threads are the pool's" '#\s*include\s+<(omp\.h|thread|future)>|#\s*pragma\s+omp' \
   include src/kernels src/tensor src/attention src/nn src/models src/train src/text src/image src/report
+
+# one_file NAME HEADERS: a library is behind one seam.
+one_file() {
+  [[ $(grep -rlE "#\s*include\s+[<\"]$2" src include app | wc -l) -le 1 ]] && return
+  grep -rnE "#\s*include\s+[<\"]$2" src include app
+  echo "broken: one file includes $1"
+  wrong=1
+}
+one_file utf8proc 'utf8proc'
+one_file librsvg 'librsvg/'
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
   include src/tensor src/attention src/io app
 

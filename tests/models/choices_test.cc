@@ -46,9 +46,9 @@ TEST(Choices, MultiplicativeStartsAsDotDoes) {
   Seq2SeqConfig c = tiny(kWirings[0]);
   c.hidden = 40;
   c.score = "dot";
-  const float dot = largest(seq2seq(c, 1).keys.weight);
+  const float dot = largest(seq2seq(c, 1).look.keys.weight);
   c.score = "multiplicative";
-  const Tensor w = seq2seq(c, 1).score.at("w");
+  const Tensor w = seq2seq(c, 1).look.score.at("w");
   EXPECT_EQ(w.shape(), (Shape{40, 80}));
   EXPECT_NEAR(largest(w) / dot, 1.0, 0.02);
 }

@@ -1,312 +1,178 @@
-#include <map>
+#include "fovea/reinforce.h"
 
-#include "models/tiny.h"
+#include <gtest/gtest.h>
 
-// Hard attention learns by REINFORCE. Here are three source tokens and two steps, so nine ways to
-// look. A walk through all of them, written down below, gives the expected loss and its gradient;
-// a draw of the library is one of the nine, and so the expectation of its gradient is a sum too.
-namespace fovea::models::tests {
+#include <cmath>
+#include <vector>
+
+#include "fovea/ops.h"
+#include "tests/errors.h"
+
+namespace fovea::models {
 namespace {
 
-const Sentence kSentence = {{5, 8, 3}, {6, 3}};
-constexpr int64_t kSteps = 2;
+// ---- Returns, coins and the sum itself ---------------------------------------------------------
 
-struct Path {
-  std::vector<int64_t> choices;
-  std::vector<Tensor> log_probs, entropies, nlls;  // by step, []
-  std::vector<double> baselines;
+TEST(Returns, SumWhatFollowsDiscounted) {
+  const Tensor r = Tensor::from({1, 10, 2, 20, 4, 40}, {3, 2});
+  EXPECT_EQ(returns(r, 1.0f).to_vector(), (std::vector<float>{7, 70, 6, 60, 4, 40}));
+  EXPECT_EQ(returns(r, 0.5f).to_vector(), (std::vector<float>{3, 30, 4, 40, 4, 40}));
+  EXPECT_EQ(returns(r, 0.0f).to_vector(), r.to_vector());
+  EXPECT_EQ(returns(r.transpose(0, 1), 0.5f).to_vector(),  // any strides
+            (std::vector<float>{1 + 5, 2 + 10, 4 + 20, 10, 20, 40}));
+  EXPECT_EQ(returns(Tensor::zeros({0, 3}), 0.5f).shape(), (Shape{0, 3}));
+  Tensor leaf = r.clone();
+  leaf.set_requires_grad();
+  EXPECT_FALSE(returns(leaf * 2.0f, 0.5f).requires_grad());
+  EXPECT_NE(test::error_of([] { returns(Tensor::scalar(1.0f), 1.0f); }), "no error");
+}
 
-  double p() const {
-    double sum = 0;
-    for (const Tensor& t : log_probs) sum += static_cast<double>(t.item());
-    return std::exp(sum);
-  }
-  Tensor nll() const { return nlls[0] + nlls[1]; }
-};
+TEST(RowsToExpect, AreAShareDrawnBySeed) {
+  const auto count = [](float share, uint64_t seed) {
+    return sum(rows_to_expect(10000, share, seed).to(DType::f32)).item();
+  };
+  EXPECT_EQ(count(0.0f, 1), 0.0f);
+  EXPECT_EQ(count(1.0f, 1), 10000.0f);
+  EXPECT_NEAR(count(0.3f, 1), 3000.0f, 5 * std::sqrt(2100.0f));
+  const auto rows = [](int64_t n, uint64_t seed) {
+    return rows_to_expect(n, 0.5f, seed).to(DType::f32).to_vector();
+  };
+  EXPECT_EQ(rows(100, 1), rows(100, 1));
+  EXPECT_NE(rows(100, 1), rows(100, 2));
+  const std::vector<float> more = rows(200, 1);
+  EXPECT_EQ(rows(100, 1), std::vector<float>(more.begin(), more.begin() + 100));
+}
 
-// One sentence, an additive score, a GRU.
-class Walk {
- public:
-  explicit Walk(const Seq2Seq& m) : m_(m) {
-    const Batch batch = batch_of({kSentence});
-    const nn::Recurrent::Output encoded = m.encoder(m.source(batch.source));
-    states_ = encoded.sequence.squeeze(1);  // [S,C]
-    words_ = m.target(batch.target_in).squeeze(1);
-    step(tanh(m.initial[0](encoded.last[0].h)), Tensor::zeros({1, m.config.hidden}), {});
-  }
-  std::vector<Path> paths;
-
- private:
-  Tensor log_p(const Tensor& query) const {  // [S]
-    const Tensors& w = m_.score;
-    const Tensor a = matmul(query, w.at("w_q").transpose(0, 1)) +
-                     matmul(states_, w.at("w_k").transpose(0, 1)) + w.at("b");
-    return log_softmax(sum(tanh(a) * w.at("u"), {1}));
-  }
-
-  Tensor cell(const Tensor& x, const Tensor& h) const {
-    const int64_t H = m_.config.hidden;
-    const std::vector<Tensor> from_x = split(m_.cells[0].input(x), {H, H, H}, 1);
-    const std::vector<Tensor> from_h = split(m_.cells[0].recurrent(h), {H, H, H}, 1);
-    const Tensor r = sigmoid(from_x[0] + from_h[0]), z = sigmoid(from_x[1] + from_h[1]);
-    const Tensor n = tanh(from_x[2] + r * from_h[2]);
-    return (1.0f - z) * n + z * h;
-  }
-
-  void step(const Tensor& state, const Tensor& fed, const Path& before) {
-    const size_t t = before.choices.size();
-    if (t == kSteps) {
-      paths.push_back(before);
-      return;
-    }
-    const bool bahdanau = m_.config.order == Order::bahdanau;
-    const Tensor y = words_.slice(0, static_cast<int64_t>(t), static_cast<int64_t>(t) + 1);
-    Tensor query = state;
-    if (!bahdanau) query = cell(m_.config.input_feeding ? concatenate({y, fed}, 1) : y, state);
-    const Tensor p = log_p(query);
-    const double baseline = static_cast<double>(m_.baseline(query).item());
-    for (int64_t j = 0; j < states_.size(0); ++j) {
-      const Tensor context = states_.slice(0, j, j + 1);
-      const Tensor now = bahdanau ? cell(concatenate({y, context}, 1), state) : query;
-      std::vector<Tensor> read = {now, context};
-      if (bahdanau) read.push_back(y);
-      const Tensor out = tanh(m_.readout(concatenate(read, 1)));
-      Path path = before;
-      path.choices.push_back(j);
-      path.log_probs.push_back(p.select(0, j));
-      path.entropies.push_back(sum(exp(p) * p) * -1.0f);
-      path.nlls.push_back(
-          cross_entropy(m_.output(out), Tensor::from_ids(std::vector{kSentence.target[t]}, {1})));
-      path.baselines.push_back(baseline);
-      step(now, out, path);
-    }
-  }
-
-  const Seq2Seq& m_;
-  Tensor states_, words_;
-};
-
-using Gradients = std::map<std::string, std::vector<double>>;
-
-// And none is left behind.
-Gradients gradients_of(const Seq2Seq& m, const Tensor& loss) {
-  for (const auto& [name, t] : m.weights.all()) Tensor(t).zero_grad();
+// Σ (R − b)² − reward·(R − b)·log p − entropy·H, and who learns from which term.
+TEST(ReinforceLoss, IsTheSumItSays) {
+  const auto leaf = [](std::initializer_list<float> values) {
+    Tensor t = Tensor::from(values, {2, 2});
+    return t.set_requires_grad();
+  };
+  const Tensor log_prob = leaf({-1, -2, -3, -4}), entropy = leaf({0.5f, 1, 1.5f, 2});
+  const Tensor b = leaf({1, 0, -1, 2}), R = leaf({3, 1, 1, 9});
+  const Tensor counts = Tensor::from({1, 1, 1, 0}, {2, 2});
+  const ReinforceConfig c{.reward = 0.5f, .entropy = 0.25f};
+  const Tensor loss = reinforce({log_prob, entropy, counts}, R.detach(), b, c);
+  // advantages 2, 1, 2
+  EXPECT_FLOAT_EQ(loss.item(), (4 + 1 + 4) - 0.5f * (-2 - 2 - 6) - 0.25f * 3);
   loss.backward();
-  Gradients found;
-  for (const auto& [name, t] : m.weights.all()) {
-    const std::vector<float> g =
-        t.grad() ? t.grad().to_vector() : std::vector<float>(static_cast<size_t>(t.numel()));
-    found[name].assign(g.begin(), g.end());
-    Tensor(t).zero_grad();
+  EXPECT_EQ(b.grad().to_vector(), (std::vector<float>{-4, -2, -4, 0}));
+  EXPECT_EQ(log_prob.grad().to_vector(), (std::vector<float>{-1, -0.5f, -1, 0}));
+  EXPECT_EQ(entropy.grad().to_vector(), (std::vector<float>{-0.25f, -0.25f, -0.25f, 0}));
+  EXPECT_FALSE(R.grad());
+}
+
+// ---- Unbiased, and the better the guess the quieter --------------------------------------------
+
+// Two choices of three, the second's odds depending on the first: nine paths, all written down.
+struct Game {
+  Tensor first = Tensor::from({0.3f, -0.2f, 0.5f}, {1, 3});
+  Tensor second = Tensor::from({0.1f, 0.9f, -0.4f, 0.7f, 0.2f, 0.0f, -0.5f, 0.4f, 0.8f}, {3, 3});
+  float reward[3] = {2.0f, -1.0f, 0.5f};
+  float later[3][3] = {{1, 4, -2}, {0, 3, 1}, {-1, 2, 5}};
+
+  Game() {
+    first.set_requires_grad();
+    second.set_requires_grad();
   }
-  return found;
-}
-
-Gradients exact_gradient(const Seq2Seq& m) {
-  const Walk walk(m);
-  Tensor expected = Tensor::scalar(0.0f);
-  for (const Path& path : walk.paths) {
-    expected = expected + exp(path.log_probs[0] + path.log_probs[1]) * path.nll();
+  Tensor log_p(int64_t a) const { return log_softmax(first).slice(1, a, a + 1); }  // [1,1]
+  Tensor log_p(int64_t a, int64_t b) const {
+    return log_softmax(second).slice(0, a, a + 1).slice(1, b, b + 1);
   }
-  return gradients_of(m, expected / static_cast<float>(kSteps));
-}
-
-constexpr LossConfig kPlain = {.entropy = 0.0f, .discount = 1.0f, .semi_sampling = 0.0f};
-
-LossConfig seeded(LossConfig c, uint64_t seed) {
-  c.seed = seed;
-  return c;
-}
-
-// For each path a seed that takes it, and how often `draws` seeds did.
-struct Draws {
-  std::vector<uint64_t> seed;
-  std::vector<int64_t> count;
-};
-Draws draws_of(const Seq2Seq& m, const std::vector<Path>& paths, uint64_t draws) {
-  const NoGrad off;
-  Draws d{std::vector<uint64_t>(paths.size()), std::vector<int64_t>(paths.size())};
-  for (uint64_t seed = 0; seed < draws; ++seed) {
-    const double nll = loss(m, batch_of({kSentence}), seeded(kPlain, seed)).nll;
-    size_t nearest = 0;
-    const auto distance = [&](size_t i) {
-      return std::abs(static_cast<double>(paths[i].nll().item()) - nll);
-    };
-    for (size_t i = 0; i < paths.size(); ++i) {
-      if (distance(i) < distance(nearest)) nearest = i;
+  double p(int64_t a, int64_t b) const {
+    return std::exp(static_cast<double>(log_p(a).item()) + static_cast<double>(log_p(a, b).item()));
+  }
+  double mean_later(int64_t a) const {
+    double mean = 0;
+    for (int64_t b = 0; b < 3; ++b) {
+      mean += std::exp(static_cast<double>(log_p(a, b).item())) * later[a][b];
     }
-    EXPECT_LT(distance(nearest), 1e-5);
-    d.seed[nearest] = seed;
-    ++d.count[nearest];
+    return mean;
   }
-  return d;
-}
+  double mean_return() const {
+    double mean = 0;
+    for (int64_t a = 0; a < 3; ++a) {
+      mean += std::exp(static_cast<double>(log_p(a).item())) * (reward[a] + mean_later(a));
+    }
+    return mean;
+  }
 
-Seq2SeqConfig hard(const Wiring& wiring) {
-  Seq2SeqConfig c = tiny(wiring);
-  c.weighting = "sample";
-  c.hidden = 4;
-  return c;
-}
-
-struct Estimate {
-  Gradients mean;
-  double variance = 0;  // summed over all weights but the baseline's
+  std::vector<double> gradient(const Tensor& of) {
+    const std::vector<Tensor> inputs = {first, second};
+    std::vector<double> all;
+    for (const Tensor& g : gradients(of, Tensor::full(of.shape(), 1.0f), inputs)) {
+      for (const float x : g.to_vector()) all.push_back(static_cast<double>(x));
+    }
+    return all;
+  }
+  // −∇ E[R] with nothing drawn.
+  std::vector<double> exact() {
+    Tensor mean = Tensor::zeros({1, 1});
+    for (int64_t a = 0; a < 3; ++a) {
+      for (int64_t b = 0; b < 3; ++b) {
+        mean = mean + exp(log_p(a) + log_p(a, b)) * (reward[a] + later[a][b]);
+      }
+    }
+    return gradient(-mean.reshape({}));
+  }
+  // Of one path, by REINFORCE.
+  std::vector<double> estimate(int64_t a, int64_t b, const Tensor& baseline) {
+    const Tensor log_prob = concatenate({log_p(a), log_p(a, b)}, 0);  // [2,1]
+    const Tensor R = returns(Tensor::from({reward[a], later[a][b]}, {2, 1}), 1.0f);
+    const Tensor ones = Tensor::full({2, 1}, 1.0f);
+    return gradient(reinforce({log_prob, ones, ones}, R, baseline, {.entropy = 0.0f}));
+  }
 };
-Estimate estimate(const Seq2Seq& m, const Walk& walk, const Draws& d) {
-  Estimate e;
-  double squares = 0;
-  for (size_t i = 0; i < walk.paths.size(); ++i) {
-    EXPECT_GT(d.count[i], 0) << "a path that was never taken";
-    const double p = walk.paths[i].p();
-    const Tensor l = loss(m, batch_of({kSentence}), seeded(kPlain, d.seed[i])).loss;
-    for (const auto& [name, g] : gradients_of(m, l)) {
-      std::vector<double>& mean = e.mean[name];
-      mean.resize(g.size());
-      for (size_t k = 0; k < g.size(); ++k) {
-        mean[k] += p * g[k];
-        if (!name.starts_with("baseline")) squares += p * g[k] * g[k];
+
+struct Spread {
+  std::vector<double> mean;
+  double variance = 0;  // summed over all parameters
+};
+// baseline(a): the guesses [2,1] before each choice, where the first was a.
+template <class Baseline>
+Spread over_all_paths(Game& game, const Baseline& baseline) {
+  Spread s{std::vector<double>(12, 0.0)};
+  for (int64_t a = 0; a < 3; ++a) {
+    for (int64_t b = 0; b < 3; ++b) {
+      const std::vector<double> g = game.estimate(a, b, baseline(a));
+      for (size_t i = 0; i < g.size(); ++i) {
+        s.mean[i] += game.p(a, b) * g[i];
+        s.variance += game.p(a, b) * g[i] * g[i];
       }
     }
   }
-  double of_mean = 0;
-  for (const auto& [name, mean] : e.mean) {
-    for (const double g : mean) of_mean += name.starts_with("baseline") ? 0 : g * g;
-  }
-  e.variance = squares - of_mean;
-  return e;
+  for (const double m : s.mean) s.variance -= m * m;
+  return s;
 }
 
-class Reinforce : public testing::TestWithParam<Wiring> {};
-
-TEST_P(Reinforce, ChoicesComeAsOftenAsTheyShould) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  const Walk walk(m);
-  constexpr int64_t kDraws = 2000;
-  const Draws d = draws_of(m, walk.paths, kDraws);
-  double chi2 = 0;
-  for (size_t i = 0; i < walk.paths.size(); ++i) {
-    const double expected = walk.paths[i].p() * kDraws;
-    ASSERT_GT(expected, 5);
-    chi2 += std::pow(static_cast<double>(d.count[i]) - expected, 2) / expected;
-  }
-  EXPECT_LT(chi2, 31.8);  // 8 degrees of freedom: one seed in ten thousand
-  RecordProperty("chi2", std::to_string(chi2));
-}
-
-// With a baseline that says much and means nothing too: what it says must cancel.
-TEST_P(Reinforce, TheGradientIsThatOfTheExpectedLoss) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  const Gradients exact = exact_gradient(m);
-  const Walk walk(m);
-  const Draws draws = draws_of(m, walk.paths, 400);
-  for (const float factor : {0.0f, 1.0f, 10.0f}) {
-    {
-      const NoGrad off;
-      Tensor(m.baseline.weight).copy_(Tensor::randn(m.baseline.weight.shape(), 5) * factor);
-    }
-    const Estimate e = estimate(m, walk, draws);
-    for (const auto& [name, expected] : exact) {
-      if (name.starts_with("baseline")) continue;
-      for (size_t k = 0; k < expected.size(); ++k) {
-        ASSERT_NEAR(e.mean.at(name)[k], expected[k], 3e-6 * (1 + factor)) << name << ' ' << k;
-      }
-    }
+TEST(ReinforceLoss, ItsGradientIsOnAverageThatOfTheExpectation) {
+  Game game;
+  const std::vector<double> exact = game.exact();
+  const auto guesses = [](float one, float two) {
+    return [=](int64_t a) { return Tensor::from({one, two * static_cast<float>(a)}, {2, 1}); };
+  };
+  for (const auto& [one, two] :
+       {std::pair(0.0f, 0.0f), std::pair(3.0f, -1.0f), std::pair(-20.0f, 30.0f)}) {
+    const Spread s = over_all_paths(game, guesses(one, two));
+    for (size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(s.mean[i], exact[i], 3e-5) << i;
   }
 }
 
-// The baseline follows its own loss until it has learned what to expect.
-TEST_P(Reinforce, ALearnedBaselineLowersTheVariance) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  {
-    const NoGrad off;
-    Tensor(m.baseline.weight).fill_(0.0f);
-    Tensor(m.baseline.bias).fill_(0.0f);
-  }
-  const Walk walk(m);
-  const Draws draws = draws_of(m, walk.paths, 400);
-  const double without = estimate(m, walk, draws).variance;
-  for (int step = 0; step < 60; ++step) {
-    const Estimate e = estimate(m, walk, draws);
-    const NoGrad off;
-    for (const char* name : {"baseline.weight", "baseline.bias"}) {
-      const std::vector<double>& g = e.mean.at(name);
-      const std::vector<float> g32(g.begin(), g.end());
-      Tensor t = m.weights.all().at(name);
-      t.add_(Tensor::from(g32, t.shape()), -0.2f);
-    }
-  }
-  const double with = estimate(m, walk, draws).variance;
-  EXPECT_LT(with, 0.25 * without);
-  RecordProperty("variance", std::to_string(without) + " without, " + std::to_string(with));
+TEST(ReinforceLoss, AGoodBaselineLowersTheVariance) {
+  Game game;
+  const double none = over_all_paths(game, [](int64_t) { return Tensor::zeros({2, 1}); }).variance;
+  const double good = over_all_paths(game, [&](int64_t a) {
+                        return Tensor::from({static_cast<float>(game.mean_return()),
+                                             static_cast<float>(game.mean_later(a))},
+                                            {2, 1});
+                      }).variance;
+  const double bad = over_all_paths(game, [](int64_t) {
+                       return Tensor::full({2, 1}, -5.0f);
+                     }).variance;
+  EXPECT_LT(good, 0.6 * none);
+  EXPECT_GT(bad, none);
 }
-
-// loss = −log p(y|a) + (R − b)² − reward·(R − b)·log p(a) − entropy·H(a), a mean over tokens
-TEST_P(Reinforce, TheLossIsTheSumItSays) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  const LossConfig c{.reward = 0.7f, .entropy = 0.1f, .discount = 0.5f, .semi_sampling = 0.0f};
-  const Walk walk(m);
-  const Draws d = draws_of(m, walk.paths, 400);
-  const auto value = [](const Tensor& t) { return static_cast<double>(t.item()); };
-  for (size_t i = 0; i < walk.paths.size(); ++i) {
-    const Path& path = walk.paths[i];
-    const double last = -value(path.nlls[1]), R[] = {0.5 * last - value(path.nlls[0]), last};
-    double expected = 0;
-    for (size_t t = 0; t < kSteps; ++t) {
-      const double advantage = R[t] - path.baselines[t];
-      expected += value(path.nlls[t]) + advantage * advantage -
-                  0.7 * advantage * value(path.log_probs[t]) - 0.1 * value(path.entropies[t]);
-    }
-    EXPECT_NEAR(loss(m, batch_of({kSentence}), seeded(c, d.seed[i])).loss.item(), expected / 2,
-                2e-5 * std::abs(expected));
-  }
-}
-
-TEST_P(Reinforce, AfterTrainingTheLikeliestIsTaken) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  const Walk walk(m);
-  const Path* likeliest = &walk.paths[0];
-  for (const Path& path : walk.paths) {
-    const auto at = [](const Path& p, size_t t) { return p.log_probs[t].item(); };
-    if (at(path, 0) > at(*likeliest, 0) ||
-        (path.choices[0] == likeliest->choices[0] && at(path, 1) > at(*likeliest, 1))) {
-      likeliest = &path;
-    }
-  }
-  const Loss l = loss(m, batch_of({kSentence}), {.mode = Mode::eval});
-  EXPECT_NEAR(l.nll, likeliest->nll().item(), 1e-5);
-  EXPECT_NEAR(l.loss.item(), l.nll / kSteps, 1e-5);
-}
-
-TEST_P(Reinforce, TheExpectationIsSoftAttention) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  Seq2SeqConfig c = hard(GetParam());
-  c.weighting = "softmax";
-  Seq2Seq soft = seq2seq(c, 1);
-  Tensors weights = m.weights.all();
-  std::erase_if(weights, [](const auto& w) { return w.first.starts_with("baseline"); });
-  soft.weights.load(weights);
-  LossConfig all = kPlain;
-  all.semi_sampling = 1.0f;
-  const Batch batch = batch_of(sentences());
-  const Loss drawn = loss(m, batch, all), mean = loss(soft, batch);
-  EXPECT_NEAR(drawn.nll, mean.nll, 1e-4);
-  const Gradients a = gradients_of(m, drawn.loss), b = gradients_of(soft, mean.loss);
-  for (const auto& [name, g] : b) {
-    for (size_t k = 0; k < g.size(); ++k) ASSERT_NEAR(a.at(name)[k], g[k], 1e-5) << name;
-  }
-  all.semi_sampling = 0.5f;
-  std::vector<Sentence> same(64, kSentence);
-  const NoGrad off;
-  const double share = loss(m, batch_of(same), all).nll / 64;
-  EXPECT_GT(std::abs(share - loss(soft, batch_of(same)).nll / 64), 1e-6);
-}
-
-INSTANTIATE_TEST_SUITE_P(Wirings, Reinforce, testing::ValuesIn(kWirings), [](const auto& w) {
-  std::string name = w.param.name;
-  std::replace(name.begin(), name.end(), ' ', '_');
-  return name;
-});
 
 }  // namespace
-}  // namespace fovea::models::tests
+}  // namespace fovea::models

@@ -18,13 +18,13 @@ constexpr int64_t kWords = 8200, kHidden = 128;  // just large enough
 constexpr int64_t kSource = 30, kLongest = 12;
 
 Seq2Seq large(uint64_t seed, Order order = Order::bahdanau) {
-  const Seq2SeqConfig c{.source_vocabulary = kSource,
-                        .target_vocabulary = kWords,
-                        .embedding = 8,
-                        .hidden = kHidden,
-                        .order = order,
-                        .input_feeding = order == Order::luong,
-                        .score = order == Order::luong ? "dot" : "additive"};
+  Seq2SeqConfig c{.source_vocabulary = kSource,
+                  .target_vocabulary = kWords,
+                  .embedding = 8,
+                  .hidden = kHidden,
+                  .order = order,
+                  .input_feeding = order == Order::luong};
+  if (order == Order::luong) c.score = "dot";
   Seq2Seq m = seq2seq(c, seed);
   const NoGrad off;
   m.output.weight.mul_(20.0f);  // so that words differ

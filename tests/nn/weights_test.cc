@@ -27,6 +27,34 @@ TEST(Weights, NamesAreUnique) {
   EXPECT_EQ(error_of([&] { w.add("gate", {2}, Init::zeros); }), "[weights] gate is there already");
 }
 
+TEST(Weights, BuffersAreSavedAndNotLearned) {
+  Weights w;
+  const Tensor gain = w.add("gain", {2}, Init::zeros);
+  Tensor mean = w.add_buffer("mean", {2}, 0.0f), var = w.add_buffer("var", {3}, 1.5f);
+  EXPECT_EQ(var.to_vector(), std::vector<float>(3, 1.5f));
+  EXPECT_FALSE(var.requires_grad());
+  EXPECT_EQ(w.count(), 2);
+  ASSERT_EQ(w.learned().size(), 1u);
+  EXPECT_EQ(w.learned().at("gain").impl(), gain.impl());
+  EXPECT_EQ(w.buffers().size(), 2u);
+  EXPECT_EQ(w.all().size(), 3u);
+  EXPECT_EQ(w.all().at("mean").impl(), mean.impl());
+  mean.fill_(7.0f);
+  EXPECT_EQ(w.buffers().at("mean").to_vector(), std::vector<float>(2, 7.0f));
+
+  Weights other;
+  other.add("gain", {2}, Init::zeros);
+  other.add_buffer("mean", {2}, 0.0f);
+  const Tensor loaded = other.add_buffer("var", {3}, 0.0f);
+  other.load(w.all());
+  EXPECT_EQ(loaded.to_vector(), var.to_vector());
+  EXPECT_FALSE(loaded.requires_grad());
+  EXPECT_EQ(error_of([&] { other.load(w.learned()); }), "[load] mean is missing, expected [2]");
+  EXPECT_EQ(error_of([&] { w.add_buffer("gain", {2}, 0.0f); }), "[weights] gain is there already");
+  EXPECT_EQ(error_of([&] { w.add("mean", {2}, Init::zeros); }), "[weights] mean is there already");
+  EXPECT_EQ(w.learned().size(), 1u);
+}
+
 // The largest value and the standard deviation of 300·200 numbers.
 void expect_spread(Init init, const Shape& shape, double largest, double deviation) {
   Weights w(5);

@@ -7,7 +7,7 @@
 #include "fovea/error.h"
 #include "report/axis.h"
 #include "report/label.h"
-#include "report/markup.h"
+#include "report/malformed.h"
 #include "report/page.h"
 #include "report/report.h"
 

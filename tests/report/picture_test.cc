@@ -3,15 +3,20 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 
-#include "fovea/error.h"
+#include "errors.h"
+#include "image/pixels.h"
 #include "report/heatmap.h"
-#include "report/markup.h"
+#include "report/label.h"
+#include "report/malformed.h"
 
 namespace fovea::report {
 namespace {
@@ -43,7 +48,7 @@ class File {
 };
 
 // How light a colour looks: its luma.
-double lightness(image::Colour c) { return 0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2]; }
+double lightness(Colour c) { return 0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2]; }
 
 TEST(Colour, MoreWeightIsDarkerOnWhiteAndLighterOnBlack) {
   for (int i = 0; i < 100; ++i) {
@@ -100,24 +105,125 @@ TEST(Svg, EmptyMapsAreDrawn) {
   EXPECT_EQ(malformed(to_svg({"t", {"a"}, {}, {}})), "");
 }
 
-TEST(Png, CellsHaveTheirColours) {
-  const image::Image picture = draw({{"", {"r"}, {"a", "b"}, {1.0f, 0.0f}}});
-  const auto pixels_of = [&](image::Colour colour) {
-    int n = 0;
-    for (size_t i = 0; i < picture.rgb.size(); i += 3) {
-      n += std::equal(colour.begin(), colour.end(), picture.rgb.begin() + static_cast<long>(i));
+TEST(Svg, CellsOfLikeWeightAreOnePath) {
+  Heatmap map{"", {"1", "2", "3"}, {"a", "b"}, {1, 0, 0, 1, 0.5f, kNaN}};
+  const std::string svg = to_svg(map);
+  EXPECT_EQ(count(svg, "<path class=\"k31\" fill=\"#082863\" d=\"M0 0h23v23h-23zM24 24h23"), 1u);
+  EXPECT_EQ(count(svg, "<path class=\"k0\" fill=\"#fafbfd\" d=\"M24 0h23v23h-23zM0 24h23"), 1u);
+  EXPECT_EQ(count(svg, "<path class=\"unknown\" fill=\"#bebebe\" d=\"M24 48h23"), 1u);
+  EXPECT_EQ(count(svg, "<path class=\"k"), 3u);
+}
+
+TEST(Svg, ManyMapsStandInColumns) {
+  const std::vector<Heatmap> maps(100, words());
+  const Sheet sheet = sheet_of(maps);
+  EXPECT_LT(sheet.height, 16100);
+  const double last = sheet.maps.back().x;
+  EXPECT_GT(last, sheet.maps.front().x);
+  for (size_t i = 1; i < sheet.maps.size(); ++i) {
+    const Sheet::Placed &above = sheet.maps[i - 1], &map = sheet.maps[i];
+    if (map.x == above.x) {
+      EXPECT_GE(map.y, above.y + above.height);
+    } else {
+      EXPECT_GE(map.x, above.x + above.width);
+      EXPECT_EQ(map.y, sheet.maps.front().y);
     }
-    return n;
-  };
-  EXPECT_GE(pixels_of(colour_of(1, Paper::white)), 27 * 27);
-  EXPECT_GE(pixels_of(colour_of(0, Paper::white)), 27 * 27);
+    EXPECT_LE(map.x + map.width, sheet.width);
+    EXPECT_LE(map.y + map.height, sheet.height);
+  }
+}
+
+int pixels_of_colour(const image::Pixels& picture, Colour colour) {
+  int n = 0;
+  for (int y = 0; y < picture.height(); ++y) {
+    for (int x = 0; x < picture.width(); ++x) n += picture.at(x, y) == colour;
+  }
+  return n;
+}
+
+TEST(Png, CellsHaveTheirColours) {
+  const image::Pixels picture =
+      image::pixels_of(to_png({{"", {"r", "s"}, {"a", "b"}, {1.0f, 0.0f, kNaN, 0.0f}}}));
+  constexpr int kCell = 46 * 46;  // pixels, the line beside it left out
+  EXPECT_GE(pixels_of_colour(picture, colour_of(1, Paper::white)), kCell);
+  EXPECT_GE(pixels_of_colour(picture, colour_of(0, Paper::white)), 2 * kCell);
+  EXPECT_GE(pixels_of_colour(picture, {0xbe, 0xbe, 0xbe}), kCell);
+}
+
+TEST(Png, IsTheSvgTwiceAsLarge) {
+  const Sheet sheet = sheet_of({words()});
+  const image::Pixels picture = image::pixels_of(to_png({words()}));
+  EXPECT_EQ(picture.width(), 2 * sheet.width);
+  EXPECT_EQ(picture.height(), 2 * sheet.height);
+}
+
+TEST(Png, MoreWeightIsDarker) {
+  const std::vector<std::string> labels(10, "");
+  Heatmap map{"", labels, labels, std::vector<float>(100, 0.0f)};
+  const int none = image::pixels_of(to_png({map})).dark();
+  std::fill(map.weights.begin(), map.weights.begin() + 50, 1.0f);
+  EXPECT_GE(image::pixels_of(to_png({map})).dark(), none + 50 * 46 * 46);
 }
 
 TEST(Png, MapsStandBelowOneAnother) {
-  const image::Image one = draw({words()}), two = draw({words(), words()});
-  EXPECT_EQ(one.width, two.width);
-  EXPECT_GT(two.height, one.height * 3 / 2);
-  EXPECT_GT(draw({Heatmap{}}).height, 0);
+  const image::Pixels one = image::pixels_of(to_png({words()}));
+  const image::Pixels two = image::pixels_of(to_png({words(), words()}));
+  EXPECT_EQ(one.width(), two.width());
+  EXPECT_GT(two.height(), one.height() * 3 / 2);
+  EXPECT_GT(image::pixels_of(to_png({Heatmap{}})).height(), 0);
+}
+
+// Two hundred rows: one pixel a unit.
+TEST(Png, LargePicturesAreNotDoubled) {
+  Heatmap map{"", {}, {}, std::vector<float>(200 * 200, 0.5f)};
+  map.rows.assign(200, "row"), map.columns.assign(200, "column");
+  const Sheet sheet = sheet_of({map});
+  const image::Pixels picture = image::pixels_of(to_png({map}));
+  EXPECT_EQ(picture.width(), sheet.width);
+  EXPECT_EQ(picture.height(), sheet.height);
+}
+
+TEST(Png, TooLargeIsRefusedAndSaysWhatToDo) {
+  const File png("png");
+  const auto refused = [&](const std::vector<Heatmap>& maps) {
+    return test::error_of([&] { write(png.path(), maps); });
+  };
+  const std::string many = refused(std::vector<Heatmap>(5000, words()));
+  EXPECT_NE(many.find("5000 heat-maps would be a picture of"), std::string::npos) << many;
+  EXPECT_NE(many.find("write .svg or .json instead, or fewer"), std::string::npos) << many;
+  Heatmap tall{"", std::vector<std::string>(2000, "r"), {"c"}, std::vector<float>(2000)};
+  EXPECT_NE(refused({tall}).find("32767 on a side"), std::string::npos);
+  EXPECT_FALSE(fs::exists(png.path()));
+}
+
+// Whether any font has this character, by fontconfig's own tool.
+bool has_font(const std::string& hex_code) {
+  const std::string command = "fc-list :charset=" + hex_code + " 2>/dev/null";
+  const std::unique_ptr<FILE, int (*)(FILE*)> list(popen(command.c_str(), "r"), pclose);
+  return list && std::fgetc(list.get()) != EOF;
+}
+
+// Letters stand left of the cells, and within the picture.
+TEST(Png, LabelsOfEveryScriptAreInk) {
+  struct Script {
+    const char *name, *label, *code;
+  };
+  for (const Script& script : {Script{"Latin", "été", "e9"},
+                               {"Arabic", "مرحبا!", "0645"},
+                               {"Chinese", "图书馆", "56fe"},
+                               {"Hindi", "नमस्ते", "0928"},
+                               {"Tamil", "தமிழ்மொழி", "0ba4"},
+                               {"emoji", "😀", "1f600"},
+                               {"joined emoji", "👩‍👩‍👧", "1f469"},
+                               {"flag", "🇩🇪", "1f1e9"}}) {
+    const std::vector<Heatmap> maps = {{"", {without_pictures(script.label)}, {"x"}, {0}}};
+    const Sheet sheet = sheet_of(maps);
+    const auto cells = static_cast<int>(2 * (sheet.maps[0].x + sheet.maps[0].grid.left));
+    const image::Pixels picture = image::pixels_of(to_png(maps));
+    EXPECT_EQ(picture.dark(8), 0) << script.name << " leaves the picture";
+    if (!has_font(script.code)) continue;  // a box, or nothing where no font is at all
+    EXPECT_GT(picture.dark(cells - 2), 12) << script.name;
+  }
 }
 
 TEST(Json, HoldsWhatCameIn) {
@@ -145,6 +251,16 @@ TEST(Write, GoesByTheEnding) {
   EXPECT_EQ(count(svg.read(), "<title>"), 24u);
   write(png.path(), {words()});
   EXPECT_EQ(png.read().substr(1, 3), "PNG");
+  EXPECT_EQ(png.read(), to_png({words()}));
+}
+
+TEST(Write, ANameSaysItsFormat) {
+  EXPECT_EQ(picture_format("a/map.json"), PictureFormat::json);
+  EXPECT_EQ(picture_format("map.svg"), PictureFormat::svg);
+  EXPECT_EQ(picture_format("m.txt.png"), PictureFormat::png);
+  for (const char* name : {"map.txt", "map", "png", ".png", "map.PNG", ""}) {
+    EXPECT_THROW(picture_format(name), Error) << name;
+  }
 }
 
 TEST(Write, RefusesWhatItCannot) {

@@ -141,6 +141,48 @@ TEST(Label, CutKeepsWhatFits) {
   EXPECT_EQ(cut("e\u0301te\u0301", 3), "e\u0301te\u0301");
 }
 
+TEST(Label, CutKeepsCharactersWhole) {
+  EXPECT_EQ(cut("👩‍👩‍👧👍🏽🇩🇪🇫🇷", 7),
+            "👩‍👩‍👧👍🏽🇩🇪…");
+  EXPECT_EQ(cut("नमस्तेनमस्ते", 5), "नमस्ते…");
+}
+
+TEST(Label, VisibleShowsWhatIsNot) {
+  EXPECT_EQ(visible("a b"), "a b");
+  EXPECT_EQ(visible("\n"), "↵");
+  EXPECT_EQ(visible("a\tb"), "a⇥b");
+  EXPECT_EQ(visible("  "), "␣␣");
+  EXPECT_EQ(visible("\u00a0"), "␣");
+  EXPECT_EQ(visible("\u202eabc\u061c\x1b"), "abc");
+  EXPECT_EQ(visible("\xff"), "\uFFFD");
+  EXPECT_EQ(visible(""), "");
+}
+
+TEST(Label, EscapesWhatIsMarkup) {
+  EXPECT_EQ(escape("<a b='\"'>&é"), "&lt;a b=&#39;&quot;&#39;&gt;&amp;é");
+  EXPECT_EQ(escape("a\n\x01\xEF\xBF\xBE\x80"), "a\n\uFFFD");
+}
+
+TEST(Label, BroadLettersTakeMoreRoom) {
+  EXPECT_EQ(drawn_columns_of("abc"), 3);
+  EXPECT_EQ(drawn_columns_of("日本"), 4);
+  EXPECT_EQ(drawn_columns_of("मन"), 2);
+  EXPECT_EQ(drawn_columns_of("மன"), 3);
+}
+
+TEST(Label, EmojiWithoutPictures) {
+  EXPECT_EQ(without_pictures("no emoji: é日م क\u200dष"), "no emoji: é日م क\u200dष");
+  EXPECT_EQ(without_pictures("a😀b"), "a😀\uFE0Eb");
+  EXPECT_EQ(without_pictures("❤️"), "❤\uFE0E");
+  EXPECT_EQ(without_pictures("👍🏽"), "👍\uFE0E");
+  EXPECT_EQ(without_pictures("👩‍🚀"), "👩\uFE0E🚀\uFE0E");
+  EXPECT_EQ(without_pictures("🇩🇪"), "🇩\uFE0E🇪\uFE0E");
+  EXPECT_EQ(without_pictures("1️⃣"), "1️⃣");
+  EXPECT_EQ(without_pictures("❤️‍🔥x"), "❤\uFE0E🔥\uFE0Ex");
+  const std::string once = without_pictures("😀❤️👩‍🚀🇩🇪");
+  EXPECT_EQ(without_pictures(once), once);
+}
+
 TEST(Label, NumbersKeepFourDigits) {
   EXPECT_EQ(number(0), "0");
   EXPECT_EQ(number(0.123456), "0.1235");

@@ -355,7 +355,7 @@ Translator unknowing(text::Unit unit, int64_t looks_at) {
   const NoGrad off;
   for (const auto& [name, w] : t.model.weights.all()) Tensor(w).fill_(0.0f);
   Tensor(t.model.initial[0].bias).fill_(5.0f);
-  Tensor(t.model.score.at("w_loc")).select(0, looks_at).fill_(200.0f);
+  Tensor(t.model.look.score.at("w_loc")).select(0, looks_at).fill_(200.0f);
   Tensor(t.model.output.bias).mutable_data<float>()[text::kUnknown] = 9.0f;
   return t;
 }

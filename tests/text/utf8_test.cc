@@ -78,5 +78,26 @@ TEST(Utf8, Columns) {
   EXPECT_EQ(columns("␣⁇…"), 3);
 }
 
+// Joined, coloured, of two letters, in parts: one sign, two columns.
+TEST(Utf8, ColumnsOfWhatIsOneSign) {
+  EXPECT_EQ(columns("👩‍👩‍👧‍👦"), 2);
+  EXPECT_EQ(columns("👍🏽"), 2);
+  EXPECT_EQ(columns("🇩🇪🇫🇷"), 4);
+  EXPECT_EQ(columns("❤"), 1);
+  EXPECT_EQ(columns("❤️"), 2);
+  EXPECT_EQ(columns("\u1112\u1161\u11AB"), 2);  // 한
+  EXPECT_EQ(columns("क्षि"), 3);
+}
+
+TEST(Utf8, GraphemesAreWhatAReaderCounts) {
+  EXPECT_EQ(graphemes(""), Texts{});
+  EXPECT_EQ(graphemes("e\u0301te\u0301"), (Texts{"e\u0301", "t", "e\u0301"}));
+  EXPECT_EQ(graphemes("a👩‍👩‍👧👍🏽🇩🇪🇫🇷"),
+            (Texts{"a", "👩‍👩‍👧", "👍🏽", "🇩🇪", "🇫🇷"}));
+  EXPECT_EQ(graphemes("नमि"), (Texts{"न", "मि"}));
+  EXPECT_EQ(graphemes("\u1112\u1161\u11AB가"), (Texts{"\u1112\u1161\u11AB", "가"}));
+  EXPECT_EQ(graphemes("a\xFF\xE2\x82"), (Texts{"a", "\uFFFD", "\uFFFD"}));
+}
+
 }  // namespace
 }  // namespace fovea::text

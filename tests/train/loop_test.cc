@@ -49,39 +49,85 @@ TEST(Train, learns) {
   for (const auto& [name, tensor] : tiny.learner.parameters) EXPECT_FALSE(tensor.grad());
 }
 
+// A line has the mean since the line before: total over count, not the mean of the steps' means.
 TEST(Train, logs_losses_per_token_rates_and_scores) {
   const Folder folders;
   Tiny tiny;
-  double total = 0, count = 0;
+  std::vector<double> totals = {0}, counts = {0};  // by step, summed
   const auto loss = tiny.learner.loss;
   tiny.learner.loss = [&](std::span<const int64_t> batch, uint64_t seed) {
-    StepLoss l = loss(batch, seed);
-    if (tiny.steps > 110) {
-      total += l.total;
-      count += l.count;
-    }
+    const StepLoss l = loss(batch, seed);
+    totals.push_back(totals.back() + l.total);
+    counts.push_back(counts.back() + l.count);
     return l;
+  };
+  std::vector<double> scores;
+  const auto validate = tiny.learner.validate;
+  tiny.learner.validate = [&] {
+    Scores s = validate();
+    scores.push_back(s[0].second);
+    return s;
   };
   TrainConfig config = tiny_config();
   config.steps = 160;
   config.validate_every = 110;
+  const size_t batches = batches_of_epoch(tiny.learner.lengths, config, 0).size();
   train(folders / "run", tiny.learner, config);
-  std::vector<int64_t> steps, validated;
-  json last;
+  std::vector<size_t> steps, validated;
+  size_t before = 0;
   for (const json& line : log_of(folders / "run")) {
-    (line.contains("valid") ? validated : steps).push_back(line["step"]);
-    if (line["step"] == 150) last = line;
+    const size_t step = line["step"];
     if (line.contains("valid")) {
-      EXPECT_TRUE(line["valid"].contains("loss"));
+      ASSERT_LT(validated.size(), scores.size());
+      EXPECT_EQ(line["valid"], (json{{"loss", scores[validated.size()]}}));
+      validated.push_back(step);
+      continue;
+    }
+    const double mean = (totals[step] - totals[before]) / (counts[step] - counts[before]);
+    EXPECT_NEAR(line["loss"].get<double>(), mean, 1e-6 * mean) << step;
+    EXPECT_EQ(line["rate"].get<float>(),
+              rate_at(config.schedule, static_cast<int64_t>(step), (step - 1) / 160.0, 0));
+    if (step < batches) {
+      EXPECT_EQ(line["epoch"], 1);
+    }
+    before = step;
+    steps.push_back(step);
+  }
+  EXPECT_EQ(steps, (std::vector<size_t>{1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 150}));
+  EXPECT_EQ(validated, (std::vector<size_t>{110, 160}));
+  EXPECT_GT(*std::max_element(scores.begin(), scores.end()), 0.0);
+}
+
+// At step 1 by hand: the loss is w·c, so the gradient's norm is |c|, whatever clipping does to it.
+TEST(Train, logs_the_norm_before_clipping_and_the_epoch) {
+  const Folder folders;
+  Tensor w = Tensor::from({2.0f, 1.0f}, {2}).set_requires_grad();
+  Learner learner;
+  learner.parameters = {{"w", w}};
+  learner.lengths = {1, 1, 1};
+  learner.loss = [&](std::span<const int64_t>, uint64_t) {
+    const Tensor l = sum(w * Tensor::from({3.0f, 4.0f}, {2}));
+    return StepLoss{l, 2.0 * l.item(), 2};
+  };
+  TrainConfig config;
+  config.optimizer = {.method = Method::sgd, .momentum = 0.0f};
+  config.schedule.rate = 0.5f;
+  config.clip = 1.0f;
+  config.batch_tokens = 1;
+  config.steps = 10;
+  train(folders / "run", learner, config);
+  const std::vector<json> log = log_of(folders / "run");
+  EXPECT_FLOAT_EQ(log[0]["grad_norm"].get<float>(), 5.0f);
+  EXPECT_FLOAT_EQ(log[0]["loss"].get<float>(), 10.0f);
+  EXPECT_EQ(log[0]["epoch"], 1);
+  for (const json& line : log) {
+    if (line["step"] == 10 && line.contains("loss")) {
+      EXPECT_EQ(line["epoch"], 4);  // of three steps each
+      // A clipped step takes 0.5·(3, 4)/5 off w, and 2.5 off the loss: steps 2 to 10, 7.5 … −12.5.
+      EXPECT_NEAR(line["loss"].get<double>(), -2.5, 1e-5);
     }
   }
-  EXPECT_EQ(steps, (std::vector<int64_t>{1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 150}));
-  EXPECT_EQ(validated, (std::vector<int64_t>{110, 160}));
-  EXPECT_EQ(last["rate"].get<float>(), rate_at(config.schedule, 150, 149.0 / 160, 0));
-  EXPECT_GT(last["grad_norm"].get<double>(), 0);
-  EXPECT_GT(last["loss"].get<double>(), 0);
-  EXPECT_GT(last["epoch"].get<int64_t>(), 1);
-  EXPECT_GT(total, 0);
+  EXPECT_NEAR(w.to_vector()[0], 2.0f - 10 * 0.3f, 1e-5f);
 }
 
 TEST(Train, validates_with_averages_and_puts_the_weights_back) {

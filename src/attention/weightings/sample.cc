@@ -9,6 +9,7 @@ extern const WeightingDef weighting_sample = {
     .formula = "onehot(argmax(s + g)), g = −log(−log(uniform))",
     .kind = WeightingKind::sample,
     .hard = true,
+    .learns_by_log_prob = true,
     .reference =
         []<class T>(const Row<T>& row) {
           std::vector<double> noisy;

@@ -1,9 +1,3 @@
-#include "report/page.h"
-
-// What the page says under the pointer, or under the arrow keys.
-namespace fovea::report {
-
-const char* const kPageScript = R"js(
 'use strict';
 (() => {
 const figures = JSON.parse(document.getElementById('figures').textContent);
@@ -121,6 +115,3 @@ for (const svg of document.querySelectorAll('svg.map')) {
   });
 }
 })();
-)js";
-
-}  // namespace fovea::report

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "fovea/api.h"
+#include "fovea/tensor.h"
+
+// REINFORCE: learning to choose where a choice a_t has no gradient of its own. Where R_t is what
+// came after it and b_t a guess of that from before it,
+//   E[−(R_t − b_t)·∇ log p(a_t)] = −∇ E[R_t]
+// for any b_t that does not depend on a_t; the closer to R_t, the less the estimate scatters.
+// Letters: T steps, B rows.
+namespace fovea::models {
+
+struct ReinforceConfig {
+  float reward = 1.0f;         // weight of −(R − b)·log p(a)
+  float entropy = 0.01f;       // weight of a bonus for undecided choices
+  float discount = 0.5f;       // how much a later reward counts in R
+  float semi_sampling = 0.5f;  // share of rows that take the expectation instead of a choice
+};
+
+// R_t = Σ_{t'≥t} discount^{t'−t}·r_t' along the first dimension. r [T,..]; no gradient.
+FOVEA_API Tensor returns(const Tensor& rewards, float discount);
+
+// Which rows take the expectation, bool [rows]: each by itself, with probability `share`.
+FOVEA_API Tensor rows_to_expect(int64_t rows, float share, uint64_t seed);
+
+// The choices of one pass, all [T,B].
+struct Choices {
+  Tensor log_prob;  // of what was chosen; 0 where the expectation was taken
+  Tensor entropy;   // of what it was chosen from
+  Tensor counts;    // 1, or 0 for padding
+};
+
+// Σ (R − b)² − reward·(R − b)·log p(a) − entropy·H(a) over the choices that count, []. The first
+// term teaches the baseline b [T,B], and b alone; it must see only what the choice was made from.
+FOVEA_API Tensor reinforce(const Choices&, const Tensor& returns, const Tensor& baseline,
+                           const ReinforceConfig&);
+
+}  // namespace fovea::models

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <cmath>
+
+#include "report/label.h"
+#include "report/picture.h"
+
+// Labels and cells, as the files and the page draw them.
+namespace fovea::report {
+
+Labels labels_of(const Heatmap& map, int longest) {
+  Labels labels;
+  for (const std::string& row : map.rows) {
+    labels.rows.push_back(cut(visible(row), longest));
+    labels.longest_row = std::max(labels.longest_row, columns_of(labels.rows.back()));
+  }
+  for (const std::string& column : map.columns) {
+    labels.columns.push_back(cut(visible(column), longest));
+    labels.longest_column = std::max(labels.longest_column, columns_of(labels.columns.back()));
+  }
+  labels.upwards = labels.longest_column > 2;
+  return labels;
+}
+
+namespace {
+
+double longest(const std::vector<std::string>& labels) {
+  double columns = 0;
+  for (const std::string& label : labels) columns = std::max(columns, drawn_columns_of(label));
+  return columns;
+}
+
+}  // namespace
+
+Grid grid_of(const Heatmap& map, const GridStyle& style) {
+  Grid grid{style, labels_of(map, style.longest_label)};
+  const Labels& labels = grid.labels;
+  grid.left = std::ceil(style.letter * longest(labels.rows)) + style.gap;
+  grid.top =
+      (labels.upwards ? std::ceil(style.letter * longest(labels.columns)) : style.line) + style.gap;
+  grid.right = grid.left + style.cell * static_cast<double>(map.columns.size());
+  grid.bottom = grid.top + style.cell * static_cast<double>(map.rows.size());
+  return grid;
+}
+
+void put_labels(Markup& svg, const Grid& grid) {
+  const GridStyle& style = grid.style;
+  const auto middle = [&](double first, size_t i) {
+    return first + style.cell * (static_cast<double>(i) + 0.5);
+  };
+  svg.put(R"(<g class="cols">)");
+  for (size_t j = 0; j < grid.labels.columns.size(); ++j) {
+    const double x = middle(grid.left, j), y = grid.top - style.gap;
+    const std::string label = escape(grid.labels.columns[j]);
+    if (grid.labels.upwards) {
+      svg.put(R"x(<text transform="translate({:.1f} {:.1f}) rotate(-90)">{}</text>)x",
+              x + style.drop, y, label);
+    } else {
+      svg.put(R"(<text class="mid" x="{:.1f}" y="{:.1f}">{}</text>)", x, y, label);
+    }
+  }
+  svg.put(R"(</g><g class="rows">)");
+  for (size_t i = 0; i < grid.labels.rows.size(); ++i) {
+    svg.put(R"(<text class="end" x="{:.1f}" y="{:.1f}">{}</text>)", grid.left - style.gap,
+            middle(grid.top, i) + style.drop, escape(grid.labels.rows[i]));
+  }
+  svg.put("</g>");
+}
+
+Cells cells_of(const Heatmap& map, int pitch, int size) {
+  Cells cells;
+  const double full = full_weight(map);
+  const size_t columns = map.columns.size(), step = static_cast<size_t>(pitch);
+  for (size_t n = 0; n < map.weights.size(); ++n) {
+    const double share = map.weights[n] / full;
+    const bool known = !std::isnan(share);
+    const double place = known ? std::clamp(share, 0.0, 1.0) * (kShades - 1) : 0;
+    std::string& path =
+        known ? cells.shaded[static_cast<size_t>(std::lround(place))] : cells.unknown;
+    path +=
+        fmt::format("M{} {}h{}v{}h-{}z", n % columns * step, n / columns * step, size, size, size);
+  }
+  return cells;
+}
+
+}  // namespace fovea::report
