@@ -1,10 +1,9 @@
-#include "nn/cell.h"
-
 #include "kernels/recurrent.h"
 #include "tensor/impl.h"
+#include "tensor/recurrent.h"
 #include "tensor/tape.h"
 
-namespace fovea::nn {
+namespace fovea {
 namespace {
 
 Tensor dense(const Tensor& t) { return t.detach().contiguous(); }
@@ -46,9 +45,9 @@ Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
   });
 }
 
-State lstm_step(const Tensor& gates, const State& before, const Tensor& active) {
+CellState lstm_step(const Tensor& gates, const CellState& before, const Tensor& active) {
   const Tensor u = dense(gates), h0 = dense(before.h), c0 = dense(before.c);
-  const State after{Tensor::empty(before.h.shape()), Tensor::empty(before.h.shape())};
+  const CellState after{Tensor::empty(before.h.shape()), Tensor::empty(before.h.shape())};
   const std::vector<Tensor> inputs{gates, active ? before.h : Tensor(), before.c};
   const bool keep = needs_grad(inputs), want_dh = active.defined();
   const Shape shape = before.h.shape();
@@ -79,10 +78,19 @@ void expect_step(const char* call, const char* name, const Tensor& t, const Shap
   }
 }
 
+struct CellEntry {
+  const char* name;
+  int64_t gates;
+};
+constexpr CellEntry kCells[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};  // by Cell
+
 }  // namespace
 
-State cell_step(Cell cell, const Tensor& gates_x, const Tensor& gates_h, const State& before,
-                const Tensor& active) {
+const char* name_of(Cell cell) { return kCells[static_cast<int>(cell)].name; }
+int64_t gates_of(Cell cell) { return kCells[static_cast<int>(cell)].gates; }
+
+CellState cell_step(Cell cell, const Tensor& gates_x, const Tensor& gates_h,
+                    const CellState& before, const Tensor& active) {
   const char* call = name_of(cell);
   const Shape gates{before.h.size(0), gates_of(cell) * before.h.size(1)};
   expect_step(call, "gates_h", gates_h, gates);
@@ -107,4 +115,4 @@ State cell_step(Cell cell, const Tensor& gates_x, const Tensor& gates_h, const S
   throw Error("cell", "unknown");
 }
 
-}  // namespace fovea::nn
+}  // namespace fovea

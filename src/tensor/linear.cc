@@ -1,17 +1,18 @@
-#include "nn/product.h"
+#include "tensor/linear.h"
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
 
-#include "core/threads.h"
+#include "fovea/ops.h"
 #include "kernels/copy.h"
 #include "kernels/gemm.h"
 #include "kernels/reduce.h"
+#include "kernels/rowwise.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
 
-namespace fovea::nn {
+namespace fovea {
 namespace {
 
 // As rows of the last dimension; copies where the strides demand it.
@@ -45,7 +46,7 @@ Tensor transposed(const Tensor& x) {
 
 }  // namespace
 
-Tensor turned(const Tensor& weight) {
+Tensor dense_transpose(const Tensor& weight) {
   const int64_t rows = weight.size(0), cols = weight.size(1);
   const int64_t down = weight.strides()[0], right = weight.strides()[1];
   if (down == 1 && right >= rows) return transposed(weight);
@@ -57,39 +58,27 @@ Tensor turned(const Tensor& weight) {
   return view_of(to, {cols, rows}, {wide, 1}, 0);
 }
 
-Tensor product(const Tensor& x, const Tensor& b, const Tensor& bias, const Tensor& addend) {
+Tensor product_with_transpose(const Tensor& x, const Tensor& weight_t, const Tensor& bias,
+                              const Tensor& addend) {
   Shape shape = x.shape();
-  shape.back() = b.size(1);
+  shape.back() = weight_t.size(1);
   const Tensor y = Tensor::empty(shape), a = rows_of(x);
   const bool filled = bias || addend;
   if (filled) {
     const Tensor fixed = bias ? bias.detach().contiguous() : Tensor();
     const Tensor start = addend ? addend.detach().contiguous() : Tensor();
-    fill_rows(raw(y), a.size(0), shape.back(), fixed ? raw(fixed) : nullptr,
-              start ? raw(start) : nullptr);
+    kernels::fill_rows({a.size(0), shape.back()}, fixed ? raw(fixed) : nullptr,
+                       start ? raw(start) : nullptr, raw(y));
   }
-  multiply(a, b, raw(y), filled ? 1.0f : 0.0f);
+  multiply(a, weight_t, raw(y), filled ? 1.0f : 0.0f);
   return y;
 }
 
-Tensor product(const Tensor& x, const Linear& layer, const Tensor& addend) {
+Tensor product(const Tensor& x, const LinearWeights& w, const Tensor& addend) {
   constexpr int64_t kMany = 512;
-  const bool many = x.numel() >= kMany * layer.weight.size(1);
-  return product(x, many ? turned(layer.weight) : transposed(layer.weight), layer.bias, addend);
-}
-
-void fill_rows(float* y, int64_t rows, int64_t n, const float* bias, const float* addend) {
-  parallel_for(rows, n, [&](int64_t r) {
-    float* to = y + r * n;
-    const float* from = addend == nullptr ? bias : addend + r * n;
-    if (from == nullptr) {
-      std::fill_n(to, n, 0.0f);
-    } else if (bias == nullptr || addend == nullptr) {
-      std::copy_n(from, n, to);
-    } else {
-      for (int64_t j = 0; j < n; ++j) to[j] = from[j] + bias[j];
-    }
-  });
+  const bool many = x.numel() >= kMany * w.weight.size(1);
+  const Tensor weight_t = many ? dense_transpose(w.weight) : transposed(w.weight);
+  return product_with_transpose(x, weight_t, w.bias, addend);
 }
 
 Tensor d_product_x(const Tensor& dy, const Tensor& weight) {
@@ -116,20 +105,40 @@ Tensor d_product_bias(const Tensor& dy) {
   return db;
 }
 
-void expect_input(const char* call, const Tensor& x, const Linear& layer) {
-  expect_dtype(call, "weight", layer.weight, DType::f32);
+void expect_linear(const char* call, const Tensor& x, const LinearWeights& w) {
+  expect_dtype(call, "weight", w.weight, DType::f32);
   expect_dtype(call, "x", x, DType::f32);
   const auto found = [](const Tensor& t) { return to_string(t.shape()); };
-  if (layer.weight.rank() != 2) {
-    throw Error(call, "weight is " + found(layer.weight) + ", expected [O, I]");
+  if (w.weight.rank() != 2) {
+    throw Error(call, "weight is " + found(w.weight) + ", expected [O, I]");
   }
-  if (layer.bias && layer.bias.shape() != Shape{layer.weight.size(0)}) {
-    throw Error(call, "bias is " + found(layer.bias) + ", weight is " + found(layer.weight));
+  if (w.bias && w.bias.shape() != Shape{w.weight.size(0)}) {
+    throw Error(call, "bias is " + found(w.bias) + ", weight is " + found(w.weight));
   }
-  if (x.rank() == 0 || x.size(-1) != layer.weight.size(1)) {
-    throw Error(
-        call, "x is " + found(x) + ", expected [.., " + std::to_string(layer.weight.size(1)) + "]");
+  if (x.rank() == 0 || x.size(-1) != w.weight.size(1)) {
+    throw Error(call,
+                "x is " + found(x) + ", expected [.., " + std::to_string(w.weight.size(1)) + "]");
   }
 }
 
-}  // namespace fovea::nn
+// dx = dy·W, dW = dyᵀ·x, db = Σ dy
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const LinearWeights weights{weight, bias};
+  expect_linear("linear", x, weights);
+  const Tensor y = product(x, weights);
+  const std::vector<Tensor> inputs{x, weight, bias};
+  if (!needs_grad(inputs)) return y;
+  const bool want_dx = x.requires_grad(), want_dw = weight.requires_grad();
+  const bool want_db = bias.requires_grad();
+  return record("linear", inputs, y,
+                [kx = want_dw ? Saved(x) : Saved(), kw = want_dx ? Saved(weight) : Saved(), want_dx,
+                 want_dw, want_db](const Tensor& dy) {
+                  Grads grads(3);
+                  if (want_dx) grads[0] = d_product_x(dy, kw.get("linear"));
+                  if (want_dw) grads[1] = d_product_weight(dy, kx.get("linear"));
+                  if (want_db) grads[2] = d_product_bias(dy);
+                  return grads;
+                });
+}
+
+}  // namespace fovea
