@@ -96,23 +96,26 @@ struct Gradients {
 struct DirectionGradients {
   Tensor gates_x, gates_h;  // [T,B,G·H]; one tensor but for gru
   Tensor weight, bias;
+  Tensor h, c;  // [B,H], of the state between two steps
 };
 
-void step_back(const DirectionRun& run, int64_t i, const Gradients& d,
-               const DirectionGradients& out, const Tensor& dh, const Tensor& dc) {
+void step_back(const DirectionRun& run, int64_t i, const Tensor& d_sequence,
+               const DirectionGradients& out) {
   const int64_t at = run.time(i) * run.batch * run.gates();
-  const float* d_out = place(d.sequence, run.time(i) * run.batch * run.width + run.offset);
+  const float* d_out = place(d_sequence, run.time(i) * run.batch * run.width + run.offset);
   float *dx = raw(out.gates_x) + at, *du = raw(out.gates_h) + at;
-  float* dh_before = run.valid ? raw(dh) : nullptr;  // of rnn and lstm: of rows that are not valid
+  // Of rnn and lstm: of rows that are not valid.
+  float* dh_before = run.valid ? raw(out.h) : nullptr;
   switch (run.cell) {
     case Cell::rnn:
-      return kernels::rnn_backward(run.rows(i), {run.h(i), d_out, raw(dh), du, dh_before});
+      return kernels::rnn_backward(run.rows(i), {run.h(i), d_out, raw(out.h), du, dh_before});
     case Cell::gru:
-      return kernels::gru_backward(run.rows(i),
-                                   {run.kept_at(i), run.h(i - 1), d_out, raw(dh), dx, du, raw(dh)});
+      return kernels::gru_backward(
+          run.rows(i), {run.kept_at(i), run.h(i - 1), d_out, raw(out.h), dx, du, raw(out.h)});
     case Cell::lstm:
-      return kernels::lstm_backward(run.rows(i), {run.kept_at(i), run.c_before(i), d_out, raw(dh),
-                                                  raw(dc), du, dh_before, raw(dc)});
+      return kernels::lstm_backward(
+          run.rows(i), {run.kept_at(i), run.c_before(i), d_out, raw(out.h), raw(out.c), du,
+                        dh_before, raw(out.c)});
   }
 }
 
@@ -138,13 +141,13 @@ DirectionGradients backward(const DirectionRun& run, const Gradients& d, const T
   DirectionGradients out;
   out.gates_h = Tensor::empty({run.steps, run.batch, n});
   out.gates_x = run.cell == Cell::gru ? Tensor::empty(out.gates_h.shape()) : out.gates_h;
-  Tensor dh = Tensor::zeros({run.batch, run.hidden}), dc;
-  if (d.h) dh.copy_(columns(d.h, run));
-  if (run.cell == Cell::lstm) dc = Tensor::zeros({run.batch, run.hidden});
-  if (d.c) dc.copy_(columns(d.c, run));
+  out.h = Tensor::zeros({run.batch, run.hidden});
+  if (d.h) out.h.copy_(columns(d.h, run));
+  if (run.cell == Cell::lstm) out.c = Tensor::zeros({run.batch, run.hidden});
+  if (d.c) out.c.copy_(columns(d.c, run));
   const Tensor b = weight.contiguous();
   for (int64_t i = run.steps - 1; i >= 0; --i) {
-    step_back(run, i, d, out, dh, dc);
+    step_back(run, i, d.sequence, out);
     if (i == 0) break;
     kernels::gemm({.m = run.batch,
                    .n = run.hidden,
@@ -153,7 +156,7 @@ DirectionGradients backward(const DirectionRun& run, const Gradients& d, const T
                    .a_row = n,
                    .b = raw(b),
                    .b_row = run.hidden,
-                   .c = raw(dh),
+                   .c = raw(out.h),
                    .c_row = run.hidden,
                    .beta = run.cell == Cell::gru || run.valid ? 1.0f : 0.0f});
   }
