@@ -43,8 +43,8 @@ Tensor empty_in_order_of(const Tensor& like, const Shape& shape) {
   return Tensor::empty(sizes).permute(inverse_of(order));
 }
 
-// dx = dy·w, db = Σ dy; dw = dyᵀ·x over the rows in the order of their numbers, so that a layout
-// changes no bit.
+// dx = dy·w, dw = dyᵀ·x, db = Σ dy. Over the rows as they lie; of several heads in the order of their
+// numbers, so that heads split off a sequence give the bits of heads apart.
 Tensor project(const Tensor& x, const Tensor& w, const Tensor& b) {
   const auto product = [](const Tensor& rows, const Tensor& weight, const Tensor& bias) {
     const Tensor y = matmul(rows, weight.transpose(0, 1));
@@ -54,6 +54,9 @@ Tensor project(const Tensor& x, const Tensor& w, const Tensor& b) {
   const std::vector<int> order = memory_order(x);
   const Tensor rows = x.detach().permute(order);
   if (!rows.is_contiguous()) return product(x, w, b);
+  if (x.rank() < 4 || x.size(1) == 1) {
+    return product(x.permute(order), w, b).permute(inverse_of(order));
+  }
   const Tensor y = product(rows, w.detach(), b ? b.detach() : b).permute(inverse_of(order));
   const bool want_x = x.requires_grad(), want_w = w.requires_grad(), want_b = b.requires_grad();
   return record("project", {x, w, b}, y,

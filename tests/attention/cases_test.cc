@@ -61,7 +61,8 @@ Doubles expected_row(const Call& one, const Picked& p, bool hard, uint64_t seed,
   const ReferenceInputs in = inputs_of(one);
   const ReferenceOutput soft = reference_forward(in);
   if (!hard) {
-    Doubles found = reference_backward(in, {.context = d_context});
+    Doubles found;
+    if (!d_context.empty()) found = reference_backward(in, {.context = d_context});
     found["context"] = soft.context;
     return found;
   }
@@ -141,7 +142,7 @@ TEST_P(EveryCase, AgreesWithTheReference) {
   Tensor d_context = Tensor::zeros(a.context.shape()), d_log_prob = Tensor::zeros({c.B, c.H, c.Lq});
   for (const Picked& p : picked_rows(c)) {
     const int64_t row = (p.b * c.H + p.h) * c.Lq + p.i;
-    const std::vector<float> d = Tensor::randn({c.Dv}, 20 + row).to_vector();
+    const std::vector<float> d = Tensor::randn({backward ? c.Dv : 0}, 20 + row).to_vector();
     std::copy(d.begin(), d.end(), d_context.mutable_data<float>() + row * c.Dv);
     d_log_prob.mutable_data<float>()[row] = c.backward == cases::Backward::log_prob ? 0.7f : 0.0f;
     const Call one = row_alone(plain, p, c.mask == "causal");
