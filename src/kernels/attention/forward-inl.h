@@ -71,7 +71,7 @@ inline float ChosenWeight(const AttentionProblem& p, int64_t b, int64_t h, int64
     weight = std::exp(-0.5f * away * away / (p.sigma * p.sigma));
   }
   if (p.dropout > 0.0f) {
-    const RandomKey key = random_key(p.seed, Purpose::weight_dropout, b, h, i);
+    const RandomKey key = RowKey(p, Purpose::weight_dropout, b, h, i);
     weight *= bits32(key, static_cast<uint64_t>(j)) >= DropBelow(p) ? KeptFactor(p) : 0.0f;
   }
   return weight;
