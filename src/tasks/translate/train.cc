@@ -116,6 +116,7 @@ train::Learner learner(const Translator& t, const std::vector<EncodedPair>& pair
   l.validate = [&t, part = valid_part(valid, t.config.valid_sentences)] {
     return validate(t, part);
   };
+  l.unit = "tokens";
   l.watch = t.config.watch;
   l.higher_is_better = l.watch != "loss" && l.watch != "token_error";
   return l;
