@@ -39,7 +39,7 @@ void add_looks(Looks& looks, const report::Heatmap& map, const DatePlaces& year)
   }
 }
 
-TEST(Dates, AreRightAndTheirYearsAreLookedAt) {
+TEST(SlowDates, AreRightAndTheirYearsAreLookedAt) {
   if (const char* why = why_skipped()) GTEST_SKIP() << why;
   const test::Folder folder;
   const TranslateConfig config = defaults_for({});
