@@ -129,6 +129,4 @@ void RunFolder::save_results(const Trained& trained) const {
                                 {"test", to_json(trained.test)}});
 }
 
-std::unique_ptr<Run> open_run(const RunFolder& folder) { return folder.task().open(folder); }
-
 }  // namespace fovea::tasks

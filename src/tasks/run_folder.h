@@ -11,7 +11,6 @@
 namespace fovea::tasks {
 
 struct Task;
-class Run;
 
 // How a training ended and what it scored: results.json.
 struct Trained {
@@ -44,7 +43,5 @@ class RunFolder {
  private:
   std::filesystem::path path_;
 };
-
-std::unique_ptr<Run> open_run(const RunFolder&);
 
 }  // namespace fovea::tasks

@@ -89,7 +89,7 @@ struct Task {
 
   // A new run, or one to go on with where the folder holds it: reads the data and makes the model,
   // and writes nothing.
-  std::unique_ptr<Run> (*begin)(const RunFolder&, const TaskConfig&, const Watching&);
+  std::unique_ptr<Run> (*begin)(const RunFolder&, const TaskConfig&);
   std::unique_ptr<Run> (*open)(const RunFolder&);  // with the weights that were kept
 };
 

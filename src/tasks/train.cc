@@ -21,7 +21,7 @@ Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& c
                   const Watching& watching) {
   const bool goes_on = folder.holds_run();
   const std::unique_ptr<TaskConfig> former = goes_on ? folder.config_of(task) : nullptr;
-  const std::unique_ptr<Run> run = task.begin(folder, config, watching);
+  const std::unique_ptr<Run> run = task.begin(folder, config);
   check_same_data(config, run->config().fingerprint);
   if (goes_on) check_same_data(*former, run->config().fingerprint);
 

@@ -93,7 +93,7 @@ text::Tokenizer tokenizer(const RunFolder& run, const char* file, const text::To
   return text::Tokenizer::train(c, lines);
 }
 
-std::unique_ptr<Run> begin(const RunFolder& run, const TaskConfig& config, const Watching&) {
+std::unique_ptr<Run> begin(const RunFolder& run, const TaskConfig& config) {
   Translator t;
   t.config = dynamic_cast<const TranslateConfig&>(config);
   TranslateConfig& c = t.config;
