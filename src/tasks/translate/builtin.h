@@ -10,7 +10,7 @@
 
 // Data made up on the spot, so that every command runs with no download. Example i is a function
 // of (seed, i) and the options alone.
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 
 struct BuiltinOptions {
   int64_t min_words = 3, max_words = 30;  // phrases: words of the source, punctuation not counted
@@ -44,4 +44,4 @@ DatePlaces find_year(std::string_view source);
 // ---- phrases: a small grammar, English → French
 text::Pair write_phrase(uint64_t seed, uint64_t i, const BuiltinOptions&);
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

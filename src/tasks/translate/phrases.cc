@@ -3,15 +3,15 @@
 #include <optional>
 
 #include "fovea/error.h"
-#include "tasks/builtin/builtin.h"
-#include "tasks/builtin/draw.h"
-#include "tasks/builtin/phrase_words.h"
+#include "tasks/draw.h"
+#include "tasks/translate/builtin.h"
+#include "tasks/translate/phrase_words.h"
 
 // sentence  = clause (joiner clause)* "."
 // clause    = subject [who verb] verb [object [of owner]] [with object] [place] [time]
 // A verb may be negated or have an adverb; a noun has a determiner or a number and up to two
 // adjectives. Each clause is translated on its own; what changes order does so within it.
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 using namespace words;
@@ -396,4 +396,4 @@ text::Pair write_phrase(uint64_t seed, uint64_t i, const BuiltinOptions& options
   return pair;
 }
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

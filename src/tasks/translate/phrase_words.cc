@@ -1,4 +1,4 @@
-#include "tasks/builtin/phrase_words.h"
+#include "tasks/translate/phrase_words.h"
 
 namespace fovea::tasks::words {
 namespace {

@@ -1,8 +1,8 @@
-#include "tasks/builtin/builtin.h"
+#include "tasks/translate/builtin.h"
 
 #include "fovea/error.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 template <typename Write>
@@ -43,4 +43,4 @@ const BuiltinData& builtin_data(const std::string& name) {
   throw Error("builtin_data", "no data '" + name + "'; there are " + known);
 }
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

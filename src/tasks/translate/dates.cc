@@ -3,10 +3,10 @@
 #include <array>
 #include <chrono>
 
-#include "tasks/builtin/builtin.h"
-#include "tasks/builtin/draw.h"
+#include "tasks/draw.h"
+#include "tasks/translate/builtin.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 using Names12 = std::array<std::string_view, 12>;
@@ -277,4 +277,4 @@ WrittenDate write_date(uint64_t seed, uint64_t i) {
   return date;
 }
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation
