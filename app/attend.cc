@@ -14,13 +14,9 @@ namespace {
 
 constexpr const char* kHelp = R"(
 The input holds q [Lq,D], k [Lk,D] and v [Lk,Dv], or [B,L,D], or [B,H,L,D] (k and v may have fewer
-heads), as F32, F16, BF16 or F64, and what the choice needs:
-  multiplicative  w [Dq,Dk]               cosine    beta [] or [H], optional
-  additive        w_q [A,Dq] w_k [A,Dk] u [A], b [A] optional; without w_q and w_k: u [D], Keras's
-  tanh_unit       w_y [Dk] w_c [Dq]       location  w_loc [Lmax,D]
-  masks           lengths I64 [B]; mask for `matrix`, bool or added; w_p [A,D], u_p [A] for local-p
-  bias            added to the scores wherever it is there; like mask it broadcasts to [B,H,Lq,Lk]
-  --grad          d_context, the gradient of what you care about by the context
+heads), as F32, F16, BF16 or F64, and what the choice needs (? marks what may be absent):
+{}  {:<15} added to the scores wherever it is there; like mask it broadcasts to [B,H,Lq,Lk]
+  {:<15} d_context, the gradient of what you care about by the context
 `fovea info` lists every score, mask and weighting with its formula and parameters.
 The output holds context and, when asked, weights, lse, entropy, top_weights and top_keys; d_NAME
 for every float input; chosen and log_prob where the weighting picks one key.
@@ -31,6 +27,17 @@ Examples:
   fovea attend in.safetensors --score additive --mask lengths+window:8 -o out.safetensors
   fovea attend in.safetensors --weighting sample --seed 7 --top 3 -o out.safetensors
   fovea attend in.safetensors --score cosine --weighting entmax15 --grad -o out.safetensors)";
+
+std::string help() {
+  std::string needs;
+  for (const auto& list : {list_scores(), list_masks()}) {
+    for (const Listed& item : list) {
+      if (item.parameters.empty()) continue;
+      needs += fmt::format("  {:<15} {}\n", item.name, fmt::join(item.parameters, "  "));
+    }
+  }
+  return fmt::format(kHelp, needs, "bias", "--grad");
+}
 
 void check(const AttendOptions& options) {
   const auto demand = [](bool holds, const char* option, const char* what, auto found) {
@@ -161,7 +168,7 @@ std::string names_of(const std::vector<Listed>& list) {
 void add_attend(CLI::App& program) {
   CLI::App* verb =
       program.add_subcommand("attend", "Attention: q, k, v in; context, weights, gradients out");
-  verb->footer(kHelp);
+  verb->footer(help());
   auto options = std::make_shared<AttendOptions>();
   verb->add_option("IN", options->in, "Input, a safetensors file")->required();
   verb->add_option("-o,--out", options->out, "Output; without it a summary is printed");

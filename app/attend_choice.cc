@@ -2,65 +2,62 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 
 #include "app/attend.h"
+#include "attention/check.h"
 
 namespace fovea::app {
 namespace {
 
-// local-p and local_p are the same name; a width after the colon stays as it is.
-std::string spelled(std::string name) {
-  const auto end = name.begin() + static_cast<long>(std::min(name.find(':'), name.size()));
-  std::replace(name.begin(), end, '-', '_');
-  return name;
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  if (text.empty() || text.back() == separator) parts.emplace_back();
-  return parts;
-}
-
-// Masks of bytes or integers count as true and false.
-Tensor as_mask(const Tensor& mask) {
-  return mask.defined() && mask.dtype() == DType::i64 ? mask.to(DType::boolean) : mask;
-}
-
-// Those tensors of the file that the mechanism lists as its parameters. The matrix mask's is called
-// `mask` in a file.
-void collect(const std::vector<Listed>& list, const std::string& name, Inputs& inputs,
-             Tensors& parameters) {
-  for (const Listed& item : list) {
-    if (item.name != name) continue;
-    for (const std::string& declared : item.parameters) {  // "w_q [A,Dq]", "b? [A]"
-      const std::string parameter = declared.substr(0, declared.find_first_of(" ?"));
-      const bool matrix = name == "matrix";
-      const Tensor tensor = matrix ? as_mask(inputs.find("mask")) : inputs.find(parameter);
-      if (!tensor.defined() && matrix) inputs.require("mask");
-      if (tensor.defined()) parameters[parameter] = tensor;
-    }
+// Those tensors of the file that a mechanism lists as its parameters. Masks of bytes or integers
+// count as true and false.
+Tensors collect(const std::vector<ParameterDef>& defs, Inputs& inputs) {
+  Tensors found;
+  for (const ParameterDef& def : defs) {
+    Tensor tensor = inputs.find(bare_name(def));
+    if (!tensor) continue;
+    if (def.dtype == DType::boolean && tensor.dtype() == DType::i64) tensor = tensor.to(def.dtype);
+    found[bare_name(def)] = tensor;
   }
+  return found;
 }
 
-// `additive` without its two matrices, but with a u as wide as the queries, is Keras's.
-std::string keras_or(const std::string& name, Inputs& inputs, const Tensor& q) {
-  const auto has = [&](const char* x) { return inputs.tensors.contains(x); };
-  if (name != "additive" || has("w_q") || has("w_k") || !has("u") || q.rank() == 0) return name;
-  return inputs.tensors.at("u").numel() == q.size(-1) ? "additive_keras" : name;
+bool takes(const ScoreDef& score, const std::string& name) {
+  return std::any_of(score.parameters.begin(), score.parameters.end(),
+                     [&](const ParameterDef& p) { return bare_name(p) == name; });
+}
+
+// Whether the file has what a score needs.
+bool complete(const ScoreDef& score, const Inputs& inputs) {
+  return std::all_of(score.parameters.begin(), score.parameters.end(), [&](const ParameterDef& p) {
+    return is_optional(p) || inputs.tensors.contains(bare_name(p));
+  });
+}
+
+// A name may be that of two scores: then the other one is meant where the file has all it needs,
+// and nothing of the first but what they share.
+const ScoreDef& meant(const ScoreDef& named, const Inputs& inputs) {
+  if (complete(named, inputs)) return named;
+  for (const ScoreDef* other : score_table()) {
+    if (other->also != named.name || !complete(*other, inputs)) continue;
+    const bool shared =
+        std::all_of(named.parameters.begin(), named.parameters.end(), [&](const ParameterDef& p) {
+          return takes(*other, bare_name(p)) || !inputs.tensors.contains(bare_name(p));
+        });
+    if (shared) return *other;
+  }
+  return named;
 }
 
 Mask choose_mask(const AttendOptions& options, Inputs& inputs) {
-  Tensors parameters;
-  std::vector<std::string> terms = split(options.mask, '+');
-  for (std::string& term : terms) {
-    term = spelled(term);
-    collect(list_masks(), term.substr(0, term.find(':')), inputs, parameters);
+  Mask chosen = mask(options.mask);
+  for (MaskTerm& term : chosen.terms) {
+    for (const ParameterDef& p : term.def->parameters) {
+      if (!is_optional(p)) inputs.require(bare_name(p));
+    }
+    term.parameters = collect(term.def->parameters, inputs);
+    term.renormalise |= options.renormalise;
   }
-  Mask chosen = mask(fmt::format("{}", fmt::join(terms, "+")), parameters);
-  for (MaskTerm& term : chosen.terms) term.renormalise |= options.renormalise;
   return chosen;
 }
 
@@ -85,14 +82,13 @@ Tensor Inputs::require(const std::string& name) {
 
 Attention choose(AttendOptions& options, Inputs& inputs) {
   Attention chosen;
-  options.score = keras_or(spelled(options.score), inputs, inputs.require("q"));
-  Tensors parameters;
-  collect(list_scores(), options.score, inputs, parameters);
-  chosen.score = score(options.score, parameters);
+  const ScoreDef& def = meant(*score(options.score).def, inputs);
+  options.score = def.name;
+  chosen.score = score(def.name, collect(def.parameters, inputs));
   chosen.score.scale = options.scale;
   if (const Tensor bias = inputs.find("bias")) chosen.score.bias = Bias{.table = bias};
   chosen.mask = choose_mask(options, inputs);
-  chosen.weighting = weighting(spelled(options.weighting));
+  chosen.weighting = weighting(options.weighting);
   chosen.weighting.temperature = options.temperature;
   chosen.weighting.dropout = options.dropout;
   chosen.weighting.seed = options.seed;

@@ -1,95 +1,88 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-
+#include "app/options.h"
 #include "app/progress.h"
 #include "app/train.h"
 #include "app/verbs.h"
 #include "fovea/runtime.h"
-#include "tasks/config.h"
+#include "tasks/paper.h"
 
-// The whole of it on built-in data: train the date translator, then show where it looks.
+// The whole of it on built-in data: train a model, then show where it looks.
 namespace fovea::app {
 namespace {
 
-namespace fs = std::filesystem;
-
+constexpr const char* kTask = "translate";
 constexpr size_t kShown = 4;
 
 std::string bold(const std::string& text) {
   return stdout_has_colours() ? "\x1b[1m" + text + "\x1b[0m" : text;
 }
 
-// Held-out dates of different lengths.
-std::vector<text::Pair> some_of(const std::vector<text::Pair>& pairs) {
-  std::vector<text::Pair> sorted = pairs, some;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const text::Pair& a, const text::Pair& b) {
-    return a.source.size() < b.source.size();
-  });
-  for (size_t i = 0; i < kShown; ++i)
-    some.push_back(sorted[(2 * i + 1) * sorted.size() / (2 * kShown)]);
-  return some;
-}
-
-void show_dates(const fs::path& run) {
-  const tasks::Translator t = tasks::load_translator(run);
-  const auto held_out = tasks::load_data(t.config.data, t.config.train.seed).pairs.test;
-  std::vector<std::string> lines;
-  const std::vector<text::Pair> pairs = some_of(held_out);
-  for (const text::Pair& p : pairs) lines.push_back(p.source);
-  const auto all = tasks::translate(t, lines, {.weights = true});
+// Draws where the run looked on what it held out; gives the last of it.
+std::string show_examples(const tasks::Task& task, const tasks::RunFolder& folder) {
+  const auto run = task.open(folder);
+  const std::vector<tasks::Example> examples = run->examples(kShown);
+  std::vector<std::string> inputs;
+  for (const tasks::Example& e : examples) inputs.push_back(e.input);
+  const auto all = run->predict(inputs, *task.predict_settings(), tasks::Maps::keep);
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const tasks::Translation& best = all[i].front();
-    const bool right = best.text == pairs[i].target;
-    fmt::print("\n{} → {} {}\n\n{}", bold(lines[i]), bold(best.text),
-               right ? "✓" : "✗, expected " + pairs[i].target,
-               report::to_text(best.map, ink, terminal_width()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const tasks::Prediction& best = all[i].front();
+    const std::string& expected = examples[i].expected;
+    fmt::print("\n{} → {} {}\n", bold(inputs[i]), bold(best.text),
+               best.text == expected ? "✓" : "✗, expected " + expected);
+    for (const report::Heatmap& map : best.maps) {
+      fmt::print("\n{}", report::to_text(map, ink, terminal_width()));
+    }
   }
+  return inputs.empty() ? "…" : inputs.back();
 }
 
-void run(const std::string& out) {
-  fmt::print(
-      "{}\n{} threads, {}. The model reads a date as people write it, in nine languages,\n"
-      "letter by letter, and writes it as yyyy-mm-dd; at each character it writes, it "
-      "looks.\n\n",
-      bold("Training the date translator"), threads(), isa());
+void print_next(const tasks::Task& task, const std::string& run, const std::string& input) {
+  const auto line = [](const std::string& command, const std::string& what) {
+    fmt::print("  {:<52} {}\n", command, what);
+  };
+  fmt::print("\n{}\n", bold("Next"));
+  line(run + "/report.html", "curves, scores and examples, in a browser");
+  line(fmt::format("fovea predict {} --show \"{}\"", run, input), "");
+  line(fmt::format("fovea train {} --help", task.name), "your own data, and every setting");
+  for (const tasks::Paper* p : tasks::paper_table()) line("fovea reproduce " + p->name, p->about);
+  line("fovea --help", "(the program is build/fovea)");
+}
+
+void run(const std::string& out, const tasks::Given& given) {
+  const tasks::Task& task = tasks::task(kTask);
+  fmt::print("{}\n{}\n{} threads, {}.\n\n", bold("Training: " + task.about), task.demo, threads(),
+             isa());
   std::fflush(stdout);
-  const fs::path folder = out;
-  if (fs::exists(folder / "config.json")) fs::remove_all(folder);
-  tasks::TranslateConfig c = tasks::defaults_for({});
-  const tasks::Trained trained = train_showing(folder, c);
-  fmt::print("\n{}\nA column for each character read, a row for each character written.\n",
-             bold("Where it looked, on dates it never saw"));
-  show_dates(folder);
-  fmt::print("\n{}\n", bold("What it scored"));
-  fmt::print("{} steps in {}; on {} dates it never saw:\n", trained.finished.steps,
-             duration(trained.finished.seconds), trained.test.sentences);
-  for (const auto& [name, value] : trained.test.scores) {
-    if (name == "exact") fmt::print("  {:.2f} % of them right to the last character\n", value);
-    if (name == "token_error") fmt::print("  {:.2f} % of the characters wrong\n", value);
-  }
-  fmt::print(
-      "\n{1}\n"
-      "  {0}/report.html                                 curves, scores and alignments, in a "
-      "browser\n"
-      "  fovea predict {0} --show \"den 24. Dezember 1999\"\n"
-      "  fovea train translate pairs.tsv                      your own pairs, source<TAB>target\n"
-      "  fovea reproduce bahdanau2015                         why attention: quality by length\n"
-      "  fovea --help                                         (the program is build/fovea)\n",
-      folder.string(), bold("Next"));
+  const tasks::RunFolder folder(out);
+  if (folder.holds_run()) folder.remove();
+  const tasks::Trained trained = train_showing(task, folder, *tasks::config_from(task, given));
+  fmt::print("\n{}\nA column for each thing read, a row for each thing written.\n",
+             bold("Where it looked, on what it never saw"));
+  const std::string input = show_examples(task, folder);
+  fmt::print("\n{}\n{} steps in {}; ", bold("What it scored"), trained.finished.steps,
+             duration(trained.finished.seconds));
+  fmt::print("{}", tasks::to_text(trained.test));
+  print_next(task, out, input);
 }
 
 }  // namespace
 
 void add_demo(CLI::App& program) {
+  const tasks::Task& task = tasks::task(kTask);
   CLI::App* verb = program.add_subcommand(
-      "demo", "Train the date translator on built-in data and show where it looks; a minute");
+      "demo", "Train a small model on built-in data and show where it looks; a minute");
+  auto given = std::make_shared<tasks::Given>();
+  add_fields(*verb, *given, *tasks::config_from(task, {}));
+  for (CLI::Option* option : verb->get_options()) {
+    if (option->get_name() != "--help") option->group("");  // taken, but not listed
+  }
   auto out = std::make_shared<std::string>("runs/demo");
   verb->add_option("--out", *out, "The run folder, replaced when it is there")
       ->capture_default_str();
-  verb->callback([out] { run(*out); });
+  verb->footer(fmt::format("The settings of `fovea train {}` are taken too.", task.name));
+  verb->callback([out, given] { run(*out, *given); });
 }
 
 }  // namespace fovea::app

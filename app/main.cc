@@ -11,6 +11,7 @@
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
+#include "tasks/task.h"
 
 namespace fovea::app {
 
@@ -23,11 +24,20 @@ namespace {
 
 enum Exit { kOk = 0, kUnexpected = 1, kBadInput = 2, kInterrupted = 3 };
 
-constexpr const char* kHelp =
+constexpr const char* kFooter =
     "Exit codes: 0 done; 1 unexpected (a fault of ours, or output that cannot be printed);\n"
     "2 bad input or usage, explained in one line on stderr, no output file left behind;\n"
     "3 stopped by a signal, with everything saved.\n"
     "FOVEA_VERBOSE=1 says which plan ran; FOVEA_PLAN, FOVEA_ISA and FOVEA_THREADS force a choice.";
+
+// For the program's own help; verbs have theirs.
+std::string help_of_program() {
+  std::string text = "Tasks, for fovea train:\n";
+  for (const tasks::Task* task : tasks::task_table()) {
+    text += fmt::format("  {:<27} {}\n", task->name, task->about);
+  }
+  return text + '\n' + kFooter;
+}
 
 // Whatever is inside a message, it takes one line.
 int complain(const CLI::App& program, Exit code, std::string message) {
@@ -76,16 +86,18 @@ int run(CLI::App& program, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   CLI::App program("Attention, all of it: fused, differentiable, from the command line.", "fovea");
-  program.footer(fovea::app::kHelp);
+  const fovea::app::Arguments typed(argv + 1, argv + argc);
+  program.footer(fovea::app::kFooter);  // verbs start with it
   program.set_version_flag("--version", fovea::version());
   program.require_subcommand(0, 1);
   fovea::app::add_train(program);
-  fovea::app::add_eval(program);
-  fovea::app::add_predict(program);
+  fovea::app::add_eval(program, typed);
+  fovea::app::add_predict(program, typed);
   fovea::app::add_report(program);
   fovea::app::add_reproduce(program);
   fovea::app::add_attend(program);
   fovea::app::add_demo(program);
   fovea::app::add_info(program);
+  program.footer(fovea::app::help_of_program());
   return fovea::app::run(program, argc, argv);
 }

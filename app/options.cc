@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <span>
+
+#include "fovea/error.h"
+#include "tasks/run_folder.h"
+
 namespace fovea::app {
 namespace {
 
 class Adder final : public tasks::Fields {
  public:
-  Adder(CLI::App& verb, Given& given) : verb_(verb), given_(given) {}
+  Adder(CLI::App& verb, tasks::Given& given) : verb_(verb), given_(given) {}
 
   void group(const std::string& title) override { group_ = title; }
   void integer(const std::string& name, int64_t& x, const std::string& help,
@@ -28,8 +33,9 @@ class Adder final : public tasks::Fields {
         ->group(group_);
   }
   void text(const std::string& name, std::string& x, const std::string& help) override {
-    if (name != "fingerprint") add(name, help, x)->type_name("FILE");
+    add(name, help, x)->type_name("FILE");
   }
+  void record(const std::string&, std::string&) override {}
   void choice(const std::string& name, std::string& x, const std::string& help,
               const std::vector<std::string>& names) override {
     add(name, fmt::format("{}{}{}", help, help.empty() ? "" : ": ", fmt::join(names, ", ")), x)
@@ -51,15 +57,71 @@ class Adder final : public tasks::Fields {
   }
 
   CLI::App& verb_;
-  Given& given_;
+  tasks::Given& given_;
   std::string group_;
+};
+
+// What options there are.
+class Names final : public tasks::Fields {
+ public:
+  std::vector<std::string> all;
+  void group(const std::string&) override {}
+  void integer(const std::string& name, int64_t&, const std::string&, tasks::Range) override {
+    add(name);
+  }
+  void real(const std::string& name, double&, const std::string&, tasks::Range) override {
+    add(name);
+  }
+  void flag(const std::string& name, bool&, const std::string&) override { add(name); }
+  void text(const std::string& name, std::string&, const std::string&) override { add(name); }
+  void choice(const std::string& name, std::string&, const std::string&,
+              const std::vector<std::string>&) override {
+    add(name);
+  }
+  void record(const std::string&, std::string&) override {}
+
+ private:
+  void add(const std::string& name) { all.push_back("--" + name); }
 };
 
 }  // namespace
 
-void add_fields(CLI::App& verb, Given& given, const tasks::Visit& visit) {
+void add_fields(CLI::App& verb, tasks::Given& given, tasks::Settings& settings) {
   Adder adder(verb, given);
-  visit(adder);
+  settings.visit(adder);
+}
+
+const tasks::Task* task_of_run_in(const CLI::App& verb, const Arguments& typed) {
+  if (typed.empty() || typed.front() != verb.get_name()) return nullptr;
+  for (const std::string& argument : std::span(typed).subspan(1)) {
+    if (argument.starts_with('-')) continue;
+    const tasks::RunFolder folder(argument);
+    try {
+      if (folder.holds_run()) return &folder.task();
+    } catch (const Error&) {
+      return nullptr;  // is said when the verb reads it
+    }
+  }
+  return nullptr;
+}
+
+void add_task_options(CLI::App& verb, tasks::Given& given, const Arguments& typed,
+                      std::unique_ptr<tasks::Settings> (*tasks::Task::*settings)()) {
+  if (const tasks::Task* task = task_of_run_in(verb, typed)) {
+    add_fields(verb, given, *(task->*settings)());
+    return;
+  }
+  // No run to be seen: options are believed until RUN has been looked at, which then complains.
+  verb.allow_extras();
+  std::string footer = "A run's task adds options, which `fovea VERB RUN --help` explains:";
+  footer.replace(footer.find("VERB"), 4, verb.get_name());
+  for (const tasks::Task* task : tasks::task_table()) {
+    Names names;
+    (task->*settings)()->visit(names);
+    if (names.all.empty()) continue;
+    footer += fmt::format("\n  {:<12} {}", task->name, fmt::join(names.all, " "));
+  }
+  verb.footer(footer + "\n\n" + verb.get_footer());
 }
 
 }  // namespace fovea::app

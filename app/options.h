@@ -1,16 +1,24 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "tasks/config.h"
+#include "app/verbs.h"
+#include "tasks/fields.h"
+#include "tasks/task.h"
 
 namespace fovea::app {
 
-// Options for every field of a config, kept as they were typed: defaults may depend on some of
-// them, so they are applied by tasks::from_options() once all are known.
-using Given = std::map<std::string, std::string>;
-void add_fields(CLI::App&, Given&, const tasks::Visit&);
+// Options for every field, kept as they were typed: defaults may depend on some of them, so they
+// are applied by tasks::from_options() once all are known.
+void add_fields(CLI::App&, tasks::Given&, tasks::Settings&);
+
+// The task of the first run folder among what was typed for this verb, or null.
+const tasks::Task* task_of_run_in(const CLI::App& verb, const Arguments& typed);
+// The options that this task adds to the verb; where no run is named, a list of all tasks' own.
+void add_task_options(CLI::App& verb, tasks::Given&, const Arguments& typed,
+                      std::unique_ptr<tasks::Settings> (*tasks::Task::*settings)());
 
 }  // namespace fovea::app

@@ -1,27 +1,30 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "app/options.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
-#include "tasks/translate.h"
+#include "fovea/text.h"
+#include "tasks/run_folder.h"
+#include "tasks/task.h"
 
 namespace fovea::app {
 namespace {
 
 struct Options {
   std::string run, file, weights;
-  std::vector<std::string> lines;
-  models::DecodeConfig decode;
+  std::vector<std::string> inputs;
+  tasks::Given given;  // the task's own
   bool show = false, json = false;
 };
 
-std::vector<std::string> input_of(const Options& o) {
+std::vector<std::string> inputs_of(const Options& o) {
   if (!o.file.empty() && o.file != "-") return text::read_lines(o.file);
-  if (!o.lines.empty() && o.file.empty()) return o.lines;
+  if (!o.inputs.empty() && o.file.empty()) return o.inputs;
   std::vector<std::string> lines;
   for (std::string line; std::getline(std::cin, line);) {
     if (line.ends_with('\r')) line.pop_back();
@@ -30,79 +33,80 @@ std::vector<std::string> input_of(const Options& o) {
   return lines;
 }
 
-void print_json(const std::string& line, const std::vector<tasks::Translation>& n_best) {
+void print_json(const std::string& input, const tasks::Predictions& n_best) {
   nlohmann::ordered_json best = nlohmann::ordered_json::array();
-  for (const tasks::Translation& t : n_best) {
-    best.push_back({{"text", t.text}, {"score", t.score}, {"ended", t.ended}});
+  for (const tasks::Prediction& p : n_best) {
+    best.push_back({{"text", p.text}, {"score", p.score}, {"ended", p.ended}});
   }
-  const nlohmann::ordered_json j = {{"source", line}, {"translations", best}};
+  const nlohmann::ordered_json j = {{"input", input}, {"predictions", best}};
   fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-void print(const Options& o, const std::string& line,
-           const std::vector<tasks::Translation>& n_best) {
-  if (o.json) {
-    print_json(line, n_best);
-    return;
-  }
-  for (const tasks::Translation& t : n_best) {
-    if (o.decode.n_best > 1) fmt::print("{:.4f}\t", t.score);
-    fmt::print("{}\n", t.text);
-    if (o.show && !t.map.weights.empty()) {
-      const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
-      fmt::print("\n{}\n", report::to_text(t.map, ink, terminal_width()));
+void print(const Options& o, const std::string& input, const tasks::Predictions& n_best) {
+  if (o.json) return print_json(input, n_best);
+  for (const tasks::Prediction& p : n_best) {
+    if (n_best.size() > 1) fmt::print("{:.4f}\t", p.score);
+    fmt::print("{}\n", p.text);
+    if (!o.show) continue;
+    const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
+    for (const report::Heatmap& map : p.maps) {
+      fmt::print("\n{}\n", report::to_text(map, ink, terminal_width()));
     }
   }
 }
 
-void run(Options o) {
-  o.decode.weights = o.show || !o.weights.empty();
-  o.decode.beam = std::max(o.decode.beam, o.decode.n_best);
-  const tasks::Translator t = tasks::load_translator(o.run);
-  if (o.decode.weights && t.config.model.context == models::Context::fixed) {
-    throw Error("predict", "this model has no attention to show (its context is fixed)");
-  }
-  const std::vector<std::string> lines = input_of(o);
-  ProgressLine progress;
-  const auto all = tasks::translate(t, lines, o.decode, [&](double done) {
-    if (lines.size() > 1000) progress.show("translating", done);
-  });
+std::vector<report::Heatmap> maps_of(const std::vector<tasks::Predictions>& all) {
   std::vector<report::Heatmap> maps;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    print(o, lines[i], all[i]);
-    for (const tasks::Translation& one : all[i]) maps.push_back(one.map);
+  for (const tasks::Predictions& n_best : all) {
+    for (const tasks::Prediction& p : n_best) maps.insert(maps.end(), p.maps.begin(), p.maps.end());
   }
+  return maps;
+}
+
+void run(const Options& o) {
+  const tasks::RunFolder folder(o.run);
+  const tasks::Task& task = folder.task();
+  const auto settings = task.predict_settings();
+  tasks::from_options(o.given, *settings);
+  const auto opened = task.open(folder);
+  const std::vector<std::string> inputs = inputs_of(o);
+  const bool looks = o.show || !o.weights.empty();
+  ProgressLine progress;
+  const auto all = opened->predict(inputs, *settings, looks ? tasks::Maps::keep : tasks::Maps::none,
+                                   [&](double done) {
+                                     if (inputs.size() > 1000) progress.show("predicting", done);
+                                   });
+  const std::vector<report::Heatmap> maps = maps_of(all);
+  if (looks && maps.empty() && !all.empty()) {
+    throw Error("predict", fmt::format("this model has no attention to show ({})",
+                                       opened->config().attention()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) print(o, inputs[i], all[i]);
   if (!o.weights.empty()) report::write(o.weights, maps);
 }
 
 }  // namespace
 
-void add_predict(CLI::App& program) {
+void add_predict(CLI::App& program, const Arguments& typed) {
   CLI::App* verb =
       program.add_subcommand("predict",
-                             "Translate with a trained run.\n"
-                             "  fovea predict runs/translate-dates --show \"3rd of May 2021\"\n"
-                             "  fovea predict RUN --file in.txt --beam 5 > out.txt\n"
-                             "  echo \"le 3 mai 2021\" | fovea predict RUN --weights looked.svg");
+                             "What a trained run makes of new input, and where it looks.\n"
+                             "  fovea predict RUN --show \"some text\"\n"
+                             "  fovea predict RUN --file in.txt > out.txt\n"
+                             "  echo \"some text\" | fovea predict RUN --weights looked.svg");
   auto o = std::make_shared<Options>();
+  const tasks::Task* task = task_of_run_in(*verb, typed);
+  const bool files = task != nullptr && task->input == tasks::Input::files;
   verb->add_option("RUN", o->run, "The run folder")->required();
-  verb->add_option("TEXT", o->lines, "What to translate; none: lines from standard input");
-  verb->add_option("--file", o->file, "Lines of a file (gzip too); - is standard input");
-  verb->add_option("--beam", o->decode.beam, "Hypotheses kept at each step; 1 is greedy")
-      ->check(CLI::Range(int64_t{1}, models::kLargestBeam))
-      ->capture_default_str();
-  verb->add_option("--n-best", o->decode.n_best, "Print this many, each with its score")
-      ->check(CLI::Range(int64_t{1}, models::kLargestBeam))
-      ->capture_default_str();
-  verb->add_option("--length-power", o->decode.length_power, "Compare by log p / length^POWER")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str();
-  verb->add_option("--longest", o->decode.longest, "Tokens; 0: twice the source and ten")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
+  verb->add_option(files ? "FILE" : "INPUT", o->inputs,
+                   files ? "Files to look at; none: their names from standard input"
+                         : "Text, or the files a task takes; none: lines from standard input");
+  verb->add_option("--file", o->file,
+                   "Inputs from the lines of a file (gzip too); - is standard input");
   verb->add_option("--weights", o->weights, "Write where it looked: FILE.json, .svg or .png");
   verb->add_flag("--show", o->show, "Draw where it looked");
   verb->add_flag("--json", o->json, "One JSON object a line");
+  add_task_options(*verb, o->given, typed, &tasks::Task::predict_settings);
   verb->callback([o] { run(*o); });
 }
 

@@ -78,10 +78,9 @@ void ProgressLine::show(const train::Progress& p) {
   }
   const std::string left = p.seconds_left < 0 ? "" : ", " + duration(p.seconds_left) + " left";
   put(fmt::format(
-          "{:3.0f} %  step {}  epoch {} ({}/{})  loss {:.4f}  rate {:.2g}  {:.0f} tokens/s  "
-          "{}{}",
-          100 * p.done, p.step, p.epoch, p.batch, p.batches, p.loss, p.rate, p.tokens_per_second,
-          duration(p.seconds), left),
+          "{:3.0f} %  step {}  epoch {} ({}/{})  loss {:.4f}  rate {:.2g}  {:.0f} {}/s  {}{}",
+          100 * p.done, p.step, p.epoch, p.batch, p.batches, p.loss, p.rate, p.units_per_second,
+          p.unit, duration(p.seconds), left),
       false);
 }
 

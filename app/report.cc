@@ -1,14 +1,11 @@
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "app/verbs.h"
-#include "tasks/reproduce.h"
+#include "report/table_text.h"
+#include "tasks/page.h"
 
 namespace fovea::app {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Options {
   std::vector<std::string> runs;
@@ -16,14 +13,16 @@ struct Options {
 };
 
 void run(const Options& o) {
-  if (o.runs.size() == 1) {
-    const fs::path page = o.out.empty() ? fs::path(o.runs[0]) / "report.html" : fs::path(o.out);
-    report::write_page(page, tasks::translate_page(o.runs[0]));
+  const std::vector<tasks::RunFolder> folders(o.runs.begin(), o.runs.end());
+  if (folders.size() == 1) {
+    const std::filesystem::path page =
+        o.out.empty() ? folders[0] / "report.html" : std::filesystem::path(o.out);
+    report::write_page(page, tasks::page_of(folders[0]));
     fmt::print("{}\n", page.string());
     return;
   }
-  const report::Page page = tasks::compare_page({o.runs.begin(), o.runs.end()});
-  fmt::print("{}", tasks::tables_as_text(page));
+  const report::Page page = tasks::compare_page(folders);
+  fmt::print("{}", report::tables_as_text(page));
   if (o.out.empty()) return;
   report::write_page(o.out, page);
   fmt::print("{}\n", o.out);

@@ -6,6 +6,7 @@
 
 #include "app/progress.h"
 #include "app/verbs.h"
+#include "report/table_text.h"
 
 namespace fovea::app {
 namespace {
@@ -32,7 +33,7 @@ void run(const Options& o) {
   double seconds = 0;
   for (const tasks::Outcome& outcome : r.outcomes) seconds += outcome.seconds;
   fmt::print("{}\n{}\n\n{}{} models trained in {}\nReport  {}\n", paper.title, paper.about,
-             tasks::tables_as_text(r.page), r.outcomes.size(), duration(seconds),
+             report::tables_as_text(r.page), r.outcomes.size(), duration(seconds),
              (out / "report.html").string());
 }
 
@@ -40,13 +41,13 @@ void run(const Options& o) {
 
 void add_reproduce(CLI::App& program) {
   std::string about = "A paper's experiment at a laptop's size, beside its figures:";
-  for (const tasks::Paper& p : tasks::papers()) {
-    about += fmt::format("\n  {:<14} {}", p.name, p.about);
+  for (const tasks::Paper* p : tasks::paper_table()) {
+    about += fmt::format("\n  {:<14} {}", p->name, p->about);
   }
   CLI::App* verb = program.add_subcommand("reproduce", about);
   auto o = std::make_shared<Options>();
   verb->add_option("PAPER", o->paper, "Which")->required();
-  verb->add_option("--data", o->how.data, "Your pairs, source<TAB>target a line [built-in]");
+  verb->add_option("--data", o->how.data, "Your own data, as its task takes them [built-in]");
   verb->add_option("--out", o->out, "Folder of the runs and the report [runs/PAPER]");
   verb->add_option("--seeds", o->how.seeds, "Seeds for each row [the experiment's own]")
       ->check(CLI::Range(1, 100));

@@ -8,143 +8,111 @@
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
-#include "tasks/translate.h"
 
 namespace fovea::app {
 namespace {
 
 namespace fs = std::filesystem;
-using tasks::Fields;
-using tasks::TranslateConfig;
+using tasks::RunFolder;
+using tasks::Task;
+using tasks::TaskConfig;
 
 struct Options {
-  Given given;
+  tasks::Given given;
   std::string data, out, config;
   bool resume = false, force = false;
 };
 
-void set_options(const Given& given, TranslateConfig& c) {
-  tasks::from_options(given, [&](Fields& f) { tasks::visit(f, c); });
-}
-
-TranslateConfig config_from(Options& o) {
-  if (!o.data.empty()) o.given["tsv"] = o.data;
-  if (!o.config.empty()) {
-    const fs::path file = o.config;
-    TranslateConfig c = tasks::read_config(fs::is_directory(file) ? file : file.parent_path());
-    set_options(o.given, c);
-    return c;
-  }
-  TranslateConfig typed;
-  set_options(o.given, typed);
-  TranslateConfig c = tasks::defaults_for(typed.data);
-  set_options(o.given, c);
-  // A limit that was typed replaces the default one.
-  if (o.given.contains("steps") || o.given.contains("minutes")) {
-    if (!o.given.contains("epochs")) c.train.epochs = 0;
-  }
+std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
+  if (o.config.empty()) return tasks::config_from(task, o.given);
+  const fs::path file = o.config;
+  auto c = RunFolder(fs::is_directory(file) ? file : file.parent_path()).config_of(task);
+  tasks::from_options(o.given, *c);
   return c;
-}
-
-fs::path default_run(const TranslateConfig& c) {
-  const std::string& file = c.data.tsv.empty() ? c.data.source : c.data.tsv;
-  return fs::path("runs") /
-         ("translate-" + (file.empty() ? c.data.builtin : fs::path(file).stem().string()));
 }
 
 // A resumed run is the run it was; only its limits may change.
-TranslateConfig config_to_resume(const fs::path& run, const Options& o) {
-  TranslateConfig c = tasks::read_config(run);
-  for (const auto& [name, value] : o.given) {
-    if (name != "steps" && name != "epochs" && name != "minutes") {
-      throw Error("train",
-                  fmt::format("--{} cannot change in a resumed run; only --steps, --epochs "
-                              "and --minutes can",
-                              name));
-    }
-  }
-  set_options(o.given, c);
+std::unique_ptr<TaskConfig> config_to_resume(const Task& task, const RunFolder& folder,
+                                             const Options& o) {
+  auto c = folder.config_of(task);
+  tasks::change_limits(*c, o.given);
   return c;
 }
 
-void run_translate(Options& o) {
-  TranslateConfig c = o.resume ? TranslateConfig() : config_from(o);
-  const fs::path run = o.out.empty() ? default_run(c) : fs::path(o.out);
-  if (o.resume) {
-    c = config_to_resume(run, o);
-  } else if (fs::exists(run / "config.json")) {
-    if (!o.force) {
-      throw Error("train", fmt::format("{} holds a run already; --resume goes on with it, --force "
-                                       "replaces it, --out takes another folder",
-                                       run.string()));
-    }
-    fs::remove_all(run);
+void make_room(const RunFolder& folder, bool force) {
+  if (!folder.holds_run()) return;
+  if (!force) {
+    throw Error("train", fmt::format("{} holds a run already; --resume goes on with it, --force "
+                                     "replaces it, --out takes another folder",
+                                     folder.path().string()));
   }
-  print_trained(run, train_showing(run, c));
+  folder.remove();
+}
+
+void run(const Task& task, Options o) {
+  if (!o.data.empty()) o.given[task.data_field] = o.data;
+  const auto fresh = o.resume && !o.out.empty() ? nullptr : config_of(task, o);
+  const RunFolder folder(o.out.empty() ? fs::path("runs") /
+                                             fmt::format("{}-{}", task.name, fresh->data_name())
+                                       : fs::path(o.out));
+  if (!o.resume) make_room(folder, o.force);
+  const auto resumed = o.resume ? config_to_resume(task, folder, o) : nullptr;
+  const tasks::Trained t = train_showing(task, folder, o.resume ? *resumed : *fresh);
+  fmt::print("{} steps in {}{}\n\n{}", t.finished.steps, duration(t.finished.seconds),
+             t.finished.why == train::Ended::stopped_early ? ", stopped early" : "",
+             tasks::to_text(t.test));
+  fmt::print("\nRun     {0}\nReport  {0}/report.html\nTry     fovea predict {0} --show …\n",
+             folder.path().string());
+}
+
+void add_task(CLI::App& verb, const Task& task) {
+  CLI::App* sub = verb.add_subcommand(task.name, task.about);
+  auto o = std::make_shared<Options>();
+  sub->add_option("DATA", o->data, task.data_about + ". None: built-in");
+  sub->add_option("--out", o->out, fmt::format("The run folder [runs/{}-…]", task.name));
+  sub->add_flag("--resume", o->resume, "Go on with the run in --out");
+  sub->add_flag("--force", o->force, "Replace a run that is there");
+  sub->add_option("--config", o->config, "Repeat a run: its folder or config.json");
+  sub->footer(fmt::format("Examples:\n{}\n\n{}", task.examples, verb.get_footer()));
+  add_fields(*sub, o->given, *tasks::config_from(task, {}));
+  sub->callback([o, &task] { run(task, *o); });
 }
 
 }  // namespace
 
-tasks::Trained train_showing(const fs::path& run, const TranslateConfig& config) {
+tasks::Trained train_showing(const Task& task, const RunFolder& folder, const TaskConfig& config) {
   ProgressLine line;
   const StopOnSignal signals;
-  const tasks::Watching watching{
-      .say = [&](const std::string& text) { line.say(text); },
-      .progress = [&](const train::Progress& p) { line.show(p); },
-      .stop = signals.flag(),
-  };
-  tasks::Trained trained = tasks::train_translate(run, config, watching);
+  tasks::Trained trained =
+      tasks::train_run(task, folder, config,
+                       {.say = [&](const std::string& text) { line.say(text); },
+                        .progress = [&](const train::Progress& p) { line.show(p); },
+                        .stop = signals.flag()});
   if (trained.finished.why == train::Ended::interrupted) {
     throw Interrupted{
-        fmt::format("stopped at step {} and saved; go on with: fovea train translate "
-                    "--out {} --resume",
-                    trained.finished.steps, run.string())};
+        fmt::format("stopped at step {} and saved; go on with: fovea train {} --out "
+                    "{} --resume",
+                    trained.finished.steps, task.name, folder.path().string())};
   }
   return trained;
 }
 
-void print_trained(const fs::path& run, const tasks::Trained& t) {
-  fmt::print("{} steps in {}{}\n", t.finished.steps, duration(t.finished.seconds),
-             t.finished.why == train::Ended::stopped_early ? ", stopped early" : "");
-  print_evaluation(t.test);
-  fmt::print("\nRun     {0}\nReport  {0}/report.html\nTry     fovea predict {0} --show \"…\"\n",
-             run.string());
-}
-
-void print_evaluation(const tasks::Evaluation& e) {
-  fmt::print("\n{} held-out sources\n", e.sentences);
-  for (const auto& [name, value] : e.scores) fmt::print("  {:<12} {:8.3f}\n", name, value);
-  if (e.by_length.size() < 2) return;
-  fmt::print("\n  {:>12} {:>9} {:>8} {:>8} {:>8}\n", "source", "sentences", "bleu", "chrf",
-             "exact");
-  for (const tasks::Bucket& b : e.by_length) {
-    fmt::print("  {:>12} {:>9}", fmt::format("{}–{}", b.low, b.high), b.sentences);
-    for (const auto& [name, value] : b.scores) {
-      if (name != "token_error") fmt::print(" {:8.2f}", value);
-    }
-    fmt::print("\n");
-  }
-}
-
 void add_train(CLI::App& program) {
   CLI::App* verb = program.add_subcommand("train", "Train a model; writes a run folder");
-  verb->require_subcommand(1);
-  CLI::App* task = verb->add_subcommand(
-      "translate",
-      "Recurrent sequence to sequence, with or without attention.\n"
-      "  fovea train translate                          built-in dates, 1 minute\n"
-      "  fovea train translate pairs.tsv                your pairs, source<TAB>target a line\n"
-      "  fovea train translate --src a.en.gz --tgt a.fr.gz --minutes 30\n"
-      "  fovea train translate --out runs/x --resume    go on after a stop");
-  auto o = std::make_shared<Options>();
-  task->add_option("DATA", o->data, "Pairs, source<TAB>target a line; gzip too. None: built-in");
-  task->add_option("--out", o->out, "The run folder [runs/translate-…]");
-  task->add_flag("--resume", o->resume, "Go on with the run in --out");
-  task->add_flag("--force", o->force, "Replace a run that is there");
-  task->add_option("--config", o->config, "Repeat a run: its folder or config.json");
-  auto shown = tasks::defaults_for({});
-  add_fields(*task, o->given, [&](Fields& f) { tasks::visit(f, shown); });
-  task->callback([o] { run_translate(*o); });
+  verb->require_subcommand(0, 1);
+  for (const Task* task : tasks::task_table()) add_task(*verb, *task);
+  verb->allow_extras();  // so that a misspelt task is answered with the nearest
+  verb->callback([verb] {
+    if (!verb->get_subcommands().empty()) return;
+    const std::vector<std::string> rest = verb->remaining();
+    if (rest.empty()) {
+      fmt::print("{}", verb->help("fovea"));
+    } else if (rest.front().starts_with('-')) {
+      throw Error("train", "name a task before its options; `fovea train` lists them");
+    } else {
+      tasks::task(rest.front());  // throws
+    }
+  });
 }
 
 }  // namespace fovea::app

@@ -1,16 +1,21 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 // The program's verbs, a file each. Each adds its subcommand; bad input throws fovea::Error.
 namespace fovea::app {
+
+using Arguments = std::vector<std::string>;  // all that was typed after the program's name
 
 void add_attend(CLI::App& program);
 void add_info(CLI::App& program);
 void add_demo(CLI::App& program);
 void add_train(CLI::App& program);
-void add_eval(CLI::App& program);
-void add_predict(CLI::App& program);
+// The task of the run that was typed adds options of its own.
+void add_eval(CLI::App& program, const Arguments&);
+void add_predict(CLI::App& program, const Arguments&);
 void add_report(CLI::App& program);
 void add_reproduce(CLI::App& program);
 

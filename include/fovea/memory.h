@@ -16,6 +16,9 @@ struct FOVEA_API MemoryStep {
   Tensor entropy() const;   // [B], of the probabilities; differentiable
   Tensor chosen() const;    // i64 [B], hard weightings; −1: none
   Tensor log_prob() const;  // [B], hard weightings; differentiable
+  // Which way it went: by a step whose gradients of keys, values and parameters are taken once for
+  // all steps, or by a call of attend(), `attended`.
+  bool deferred() const;
 
   Tensor soft;        // the weights where a step kept them
   Attended attended;  // otherwise the call that answers
@@ -27,11 +30,10 @@ struct FOVEA_API MemoryStep {
 //   Memory memory(keys, values, scores::additive(w_q, w_k, u), lengths);
 //   MemoryStep step = memory(state);
 //
-// For additive scores, the multiplicative one and plain dot products, keys are projected once.
-// Where the weights are then a softmax over the lengths alone, a step's backward gives the query's
-// gradient, and the gradients of keys, values and the score's parameters are taken once for all
-// steps. Everything else is attend(), step by step: any score, mask and weighting works, with the
-// same results.
+// Keys are lowered once, as the score reads them. Where that is a dot or an additive form, and the
+// weights are a softmax over the lengths alone, a step's backward gives the query's gradient, and
+// the gradients of keys, values and the score's parameters are taken once for all steps. Everything
+// else is attend(), step by step: any score, mask and weighting works, with the same results.
 class FOVEA_API Memory {
  public:
   // keys [B,Lk,Dk], values [B,Lk,Dv], any strides; lengths i64 [B], how many keys of each row may

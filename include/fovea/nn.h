@@ -7,10 +7,14 @@
 
 #include "fovea/api.h"
 #include "fovea/attention.h"
+#include "fovea/cell.h"
 #include "fovea/tensor.h"
 
 // Layers: values that hold their learned tensors and are called like functions. Sequences are
 // time-major, [T,B,·], so that a step is a contiguous block.
+namespace fovea {
+class LinearSteps;
+}
 namespace fovea::nn {
 
 enum class Init : uint8_t {
@@ -69,23 +73,15 @@ class FOVEA_API SteppedLinear {
   Tensor operator()(const Tensor& x, const Tensor& addend = {});  // [B,I] → [B,O]
 
  private:
-  struct Steps;
-  std::shared_ptr<Steps> steps_;
+  std::shared_ptr<LinearSteps> steps_;
 };
 
-// ---- Recurrent cells; gates in PyTorch's order and by its names, so that its weights load -------
-//   rnn   h' = tanh(W_x x + b_x + W_h h + b_h)
-//   gru   r, z = σ(·);  n = tanh(W_x x + b_x + r ∘ (W_h h + b_h));  h' = (1 − z) ∘ n + z ∘ h
-//   lstm  i, f, g, o;   c' = f ∘ c + i ∘ g;  h' = o ∘ tanh(c')
-enum class Cell : uint8_t { rnn, gru, lstm };
-FOVEA_API const char* name_of(Cell);
+// ---- Recurrent cells; weights by PyTorch's names, so that its weights load ----------------------
+using fovea::Cell;
+using fovea::gates_of;
+using fovea::name_of;
+using State = CellState;
 FOVEA_API Cell cell(const std::string& name);
-FOVEA_API int64_t gates_of(Cell);  // 1, 3, 4
-
-struct State {
-  Tensor h;  // [B,H]
-  Tensor c;  // [B,H], lstm alone
-};
 
 // One layer's weights in one direction.
 struct FOVEA_API CellWeights {

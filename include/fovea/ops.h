@@ -68,6 +68,8 @@ FOVEA_API Tensor argmax(const Tensor& x, int dim, Keep = Keep::no);  // i64; the
 // ---- Products ----------------------------------------------------------------------------------
 // a [..,M,K], b [..,K,N] → [..,M,N]; leading dimensions broadcast.
 FOVEA_API Tensor matmul(const Tensor& a, const Tensor& b);
+// x·Wᵀ + b: x [..,I], weight [O,I], bias [O] or undefined → [..,O].
+FOVEA_API Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
 // ---- Shapes (see also Tensor) ------------------------------------------------------------------
 FOVEA_API Tensor concatenate(const std::vector<Tensor>& parts, int dim);

@@ -95,7 +95,7 @@ using Scores = std::vector<std::pair<std::string, double>>;
 struct StepLoss {
   Tensor loss;       // [], to differentiate
   double total = 0;  // the loss to report: summed …
-  double count = 0;  // … over this many tokens
+  double count = 0;  // … over this many of Learner::unit
 };
 
 // What is trained.
@@ -109,6 +109,7 @@ struct Learner {
   std::function<Scores()> validate;  // with the weights to be judged in place
   std::string watch = "loss";        // the score that decides which weights are kept
   bool higher_is_better = false;
+  std::string unit = "examples";  // what StepLoss::count counts, in the plural: "tokens"
 };
 
 // One epoch's batches: examples shuffled, sorted by length within large pools, cut by tokens, and
@@ -119,9 +120,10 @@ FOVEA_API std::vector<std::vector<int64_t>> batches_of_epoch(const std::vector<i
 struct Progress {
   int64_t step = 0;
   int64_t epoch = 0, batch = 0, batches = 0;  // the epoch at hand, from 1, and its batches done
-  double loss = 0;                            // of the latest steps, per token
+  double loss = 0;                            // of the latest steps, a unit
   float rate = 0;
-  double tokens_per_second = 0;
+  double units_per_second = 0;
+  std::string unit;                      // the learner's
   double seconds = 0, seconds_left = 0;  // left: −1 where unknown
   double done = 0;                       // share of the run, in [0,1]
   const Scores* validated = nullptr;     // after a validation

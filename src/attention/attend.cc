@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "attention/check.h"
+#include "attention/layout.h"
 #include "attention/lower.h"
 #include "attention/plan.h"
 #include "attention/state.h"
 #include "fovea/ops.h"
 
-// attend(): check, choose a plan, run it (by_kernels.cc: fused, linear and composed;
-// by_reference.cc). What the result may be asked for afterwards is in attended.cc.
+// attend(): check, choose a plan, lower mask, queries and keys, run it (by_kernels.cc: fused,
+// linear and composed; by_reference.cc). What the result may be asked for afterwards is in
+// attended.cc.
 namespace fovea {
 namespace {
 
@@ -55,70 +57,57 @@ bool is_finite(const Tensor& t) {
                              t.size(3));
 }
 
-// Ranges alone may hide keys from some queries and yet leave each key seen and each query seeing.
-bool all_seen(const LoweredMask& m, const Sizes& n) {
-  if (m.allowed || m.bias || m.begin.empty()) return false;
-  const int64_t rows = static_cast<int64_t>(m.begin.size());
-  for (int64_t first = 0; first < rows; first += n.Lq) {
-    std::vector<int32_t> change(n.Lk + 1);
-    for (int64_t at = first; at < first + n.Lq; ++at) {
-      if (m.begin[at] >= m.end[at]) return false;
-      ++change[m.begin[at]];
-      --change[m.end[at]];
-    }
-    int32_t seen = 0;
-    for (int64_t j = 0; j < n.Lk; ++j) {
-      if ((seen += change[j]) == 0) return false;
-    }
-  }
-  return true;
-}
-
-// Where something is hidden and holds Inf or NaN, what nobody sees becomes 0: it must not reach
-// projections and their gradients. Rows that some query sees stay as they are.
-// Returns whether anything changed.
-bool hide_unseen(const LoweredMask& mask, const Sizes& n, Tensor& q, Tensor& k, Tensor& v) {
-  if (!mask.hides() || all_seen(mask, n)) return false;
-  if (is_finite(q) && is_finite(k) && is_finite(v)) return false;
+// Where something is hidden and holds Inf or NaN, what nobody sees becomes 0: it must not reach the
+// projections of either side, nor that of a predicted centre, and their gradients. Rows that some
+// query sees stay as they are; so do those that no projection reads, since kernels skip what is
+// hidden. Returns whether the queries changed.
+bool hide_unseen(const LoweredMask& mask, const Sizes& n, const Sides& sides, Tensor& q,
+                 Tensor& k) {
+  if (!mask.hides()) return false;
+  const bool in_q = (sides.queries || mask.center) && !is_finite(q);
+  const bool in_k = sides.keys && !is_finite(k);
+  if (!in_q && !in_k) return false;
   const Visible seen = visible(mask, n);
   const Tensor zero = Tensor::scalar(0.0f);
-  k = where(seen.keys, k, zero);
-  v = where(seen.keys, v, zero);
-  q = where(seen.queries, q, zero);
-  return true;
+  if (in_k) k = where(seen.keys, k, zero);
+  if (in_q) q = where(seen.queries, q, zero);
+  return in_q;
 }
 
-// Whether every query sees the keys from 0 to an end that never falls.
-bool is_prefix(const LoweredMask& m, int64_t Lq) {
-  for (size_t at = 0; at < m.begin.size(); ++at) {
-    const bool follows = at % Lq != 0;
-    if (m.begin[at] != 0 || (follows && m.end[at] < m.end[at - 1])) return false;
+// Queries and keys as the score's form reads them, and the kernels on them. What is lowered already
+// stays so.
+Tensor lower_and_run(AttendedState& s, Tensor q, const Keys& keys, const Tensor& v,
+                     bool keep_weights) {
+  const ScoreDef& def = def_of(s.attention.score);
+  const Tensors& parameters = s.attention.score.parameters;
+  const Sides sides =
+      keys.lowered ? Sides{.queries = def.queries && !def.either} : lowered_sides(def, s.n);
+  Tensor k = with_rank_4(keys.lowered ? keys.lowered : keys.given);
+  s.context = empty_in_order_of(q, {s.n.B, s.n.H, s.n.Lq, s.n.Dv});
+  // A centre predicted from a query that sees nothing must not be NaN either: its gradient is
+  // 0·centre′.
+  if (hide_unseen(s.mask, s.n, sides, q, k) && s.mask.center) {
+    s.mask.center = lower_mask(s.attention, s.n, q).center;
   }
-  return true;
-}
-
-PlanRequest request_for(const Attention& a, const Sizes& n, const LoweredMask& mask,
-                        const Lowered& score) {
-  PlanRequest r{.n = n};
-  r.dot = std::holds_alternative<DotForm>(score);
-  r.factored = !std::holds_alternative<PairsForm>(score);
-  r.weighting = def_of(a.weighting).kind;
-  r.hard = def_of(a.weighting).hard;
-  r.prefix_mask = !mask.allowed && is_prefix(mask, n.Lq);
-  r.bias = mask.bias.defined();
-  r.dropout = a.weighting.dropout > 0.0f;
-  for (const MaskTerm& term : a.mask.terms) r.predicted_windows += term.def->center != nullptr;
-  return r;
+  if (sides.queries) q = def.queries(q, parameters);
+  if (sides.keys) k = def.keys(k, parameters);
+  attend_by_kernels(s, {q, k}, v, keep_weights);
+  return s.context;
 }
 
 }  // namespace
 
-Attended attend(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
-                const Attention& attention, const Want& want) {
+Attended attend(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& attention,
+                const Want& want) {
+  return attend_to(q, {.given = k}, v, attention, want);
+}
+
+Attended attend_to(const Tensor& q_in, const Keys& keys, const Tensor& v_in,
+                   const Attention& attention, const Want& want) {
   check_tensor("q", q_in, q_in ? q_in.rank() : 0);
-  check_tensor("k", k_in, q_in.rank());
+  check_tensor("k", keys.given, q_in.rank());
   check_tensor("v", v_in, q_in.rank());
-  Tensor q = with_rank_4(q_in), k = with_rank_4(k_in), v = with_rank_4(v_in);
+  const Tensor q = with_rank_4(q_in), k = with_rank_4(keys.given), v = with_rank_4(v_in);
   check_sizes(q, k, v);
   const Sizes n = sizes_of(q, k, v);
   check_attention("attend", attention, n);
@@ -127,18 +116,11 @@ Attended attend(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
   state->n = n;
   state->rank = q_in.rank();
   state->attention = attention;
+  state->plan = choose_plan(request_for(attention, n), want.plan);
   state->mask = lower_mask(attention, n, q);
-  // A centre predicted from a query that sees nothing must not be NaN either: its gradient is
-  // 0·centre′.
-  if (hide_unseen(state->mask, n, q, k, v) && state->mask.center) {
-    state->mask.center = lower_mask(attention, n, q).center;
-  }
-  const Lowered score = def_of(attention.score).lower(q, k, attention.score.parameters);
-  state->plan = choose_plan(request_for(attention, n, state->mask, score), want.plan);
-
   const Tensor context = state->plan == Plan::reference
                              ? attend_by_reference(*state, q, k, v)
-                             : attend_by_kernels(*state, score, q, k, v, want.weights);
+                             : lower_and_run(*state, q, keys, v, want.weights);
   for (const Tensor& t : state->on_tape) {
     if (t) state->saved.emplace_back(t);
   }

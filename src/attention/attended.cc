@@ -26,7 +26,7 @@ void check_selection(const char* what, const std::vector<int64_t>& picked, int64
 
 void expect_hard(const char* call, const State& s) {
   const WeightingDef& def = def_of(s->attention.weighting);
-  if (!def.hard) throw Error(call, def.name + " chooses no key; sample, argmax and gumbel do");
+  if (!def.hard) throw Error(call, chooses_none(def.name));
 }
 
 // Scores are computed again from q, k and the rest: they must still be those of the call.

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "attention/check.h"
+#include "attention/layout.h"
 #include "attention/state.h"
 #include "fovea/ops.h"
 #include "tensor/impl.h"
@@ -19,24 +21,26 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 View<const float> view(const Tensor& t) { return broadcast_view(t, t.data<float>()); }
 View<float> out_view(const Tensor& t) { return broadcast_view(t, raw(t)); }
 
-void take_score(AttendedState& s, const Lowered& lowered, const Tensor& q, const Tensor& k) {
+void take_score(AttendedState& s, const LoweredRows& rows) {
   AttentionProblem& p = s.problem;
-  const float scale = scale_of(s.attention.score, s.n);
-  p.scale = scale;
+  const ScoreDef& def = def_of(s.attention.score);
+  p.scale = scale_of(s.attention.score, s.n);
+  s.inputs.q = rows.q;
+  s.inputs.k = rows.k;
   if (s.plan == Plan::composed) {
     p.family = kernels::Family::given;
-    s.inputs.given = composed_scores(lowered, s.mask, s.n, q, k).contiguous();
-  } else if (const auto* dot = std::get_if<DotForm>(&lowered)) {
-    s.inputs.q = dot->q;
-    s.inputs.k = dot->k;
-    p.scale = scale * dot->scale;
-    p.D = dot->q.size(3);
-  } else if (const auto* additive = std::get_if<AdditiveForm>(&lowered)) {
+    s.pair = pair_score(s.attention.score);
+    s.inputs.q = rows.q.contiguous();
+    s.inputs.k = rows.k.contiguous();
+    return;
+  }
+  p.D = rows.q.size(3);
+  p.q = view(rows.q);
+  p.k = view(rows.k);
+  if (def.form == Form::additive) {
     p.family = kernels::Family::additive;
-    s.inputs.q = additive->a;
-    s.inputs.k = additive->kappa;
-    s.inputs.u = additive->u.contiguous();
-    p.D = additive->a.size(3);
+    s.inputs.u = def.u(s.attention.score.parameters).contiguous();
+    p.u = s.inputs.u.data<float>();
   }
 }
 
@@ -85,25 +89,92 @@ AttentionProblem probabilities(const AttentionProblem& p) {
   return soft;
 }
 
+// ---- parts -------------------------------------------------------------------------------------
+
+template <class T>
+View<T> from(View<T> v, int64_t b, int64_t h, int64_t i) {
+  if (v) v.data = v.row(b, h, i);
+  return v;
+}
+
+template <class T>
+T* from(T* rows, int64_t row) {
+  return rows ? rows + row : nullptr;
+}
+
+int64_t first_row(const Part& x, const Sizes& n) { return (x.b * n.H + x.h) * n.Lq + x.i; }
+
+// The part's rows of a problem, with its scores.
+AttentionProblem part_of(AttentionProblem p, const Part& x, const Tensor& scores) {
+  const int64_t group = p.group(), hk = x.h / group;
+  p.B = x.B, p.H = x.H, p.Hk = std::max<int64_t>(1, x.H / group), p.Lq = x.Lq;
+  p.v = from(p.v, x.b, hk, 0);
+  p.given = view(scores);
+  p.begin = from(p.begin, x.b, x.h, x.i);
+  p.end = from(p.end, x.b, x.h, x.i);
+  p.allowed = from(p.allowed, x.b, x.h, x.i);
+  p.bias = from(p.bias, x.b, x.h, x.i);
+  p.center = from(p.center, x.b, x.h, x.i);
+  p.first = {x.b, x.h, x.i};
+  return p;
+}
+
+kernels::AttentionResult part_of(kernels::AttentionResult r, const Part& x, const Sizes& n) {
+  r.context = from(r.context, x.b, x.h, x.i);
+  r.weights = from(r.weights, x.b, x.h, x.i);
+  r.stat = from(r.stat, first_row(x, n));
+  r.chosen = from(r.chosen, first_row(x, n));
+  return r;
+}
+
+kernels::AttentionGradients part_of(kernels::AttentionGradients g, const Part& x, const Sizes& n) {
+  const int64_t row = first_row(x, n);
+  g.context = from(g.context, x.b, x.h, x.i);
+  g.d_context = from(g.d_context, x.b, x.h, x.i);
+  g.d_weights = from(g.d_weights, x.b, x.h, x.i);
+  g.d_stat = from(g.d_stat, row);
+  g.d_log_prob = from(g.d_log_prob, row);
+  g.d_entropy = from(g.d_entropy, row);
+  g.entropy = from(g.entropy, row);
+  g.stat = from(g.stat, row);
+  g.chosen = from(g.chosen, row);
+  g.dcenter = from(g.dcenter, row);
+  if (g.dbias) {
+    float* const low = g.dbias.data + g.dbias_low;
+    g.dbias = from(g.dbias, x.b, x.h, x.i);
+    g.dbias_low = low - g.dbias.data;
+  }
+  return g;
+}
+
+// f(part, problem): a call whose score the kernels compute is one part; one that they are given is
+// many, each with its scores.
+template <class Function>
+void each_part(const AttendedState& s, const AttentionProblem& p, const Function& f) {
+  if (s.plan != Plan::composed) return f(whole(s.n), p);
+  for (const Part& x : parts_of(s.mask, s.n)) f(x, part_of(p, x, scores_of(s, x).matrix));
+}
+
+// ---- gradients ---------------------------------------------------------------------------------
+
 // A gradient tensor for an input that wants one: the kernels write it, or add to zeros.
 Tensor wanted(const Tensor& input) {
-  return input && input.requires_grad() ? Tensor::empty(input.shape()) : Tensor();
+  return input && input.requires_grad() ? empty_in_order_of(input, input.shape()) : Tensor();
 }
 Tensor wanted_zeros(const Tensor& input) {
   return input && input.requires_grad() ? Tensor::zeros(input.shape()) : Tensor();
 }
 
 struct Wanted {
-  Tensor q, k, v, u, given, bias, center;
+  Tensor q, k, v, u, bias, center;
 };
 
 kernels::AttentionGradients targets(const AttendedState& s, const Wanted& d) {
   kernels::AttentionGradients g;
-  if (d.q) g.dq = out_view(d.q);
-  if (d.k) g.dk = out_view(d.k);
+  if (d.q && s.plan != Plan::composed) g.dq = out_view(d.q);
+  if (d.k && s.plan != Plan::composed) g.dk = out_view(d.k);
   if (d.v) g.dv = out_view(d.v);
   if (d.u) g.du = raw(d.u);
-  if (d.given) g.dgiven = out_view(d.given);
   if (d.center) g.dcenter = raw(d.center);
   if (d.bias) {
     g.dbias = bias_view(s.mask, d.bias, raw(d.bias), s.n);
@@ -113,82 +184,107 @@ kernels::AttentionGradients targets(const AttendedState& s, const Wanted& d) {
   return g;
 }
 
+// The composed plan: of each part the kernels give the gradient of its scores and its share of dv,
+// and a tape of its own the rest. A draw and a maximum have no gradient by their scores.
+void backward_by_parts(const AttendedState& s, const AttentionProblem& p,
+                       const kernels::AttentionGradients& g, PairGradients& sums) {
+  const bool smooth = p.weigh != kernels::Weigh::argmax && p.weigh != kernels::Weigh::sample;
+  for (const Part& x : parts_of(s.mask, s.n)) {
+    const PartScores scores = smooth ? scores_of(s, x, sums) : scores_of(s, x);
+    const AttentionProblem part = part_of(p, x, scores.matrix);
+    kernels::AttentionGradients of_part = part_of(g, x, s.n);
+    Tensor d_scores, dv;
+    if (smooth && sums.of_scores()) {
+      d_scores = Tensor::zeros(scores.matrix.shape());
+      of_part.dgiven = out_view(d_scores);
+    }
+    if (g.dv) {
+      dv = Tensor::empty({part.B, part.Hk, part.Lk, part.Dv});
+      of_part.dv = out_view(dv);
+    }
+    kernels::attention_backward(part, of_part);
+    if (d_scores) add_gradients(scores, d_scores, sums);
+    if (!dv) continue;
+    const int64_t hk = x.h / s.problem.group();
+    sums.v.slice(0, x.b, x.b + part.B).slice(1, hk, hk + part.Hk).add_(dv);
+  }
+}
+
 }  // namespace
 
-Tensor attend_by_kernels(AttendedState& s, const Lowered& lowered, const Tensor& q, const Tensor& k,
-                         const Tensor& v, bool keep_weights) {
+void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& v,
+                       bool keep_weights) {
   const Sizes& n = s.n;
   AttentionProblem& p = s.problem;
   p.B = n.B, p.H = n.H, p.Hk = n.Hk, p.Lq = n.Lq, p.Lk = n.Lk, p.Dv = n.Dv;
   s.inputs.v = v;
-  take_score(s, lowered, q, k);
+  p.v = view(v);
+  take_score(s, rows);
   take_mask(s);
   take_weighting(s);
   const KernelInputs& in = s.inputs;
-  if (in.q) p.q = view(in.q), p.k = view(in.k);
-  if (in.given) p.given = view(in.given);
-  if (in.u) p.u = in.u.data<float>();
-  p.v = view(v);
-  s.on_tape = {in.q, in.k, in.v, in.u, in.given, in.bias, in.center};
+  s.on_tape = {in.q, in.k, in.v, in.u, in.bias, in.center};
+  for (const auto& [name, t] : s.pair.parameters) s.on_tape.push_back(t);
 
+  const bool hard = def_of(s.attention.weighting).hard;
+  if (hard) s.chosen.assign(n.B * n.H * n.Lq, -1);
   if (empty(n)) {
-    s.context = Tensor::zeros({n.B, n.H, n.Lq, n.Dv});
+    s.context.fill_(0.0f);
     s.stat = Tensor::full({n.B, n.H, n.Lq}, -kInf);
-    if (def_of(s.attention.weighting).hard) s.chosen.assign(n.B * n.H * n.Lq, -1);
-    return s.context;
+    return;
   }
-  s.context = Tensor::empty({n.B, n.H, n.Lq, n.Dv});
   s.stat = Tensor::empty({n.B, n.H, n.Lq});
   kernels::AttentionResult out{.context = out_view(s.context), .stat = raw(s.stat)};
-  if (def_of(s.attention.weighting).hard) {
-    s.chosen.resize(n.B * n.H * n.Lq);
-    out.chosen = s.chosen.data();
-  }
-  if (s.plan == Plan::linear) {
-    kernels::linear_forward(p, out);
-    return s.context;
-  }
+  if (hard) out.chosen = s.chosen.data();
+  if (s.plan == Plan::linear) return kernels::linear_forward(p, out);
   if (keep_weights) {
     s.weights = Tensor::empty({n.B, n.H, n.Lq, n.Lk});
-    out.weights = {raw(s.weights), n.H * n.Lq * n.Lk, n.Lq * n.Lk, n.Lk, 1};
+    out.weights = out_view(s.weights);
   }
-  kernels::attention_forward(p, out);
-  return s.context;
+  each_part(s, p, [&](const Part& x, const AttentionProblem& part) {
+    kernels::attention_forward(part, part_of(out, x, n));
+  });
 }
 
 Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
   const KernelInputs& in = s.inputs;
-  const bool none = empty(s.n);  // then there is nothing to write
-  auto* written = none ? &wanted_zeros : &wanted;
-  const Wanted d{written(in.q),
-                 written(in.k),
-                 up.context ? written(in.v) : wanted_zeros(in.v),
-                 written(in.u),
-                 wanted_zeros(in.given),
-                 wanted_zeros(in.bias),
-                 wanted_zeros(in.center)};
-  const Grads grads{d.q, d.k, d.v, d.u, d.given, d.bias, d.center};
+  const bool none = empty(s.n), parts = s.plan == Plan::composed;
+  auto* written =
+      none || parts ? &wanted_zeros : &wanted;  // zeros: nothing is written, or added to
+  const Wanted d{
+      written(in.q), written(in.k),         up.context ? written(in.v) : wanted_zeros(in.v),
+      written(in.u), wanted_zeros(in.bias), wanted_zeros(in.center)};
+  PairGradients pairs{d.q, d.k, d.v, {}};  // the composed plan's
+  Grads grads{d.q, d.k, d.v, d.u, d.bias, d.center};
+  for (const auto& [name, t] : s.pair.parameters) {
+    grads.push_back(wanted_zeros(t));
+    if (grads.back()) pairs.parameters[name] = grads.back();
+  }
   if (none) return grads;
   kernels::AttentionGradients g = targets(s, d);
-  Tensor d_stat, d_entropy, d_log_prob, entropy, stat = s.stat;
+  const auto run = [&](const AttentionProblem& p) {
+    if (parts) {
+      backward_by_parts(s, p, g, pairs);
+    } else if (s.plan == Plan::linear && up.context && !up.weights) {
+      kernels::linear_backward(p, g);
+    } else {
+      kernels::attention_backward(p, g);
+    }
+  };
   g.stat = raw(s.stat);
   g.chosen = s.chosen.data();
   if (up.context || up.weights) {
     g.context = view(s.context);
     if (up.context) g.d_context = view(up.context);
     if (up.weights) g.d_weights = view(up.weights);
-    if (s.plan == Plan::linear && !up.weights) {
-      kernels::linear_backward(s.problem, g);
-    } else {
-      kernels::attention_backward(s.problem, g);
-    }
+    run(s.problem);
     return grads;
   }
   // Functions of the probabilities alone.
-  const AttentionProblem soft = probabilities(s.problem);
   g.dv = {};
   if (!s.problem.renormalise) g.dcenter = nullptr;
-  stat = log_sum_exp_by_kernels(s);
+  const Tensor stat = log_sum_exp_by_kernels(s);
+  Tensor d_stat, d_entropy, d_log_prob, entropy;
   g.stat = raw(stat);
   if (up.log_sum_exp) g.d_stat = raw(d_stat = up.log_sum_exp.contiguous());
   if (up.log_prob) g.d_log_prob = raw(d_log_prob = up.log_prob.contiguous());
@@ -196,9 +292,39 @@ Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
     g.d_entropy = raw(d_entropy = up.entropy.contiguous());
     g.entropy = raw(entropy = entropy_by_kernels(s, stat));
   }
-  kernels::attention_backward(soft, g);
+  run(probabilities(s.problem));
   return grads;
 }
+
+// ---- looks inside ------------------------------------------------------------------------------
+
+namespace {
+
+// Weights of chosen heads and rows where the scores are given: a head and rows that follow one
+// another at a time.
+void weights_by_parts(const AttendedState& s, const kernels::AttentionResult& done,
+                      const Select& select, const View<float>& to) {
+  const Sizes& n = s.n;
+  const int64_t heads = select.heads.empty() ? n.H : static_cast<int64_t>(select.heads.size());
+  const int64_t rows = select.rows.empty() ? n.Lq : static_cast<int64_t>(select.rows.size());
+  const auto row_at = [&](int64_t r) { return select.rows.empty() ? r : select.rows[r]; };
+  const int64_t most = std::max<int64_t>(1, kPartPairs / n.Lk);
+  for (int64_t b = 0; b < n.B; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t r = 0; r < rows;) {
+        int64_t m = 1;
+        while (m < most && r + m < rows && row_at(r + m) == row_at(r) + m) ++m;
+        const Part x{b, select.heads.empty() ? h : select.heads[h], row_at(r), 1, 1, m};
+        kernels::attention_weights(part_of(s.problem, x, scores_of(s, x).matrix),
+                                   part_of(done, x, n), {.n_heads = 1, .n_rows = m},
+                                   from(to, b, h, r));
+        r += m;
+      }
+    }
+  }
+}
+
+}  // namespace
 
 Tensor weights_by_kernels(const AttendedState& s, const Select& select) {
   const Sizes& n = s.n;
@@ -211,8 +337,11 @@ Tensor weights_by_kernels(const AttendedState& s, const Select& select) {
   if (out.numel() == 0) return out;
   kernels::AttentionResult done{.stat = raw(s.stat),
                                 .chosen = const_cast<int32_t*>(s.chosen.data())};
-  const int64_t rows = pick.n_rows * n.Lk;
-  kernels::attention_weights(s.problem, done, pick, {raw(out), pick.n_heads * rows, rows, n.Lk, 1});
+  if (s.plan == Plan::composed) {
+    weights_by_parts(s, done, select, out_view(out));
+  } else {
+    kernels::attention_weights(s.problem, done, pick, out_view(out));
+  }
   return out;
 }
 
@@ -221,23 +350,30 @@ Tensor log_sum_exp_by_kernels(const AttendedState& s) {
   if (weigh == kernels::Weigh::softmax || weigh == kernels::Weigh::sample || empty(s.n))
     return s.stat;
   Tensor out = Tensor::empty({s.n.B, s.n.H, s.n.Lq});
-  kernels::attention_forward(probabilities(s.problem), {.stat = raw(out)});
+  each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
+    kernels::attention_forward(p, {.stat = raw(out) + first_row(x, s.n)});
+  });
   return out;
 }
 
 Tensor entropy_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
   Tensor out = Tensor::zeros({s.n.B, s.n.H, s.n.Lq});
-  if (!empty(s.n)) kernels::attention_entropy(probabilities(s.problem), raw(log_sum_exp), raw(out));
+  if (empty(s.n)) return out;
+  each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
+    const int64_t row = first_row(x, s.n);
+    kernels::attention_entropy(p, raw(log_sum_exp) + row, raw(out) + row);
+  });
   return out;
 }
 
 // log p of the chosen keys: log_weights of one key a row.
 Tensor log_prob_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
   Tensor out = Tensor::zeros({s.n.B, s.n.H, s.n.Lq});
-  if (!empty(s.n)) {
-    kernels::attention_log_prob(probabilities(s.problem), raw(log_sum_exp), s.chosen.data(),
-                                raw(out));
-  }
+  if (empty(s.n)) return out;
+  each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
+    const int64_t row = first_row(x, s.n);
+    kernels::attention_log_prob(p, raw(log_sum_exp) + row, s.chosen.data() + row, raw(out) + row);
+  });
   return out;
 }
 

@@ -133,10 +133,24 @@ MaskContext mask_context(const Mask& mask, const Sizes& n) {
   MaskContext c{.n = n};
   for (const MaskTerm& term : mask.terms) {
     if (!term.def) continue;
-    if (term.def->name == "causal") c.causal = true;
-    if (term.def->name == "lengths" && !c.lengths) c.lengths = term.parameters.at("lengths");
+    c.at_end |= term.def->aligns_at_end;
+    if (term.def->lengths && !c.lengths) c.lengths = term.def->lengths(term);
   }
   return c;
+}
+
+bool is_range(const MaskTerm& term, const MaskContext& c) {
+  return term.def->range && (!term.def->is_range || term.def->is_range(term, c));
+}
+
+std::string chooses_none(const std::string& weighting) {
+  std::vector<std::string> hard;
+  for (const WeightingDef* def : weighting_table())
+    if (def->hard) hard.push_back(def->name);
+  std::string names;
+  for (size_t i = 0; i < hard.size(); ++i)
+    names += (i == 0 ? "" : i + 1 == hard.size() ? " and " : ", ") + hard[i];
+  return weighting + " chooses no key; " + names + (hard.size() == 1 ? " does" : " do");
 }
 
 void check_attention(const char* call, const Attention& attention, const Sizes& n) {

@@ -13,10 +13,15 @@ float scale_of(const Score&, const Sizes&);
 
 // What terms need to know of one another, once they are checked.
 MaskContext mask_context(const Mask&, const Sizes&);
+// Whether a term is a range of keys for each query.
+bool is_range(const MaskTerm&, const MaskContext&);
 
 // Throws Error(call, …) where a width, a parameter's shape or type, a bias, a window, the
 // temperature or the dropout rate does not fit.
 void check_attention(const char* call, const Attention&, const Sizes&);
+
+// "… chooses no key; argmax, gumbel and sample do", of a weighting that is not hard.
+std::string chooses_none(const std::string& weighting);
 
 // A parameter's name without the mark of an optional one.
 std::string bare_name(const ParameterDef&);

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "attention/scalar.h"
@@ -39,27 +37,33 @@ struct ParameterDef {
 
 // ---- Scores ----------------------------------------------------------------------------------
 
-// What a score becomes after its differentiable projections. Leading shapes are [B,H,Lq] for
-// queries and [B,Hk,Lk] for keys (broadcast strides welcome). Dot and additive forms run fused.
-struct DotForm {  // scale · q·k
-  Tensor q, k;
-  float scale = 1.0f;
+// What a score is once its queries and its keys are lowered, each side by itself. Dot and additive
+// scores run fused, and a Memory takes their gradients once for all steps.
+enum class Form : uint8_t {
+  dot,       // scale · q′·k′
+  additive,  // scale · Σ_d u_d·tanh(q′_d + k′_d)
+  pairs,     // scale · anything else of q′ and k′, pair by pair
 };
-struct AdditiveForm {  // Σ_d u_d·tanh(a_d + κ_d)
-  Tensor a, kappa, u;  // [B,H,Lq,A], [B,Hk,Lk,A], [A]
-};
-struct PairsForm {  // anything else: P query rows and their P key rows → P scores
-  std::function<Tensor(const Tensor& q_rows, const Tensor& k_rows)> score;  // [P,Dq],[P,Dk] → [P]
-};
-using Lowered = std::variant<DotForm, AdditiveForm, PairsForm>;
+
+// One side's rows, in differentiable operations: [B,H,Lq,Dq] → [B,H,Lq,·], [B,Hk,Lk,Dk] → …
+using Lowering = Tensor (*)(const Tensor& rows, const Tensors& parameters);
 
 struct ScoreDef {
   std::string name;
+  // Another score's name that it goes by as well: which of the two is meant is said by the
+  // parameters that are there.
+  std::string also;
   std::string formula;
   std::vector<ParameterDef> parameters;
   bool equal_widths = false;  // demands Dq = Dk
-  // q [B,H,Lq,Dq], k [B,Hk,Lk,Dk], parameters checked. Without the score's own scale.
-  Lowered (*lower)(const Tensor& q, const Tensor& k, const Tensors&) = nullptr;
+  Form form = Form::dot;
+  // Null: rows as they are.
+  Lowering queries = nullptr, keys = nullptr;
+  bool either = false;  // one of the two is enough, q′·k = q·k′: the cheaper is taken
+  // additive: u [width of q′ and k′].
+  Tensor (*u)(const Tensors&) = nullptr;
+  // pairs: P rows of q′ and their P rows of k′ → P scores.
+  Tensor (*pairs)(const Tensor& q_rows, const Tensor& k_rows, const Tensors&) = nullptr;
   // The factor used when the caller sets none; null: 1.
   float (*default_scale)(const Sizes&) = nullptr;
   // The formula itself, for one query and one key, on any number type (see scalar.h).
@@ -72,12 +76,12 @@ struct KeyRange {
   int64_t begin = 0, end = 0;  // keys begin … end − 1
 };
 
-// The other terms matter to some: a window's centre depends on whether causal is there as well,
-// and a predicted window spans the source length.
+// The other terms matter to some: where a window's queries stand is said by
+// the causal mask beside it, and a predicted window spans the source length.
 struct MaskContext {
   Sizes n;
-  bool causal = false;
-  Tensor lengths;  // i64 [B] or undefined
+  bool at_end = false;  // query i stands at key i + Lk − Lq, not at i
+  Tensor lengths;       // i64 [B] or undefined
 };
 
 struct MaskDef {
@@ -85,10 +89,15 @@ struct MaskDef {
   std::string formula;
   std::vector<ParameterDef> parameters;
   bool takes_width = false;  // "window:64"
-  // Exactly one of the next three.
+  // What it tells the other terms.
+  bool aligns_at_end = false;                    // query i stands at key i + Lk − Lq
+  Tensor (*lengths)(const MaskTerm&) = nullptr;  // i64 [B], how many keys there are
+  // Exactly one of the next three; a condition that is a range now and then has both, and is_range.
   // A contiguous range for each query: the fused kernels skip what lies outside.
   KeyRange (*range)(const MaskTerm&, const MaskContext&, int64_t b, int64_t i) = nullptr;
   bool range_by_batch = true;  // false: the same for every b
+  bool prefix = false;         // it begins at key 0, and its end never falls from query to query
+  bool (*is_range)(const MaskTerm&, const MaskContext&) = nullptr;
   // Any other condition, key by key.
   bool (*allows)(const MaskTerm&, const MaskContext&, int64_t b, int64_t h, int64_t i,
                  int64_t j) = nullptr;

@@ -5,37 +5,29 @@
 #include <limits>
 
 #include "attention/check.h"
+#include "attention/pairs.h"
 #include "fovea/ops.h"
 
 namespace fovea {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-bool is_true(const kernels::View<const uint8_t>& v, int64_t b, int64_t h, int64_t i, int64_t j) {
-  return v.row(b, h, i)[j * v.c] != 0;
-}
-
 // ---- ranges ------------------------------------------------------------------------------------
 
-void intersect_ranges(const Mask& mask, const MaskContext& c, LoweredMask& out) {
+void intersect_ranges(const std::vector<const MaskTerm*>& terms, const MaskContext& c,
+                      LoweredMask& out) {
   const Sizes& n = c.n;
-  bool any = false, by_batch = out.center.defined();
-  for (const MaskTerm& term : mask.terms) {
-    any |= term.def->range != nullptr;
-    by_batch |= term.def->range != nullptr && term.def->range_by_batch;
-  }
-  if (!any && !out.center) return;
+  if (terms.empty() && !out.center) return;
+  bool by_batch = out.center.defined();
+  for (const MaskTerm* term : terms) by_batch |= term->def->range_by_batch;
   const int64_t batches = by_batch ? n.B : 1, heads = out.center ? n.H : 1;
   out.stride_h = heads > 1 ? n.Lq : 0;
   out.stride_b = batches > 1 ? heads * n.Lq : 0;
   out.begin.assign(batches * heads * n.Lq, 0);
   out.end.assign(batches * heads * n.Lq, static_cast<int32_t>(n.Lk));
-  for (const MaskTerm& term : mask.terms) {
-    if (!term.def->range) continue;
+  for (const MaskTerm* term : terms) {
     for (int64_t b = 0; b < batches; ++b) {
       for (int64_t i = 0; i < n.Lq; ++i) {
-        const KeyRange r = term.def->range(term, c, b, i);
+        const KeyRange r = term->def->range(*term, c, b, i);
         for (int64_t h = 0; h < heads; ++h) {
           const int64_t at = (b * heads + h) * n.Lq + i;
           out.begin[at] =
@@ -103,7 +95,7 @@ Tensor both(const Tensor& a, const Tensor& b, const Sizes& n) {
     for (int64_t h = 0; h < n.H; ++h) {
       for (int64_t i = 0; i < n.Lq; ++i) {
         for (int64_t j = 0; j < n.Lk; ++j)
-          *to++ = is_true(x, bi, h, i, j) && is_true(y, bi, h, i, j);
+          *to++ = x.row(bi, h, i)[j * x.c] != 0 && y.row(bi, h, i)[j * y.c] != 0;
       }
     }
   }
@@ -139,45 +131,6 @@ void add_biases(const Attention& a, const Sizes& n, LoweredMask& out) {
   }
 }
 
-// ---- pairs -------------------------------------------------------------------------------------
-
-// Calls f(b, h, i, j) for every pair that the lowered mask permits.
-template <class Function>
-void each_permitted(const LoweredMask& m, const Sizes& n, const Function& f) {
-  kernels::View<const uint8_t> allowed;
-  kernels::View<const float> bias;
-  if (m.allowed) allowed = broadcast_view(m.allowed, m.allowed.data<uint8_t>());
-  if (m.bias) bias = bias_view(m, m.bias, m.bias.data<float>(), n);
-  for (int64_t b = 0; b < n.B; ++b) {
-    for (int64_t h = 0; h < n.H; ++h) {
-      for (int64_t i = 0; i < n.Lq; ++i) {
-        const int64_t at = b * m.stride_b + h * m.stride_h + i;
-        const int64_t begin = m.begin.empty() ? 0 : m.begin[at];
-        const int64_t end = m.end.empty() ? n.Lk : m.end[at];
-        for (int64_t j = begin; j < end; ++j) {
-          if (allowed && !is_true(allowed, b, h, i, j)) continue;
-          if (bias && bias.row(b, h, i)[j * bias.c] == -kInf) continue;
-          f(b, h, i, j);
-        }
-      }
-    }
-  }
-}
-
-Tensor pair_scores(const Lowered& lowered, const Tensor& q, const Tensor& k, const Tensor& q_ids,
-                   const Tensor& k_ids) {
-  const auto rows = [](const Tensor& t, const Tensor& ids) {
-    return index_select(t.reshape({-1, t.size(3)}), 0, ids);  // [P,width]
-  };
-  if (const auto* dot = std::get_if<DotForm>(&lowered)) {
-    return sum(rows(dot->q, q_ids) * rows(dot->k, k_ids), {1}) * dot->scale;
-  }
-  if (const auto* additive = std::get_if<AdditiveForm>(&lowered)) {
-    return sum(tanh(rows(additive->a, q_ids) + rows(additive->kappa, k_ids)) * additive->u, {1});
-  }
-  return std::get<PairsForm>(lowered).score(rows(q, q_ids), rows(k, k_ids));
-}
-
 }  // namespace
 
 LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
@@ -191,12 +144,18 @@ LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
     out.renormalise = term.renormalise;
     width = term.width;
   }
-  intersect_ranges(a.mask, c, out);
+  std::vector<const MaskTerm*> ranges, conditions;
+  for (const MaskTerm& term : a.mask.terms) {
+    if (is_range(term, c)) {
+      ranges.push_back(&term);
+    } else if (term.def->allows) {
+      conditions.push_back(&term);
+    }
+  }
+  intersect_ranges(ranges, c, out);
   if (out.center) intersect_windows(width, n, out);
   forget_full_ranges(n, out);
-  for (const MaskTerm& term : a.mask.terms) {
-    if (term.def->allows) out.allowed = both(out.allowed, every_pair(term, c), n);
-  }
+  for (const MaskTerm* term : conditions) out.allowed = both(out.allowed, every_pair(*term, c), n);
   add_biases(a, n, out);
   return out;
 }
@@ -206,29 +165,21 @@ Visible visible(const LoweredMask& m, const Sizes& n) {
               Tensor::zeros({n.B, n.H, n.Lq, 1}, DType::boolean)};
   uint8_t* keys = out.keys.mutable_data<uint8_t>();
   uint8_t* queries = out.queries.mutable_data<uint8_t>();
-  each_permitted(m, n, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+  each_permitted(m, n, whole(n), [&](int64_t b, int64_t h, int64_t i, int64_t j) {
     keys[(b * n.Hk + h / (n.H / n.Hk)) * n.Lk + j] = 1;
     queries[(b * n.H + h) * n.Lq + i] = 1;
   });
   return out;
 }
 
-Tensor composed_scores(const Lowered& lowered, const LoweredMask& m, const Sizes& n,
-                       const Tensor& q, const Tensor& k) {
-  std::vector<int64_t> q_ids, k_ids, places;
-  each_permitted(m, n, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
-    const int64_t row = (b * n.H + h) * n.Lq + i;
-    q_ids.push_back(row);
-    k_ids.push_back((b * n.Hk + h / (n.H / n.Hk)) * n.Lk + j);
-    places.push_back(row * n.Lk + j);
-  });
-  const Shape count{static_cast<int64_t>(places.size())};
-  const Tensor zeros = Tensor::zeros({n.B * n.H * n.Lq * n.Lk});
-  if (places.empty()) return zeros.reshape({n.B, n.H, n.Lq, n.Lk});
-  const Tensor scores =
-      pair_scores(lowered, q, k, Tensor::from_ids(q_ids, count), Tensor::from_ids(k_ids, count));
-  return scatter_add(zeros, 0, Tensor::from_ids(places, count), scores)
-      .reshape({n.B, n.H, n.Lq, n.Lk});
+// Lowered queries are as wide as the keys, lowered keys as the queries: a projection, and products
+// of all pairs.
+Sides lowered_sides(const ScoreDef& def, const Sizes& n) {
+  if (!def.either) return {def.queries != nullptr, def.keys != nullptr};
+  const double Dq = n.Dq, Dk = n.Dk, pairs = static_cast<double>(n.H) * n.Lq * n.Lk;
+  const double by_queries = static_cast<double>(n.H) * n.Lq * Dq * Dk + pairs * Dk;
+  const double by_keys = static_cast<double>(n.Hk) * n.Lk * Dq * Dk + pairs * Dq;
+  return {by_queries <= by_keys, by_queries > by_keys};
 }
 
 }  // namespace fovea

@@ -8,7 +8,7 @@
 #include "kernels/attention/problem.h"
 
 // From the three choices to what the kernels understand: masks become ranges of keys, a bool matrix
-// and a bias; scores become a dot form, an additive form, or a matrix.
+// and a bias; queries and keys become those of a dot product, of an additive score, or of pairs.
 namespace fovea {
 
 struct LoweredMask {
@@ -34,10 +34,16 @@ struct Visible {
 };
 Visible visible(const LoweredMask&, const Sizes&);
 
-// The scores of the permitted pairs, one by one: [B,H,Lq,Lk], 0 elsewhere. What is not permitted is
-// not read, forward or backward.
-Tensor composed_scores(const Lowered&, const LoweredMask&, const Sizes&, const Tensor& q,
-                       const Tensor& k);
+// Queries and keys as a score's form reads them.
+struct LoweredRows {
+  Tensor q, k;
+};
+
+// Which sides the score of a call lowers. Of a score that needs one, the cheaper.
+struct Sides {
+  bool queries = false, keys = false;
+};
+Sides lowered_sides(const ScoreDef&, const Sizes&);
 
 // A view of a tensor broadcastable to [B,H,R,C].
 template <class T>

@@ -3,8 +3,10 @@
 #include <cmath>
 
 #include "attention/check.h"
+#include "attention/layout.h"
 #include "attention/lower.h"
 #include "attention/plan.h"
+#include "attention/state.h"
 #include "fovea/ops.h"
 #include "kernels/attention/steps.h"
 #include "tensor/impl.h"
@@ -20,44 +22,6 @@ using kernels::KeptStep;
 using kernels::RowsView;
 
 [[noreturn]] void fail(const std::string& message) { throw Error("Memory", message); }
-
-// A score with its keys projected: Σ u·tanh(a + k) where there is a u, else scale·a·k. The query
-// side is a = W_q q + b, or q itself.
-struct Folded {
-  Tensor keys;  // [B,Lk,W]
-  Tensor u;     // [W]
-  Tensor w_q;   // [W,Dq]
-  Tensor b;     // [W]
-};
-
-bool is_time_major(const Tensor& t) {
-  return !t.is_contiguous() && t.transpose(0, 1).is_contiguous();
-}
-
-// k·wᵀ over the last dimension, in the layout of k. w [W,Dk].
-Tensor project(const Tensor& k, const Tensor& w) {
-  const Tensor right = w.transpose(0, 1);
-  if (is_time_major(k)) return matmul(k.transpose(0, 1), right).transpose(0, 1);
-  return matmul(k, right);
-}
-
-std::optional<Folded> fold(const Score& score, const Tensor& keys) {
-  const std::string& name = def_of(score).name;
-  const Tensors& p = score.parameters;
-  const auto optional = [&](const char* key) { return p.contains(key) ? p.at(key) : Tensor(); };
-  if (name == "additive") {
-    return Folded{project(keys, p.at("w_k")), p.at("u"), p.at("w_q"), optional("b")};
-  }
-  if (name == "additive_keras") return Folded{.keys = keys, .u = p.at("u")};
-  if (name == "tanh_unit") {
-    return Folded{.keys = project(keys, p.at("w_y").unsqueeze(0)),
-                  .u = Tensor::full({1}, 1.0f),
-                  .w_q = p.at("w_c").unsqueeze(0)};
-  }
-  if (name == "multiplicative") return Folded{.keys = project(keys, p.at("w"))};
-  if (name == "dot" || name == "scaled_dot") return Folded{.keys = keys};
-  return std::nullopt;
-}
 
 // What a parameter or the keys say of the query's width.
 int64_t query_width(const ScoreDef& def, const Tensors& given, int64_t Dk) {
@@ -89,12 +53,6 @@ RowsView<T> rows_of(const Tensor& t, T* data) {
   return {data, t.strides()[0], t.strides()[1], t.size(2)};
 }
 
-// Unwritten, in the layout of t.
-Tensor room_for(const Tensor& t) {
-  if (!is_time_major(t)) return Tensor::empty(t.shape());
-  return Tensor::empty({t.size(1), t.size(0), t.size(2)}).transpose(0, 1);
-}
-
 // What the steps of one backward pass keep for d_fixed().
 struct Kept {
   std::vector<Tensor> queries, a, g, da;  // of weights: [B,Dq], [B,W], [B,Lk], [B,W]
@@ -108,67 +66,89 @@ std::vector<KeptStep> pairs_of(const std::vector<Tensor>& weights,
   return kept;
 }
 
+// The lowering of [N,Dq] queries, one by one.
+Tensor lowered_queries(Lowering lower, const Tensor& queries, const Tensors& parameters) {
+  const int64_t N = queries.size(0);
+  return lower(queries.reshape({N, 1, 1, queries.size(1)}), parameters).reshape({N, -1});
+}
+
 // Everything the steps share, off the tape.
 struct Steps {
   kernels::StepMemory memory;
-  Saved keys, values, u, w_q, b;
-  bool want_keys, want_values, want_u, want_w_q, want_b;
+  Saved keys, values, u;
+  bool want_keys, want_values, want_u;
+  // How a query is lowered; null: it is read as it is.
+  Lowering lower;
+  Tensors parameters;
+  std::vector<Saved> saved;
+  bool want_parameters = false;
 
-  Steps(const Folded& f, const Tensor& v, std::vector<int32_t> ends)
-      : keys(f.keys),
+  Steps(const Tensor& k, const Tensor& v, const Tensor& u_in, Lowering queries,
+        const Tensors& given)
+      : keys(k),
         values(v),
-        u(f.u),
-        w_q(f.w_q),
-        b(f.b),
-        want_keys(f.keys.requires_grad()),
+        u(u_in),
+        want_keys(k.requires_grad()),
         want_values(v.requires_grad()),
-        want_u(f.u.requires_grad()),
-        want_w_q(f.w_q.requires_grad()),
-        want_b(f.b.requires_grad()) {
+        want_u(u_in.requires_grad()),
+        lower(queries) {
     memory.B = v.size(0), memory.Lk = v.size(1);
-    memory.ends = std::move(ends);
-    memory.keys = rows_of(f.keys, f.keys.data<float>());
+    memory.keys = rows_of(k, k.data<float>());
     memory.values = rows_of(v, v.data<float>());
-    memory.additive = f.u.defined();
-    memory.prepare(f.u ? raw(f.u.contiguous()) : nullptr);
+    memory.additive = u_in.defined();
+    for (const auto& [name, t] : given) {
+      parameters[name] = t.detach();
+      saved.emplace_back(t);
+      want_parameters |= lower && t.requires_grad();
+    }
   }
 
   void check_unchanged() const {
-    for (const Saved* s : {&keys, &values, &u, &w_q, &b}) s->get("Memory");
+    for (const Saved* s : {&keys, &values, &u}) s->get("Memory");
+    for (const Saved& s : saved) s.get("Memory");
   }
 
-  // a = W_q q + b
-  Tensor query_side(const Tensor& query) const {
-    const Tensor& w = w_q.get("Memory");
-    if (!w) return query.contiguous();
-    const Tensor a = matmul(query, w.transpose(0, 1));
-    return b.get("Memory") ? a + b.get("Memory") : a;
-  }
+  // A step's query [B,Dq], and what is read of it [B,W]: of the query alone on a tape of its own.
+  struct Query {
+    Tensor given, lowered;
+  };
+  Query lower_query(const Tensor& query) const;
 
   struct Step {
-    Tensor query, a, p;  // [B,Dq], [B,W], [B,Lk]
+    Query query;
+    Tensor p;  // [B,Lk]
     float factor;
   };
   Tensor d_query(const Step&, const Tensor& dp, Kept*) const;
   Tensor d_weights(const Tensor& p, const Tensor& d_context, Kept*) const;
+  Grads d_parameters(const Kept&) const;
   Grads d_fixed(const Kept&) const;
 };
 
+Steps::Query Steps::lower_query(const Tensor& query) const {
+  Query q{.given = query.detach()};
+  if (lower && query.requires_grad()) q.given.set_requires_grad();
+  q.lowered = lower ? lowered_queries(lower, q.given, parameters) : q.given;
+  if (!q.lowered.is_contiguous()) q.lowered = q.lowered.contiguous();
+  return q;
+}
+
 Tensor Steps::d_query(const Step& s, const Tensor& dp_in, Kept* kept) const {
   check_unchanged();
+  const Tensor& a = s.query.lowered;
   const Tensor dp = dp_in.contiguous(), g = Tensor::empty(s.p.shape());
-  const Tensor da = Tensor::empty(s.a.shape());
-  kernels::step_d_query(memory, {raw(s.a), raw(s.p), raw(dp), s.factor, raw(g), raw(da)});
+  const Tensor da = Tensor::empty(a.shape());
+  kernels::step_d_query(memory, {raw(a), raw(s.p), raw(dp), s.factor, raw(g), raw(da)});
   if (kept && (want_keys || want_u)) {
-    kept->a.push_back(s.a);
+    kept->a.push_back(a.detach());
     kept->g.push_back(g);
   }
-  if (kept && (want_w_q || want_b)) {
-    kept->queries.push_back(s.query);
+  if (kept && want_parameters) {
+    kept->queries.push_back(s.query.given.detach());
     kept->da.push_back(da);
   }
-  const Tensor& w = w_q.get("Memory");
-  return w ? matmul(da, w) : da;
+  if (!lower) return da;
+  return s.query.given.requires_grad() ? gradients(a, da, std::vector{s.query.given})[0] : Tensor();
 }
 
 Tensor Steps::d_weights(const Tensor& p, const Tensor& d_in, Kept* kept) const {
@@ -182,13 +162,32 @@ Tensor Steps::d_weights(const Tensor& p, const Tensor& d_in, Kept* kept) const {
   return dp;
 }
 
-// The gradients of keys, values, u, w_q and b.
+// Of the parameters that lower the queries: all queries are lowered again, as one, and
+// differentiated.
+Grads Steps::d_parameters(const Kept& all) const {
+  if (all.da.empty()) return Grads(parameters.size());
+  Tensors leaves;
+  for (const auto& [name, t] : parameters) leaves[name] = t.detach().set_requires_grad();
+  const Tensor da = concatenate(all.da, 0);  // [T·B,W]
+  const Recording on;
+  const Tensor a = lowered_queries(lower, concatenate(all.queries, 0), leaves);
+  if (a.requires_grad()) a.backward(da);
+  Grads grads;
+  for (const auto& [name, t] : leaves) grads.push_back(t.grad());
+  return grads;
+}
+
+// The gradients of keys, values, u and the parameters.
 Grads Steps::d_fixed(const Kept& all) const {
   check_unchanged();
-  Grads grads(5);
-  if (want_keys) grads[0] = room_for(keys.get("Memory"));
-  if (want_values) grads[1] = room_for(values.get("Memory"));
-  if (want_u) grads[2] = Tensor::empty(u.get("Memory").shape());
+  Grads grads(3);
+  const auto room_for = [](const Saved& s) {
+    const Tensor& t = s.get("Memory");
+    return empty_in_order_of(t, t.shape());
+  };
+  if (want_keys) grads[0] = room_for(keys);
+  if (want_values) grads[1] = room_for(values);
+  if (want_u) grads[2] = room_for(u);
   const auto view = [](const Tensor& t) { return t ? rows_of(t, raw(t)) : RowsView<float>{}; };
   const std::vector<KeptStep> scores = pairs_of(all.g, all.a);
   if (memory.additive && (want_keys || want_u)) {
@@ -199,11 +198,7 @@ Grads Steps::d_fixed(const Kept& all) const {
   if (want_values) {
     kernels::steps_d_rows(memory, pairs_of(all.p, all.d_context), view(grads[1]));
   }
-  if ((want_w_q || want_b) && !all.da.empty()) {
-    const Tensor da = concatenate(all.da, 0);  // [T·B,W]
-    if (want_w_q) grads[3] = matmul(da.transpose(0, 1), concatenate(all.queries, 0));
-    if (want_b) grads[4] = sum(da, {0});
-  }
+  for (const Tensor& d : d_parameters(all)) grads.push_back(d);
   return grads;
 }
 
@@ -212,14 +207,14 @@ Grads Steps::d_fixed(const Kept& all) const {
 struct Memory::State {
   Sizes n{};
   Tensor keys, values;  // on the tape; what nobody sees is 0 where it was not finite
+  Tensor lowered;       // the keys as the score reads them
   Score score;
   Mask lengths;
   bool keys_finite = true;
   bool empty_rows = false;
   std::vector<int32_t> ends;
-  std::optional<Folded> folded;
   std::shared_ptr<Steps> steps;  // where the score has such a form
-  Deferred<Kept> fixed;          // keys, values, u, w_q and b
+  Deferred<Kept> fixed;          // keys, values, u and the parameters
 
   void hide_unseen();
   void start_steps();
@@ -244,13 +239,19 @@ void Memory::State::hide_unseen() {
 }
 
 void Memory::State::start_steps() {
-  if (!folded || score.bias || n.B == 0 || n.Lk == 0) return;
-  const PlanRequest request{.n = n, .factored = true, .dot = !folded->u.defined()};
-  if (choose_plan(request, Plan::automatic) != Plan::fused) return;
-  folded->keys = with_dense_rows(folded->keys);
+  const ScoreDef& def = def_of(score);
+  if (def.form == Form::pairs || score.bias || n.B == 0 || n.Lk == 0) return;
+  if (choose_plan(request_for({.score = score}, n), Plan::automatic) != Plan::fused) return;
+  lowered = with_dense_rows(lowered);
   const Tensor v = with_dense_rows(values);
-  steps = std::make_shared<Steps>(*folded, v, ends);
-  fixed = Deferred<Kept>("Memory", {folded->keys, v, folded->u, folded->w_q, folded->b},
+  const Tensor u = def.form == Form::additive ? def.u(score.parameters) : Tensor();
+  const Lowering queries = def.either ? nullptr : def.queries;
+  steps = std::make_shared<Steps>(lowered, v, u, queries, score.parameters);
+  steps->memory.ends = ends;
+  steps->memory.prepare(u ? raw(u.contiguous()) : nullptr);
+  std::vector<Tensor> inputs{lowered, v, u};
+  for (const auto& [name, t] : score.parameters) inputs.push_back(t);
+  fixed = Deferred<Kept>("Memory", std::move(inputs),
                          [steps = steps](const Kept& kept) { return steps->d_fixed(kept); });
 }
 
@@ -268,22 +269,18 @@ Tensor Memory::State::seeing(const Tensor& query) const {
 }
 
 MemoryStep Memory::State::step(const Tensor& query, const Weighting& w) const {
-  Tensor a;
-  {
-    const NoGrad off;
-    a = steps->query_side(query.detach());
-  }
+  const Steps::Query q = steps->lower_query(query);
   const float factor = scale_of(score, n) / w.temperature;
   const Tensor p = Tensor::empty({n.B, n.Lk}), context = Tensor::empty({n.B, n.Dv});
-  kernels::step_forward(steps->memory, raw(a), factor, raw(p), raw(context));
+  kernels::step_forward(steps->memory, raw(q.lowered), factor, raw(p), raw(context));
 
   const Saved kept_p(p);
   MemoryStep out;
   out.soft = fixed.use(
       "Memory", {query}, p,
-      [steps = steps, q = Saved(query), a = Saved(a), kept_p, factor](const Tensor& d, Kept* kept) {
-        const Steps::Step s{q.get("Memory"), a.get("Memory"), kept_p.get("Memory"), factor};
-        return Grads{steps->d_query(s, d, kept)};
+      [steps = steps, q, as_given = Saved(query), kept_p, factor](const Tensor& d, Kept* kept) {
+        as_given.get("Memory");
+        return Grads{steps->d_query({q, kept_p.get("Memory"), factor}, d, kept)};
       });
   out.context = fixed.use("Memory", {out.soft}, context,
                           [steps = steps, kept_p](const Tensor& d, Kept* kept) {
@@ -292,26 +289,13 @@ MemoryStep Memory::State::step(const Tensor& query, const Weighting& w) const {
   return out;
 }
 
-// One call of attend(). A window predicted from the query wants the query itself.
+// One call of attend(). What the mask hides of keys that are not finite must not reach their
+// projection, which it would where that is done already.
 MemoryStep Memory::State::call(const Tensor& query, const Mask& mask, const Weighting& w) const {
-  bool as_given = !folded.has_value();
-  for (const MaskTerm& term : mask.terms) {
-    as_given |= term.def && term.def->center && folded && folded->w_q;
-  }
-  // What this mask hides must not reach projections.
-  if (!mask.terms.empty()) as_given |= !keys_finite || !all_finite(query);
-  Attention attention{score, lengths & mask, w};
-  Tensor q = query;
-  if (!as_given) {
-    attention.score = folded->u ? scores::additive_keras(folded->u) : scores::dot();
-    attention.score.scale = scale_of(score, n);
-    attention.score.bias = score.bias;
-    if (folded->w_q) q = matmul(q, folded->w_q.transpose(0, 1));
-    if (folded->b) q = q + folded->b;
-  }
+  const bool as_given = !mask.terms.empty() && !keys_finite;
   MemoryStep out;
-  out.attended =
-      attend(q.unsqueeze(1), as_given ? keys : folded->keys, values, attention, {.weights = true});
+  out.attended = attend_to(query.unsqueeze(1), {keys, as_given ? Tensor() : lowered}, values,
+                           {score, lengths & mask, w}, {.weights = true});
   out.context = out.attended.context.squeeze(1);
   return out;
 }
@@ -334,7 +318,8 @@ Memory::Memory(const Tensor& keys, const Tensor& values, const Score& score, con
   if (lengths) s.lengths = masks::lengths(lengths);
   check_attention("Memory", {.score = score, .mask = s.lengths}, s.n);
   s.hide_unseen();
-  s.folded = fold(score, s.keys);
+  const Lowering lower = def_of(score).keys;
+  s.lowered = lower ? lower(s.keys.unsqueeze(1), score.parameters).squeeze(1) : s.keys;
   s.start_steps();
 }
 
@@ -344,10 +329,11 @@ MemoryStep Memory::operator()(const Tensor& query, const Mask& mask, const Weigh
     fail("the query is " + to_string(query.shape()) + ", expected " +
          to_string({state_->n.B, state_->n.Dq}));
   }
-  const Tensor q = state_->seeing(query);
-  return state_->deferred(mask, weighting) ? state_->step(q, weighting)
-                                           : state_->call(q, mask, weighting);
+  return state_->deferred(mask, weighting) ? state_->step(state_->seeing(query), weighting)
+                                           : state_->call(query, mask, weighting);
 }
+
+bool MemoryStep::deferred() const { return soft.defined(); }
 
 Tensor MemoryStep::weights() const { return soft ? soft : attended.weights().squeeze(1); }
 
@@ -357,14 +343,12 @@ Tensor MemoryStep::entropy() const {
 }
 
 Tensor MemoryStep::chosen() const {
-  if (soft)
-    throw Error("MemoryStep::chosen", "softmax chooses no key; sample, argmax and gumbel do");
+  if (deferred()) throw Error("MemoryStep::chosen", chooses_none("a softmax"));
   return attended.chosen().squeeze(1);
 }
 
 Tensor MemoryStep::log_prob() const {
-  if (soft)
-    throw Error("MemoryStep::log_prob", "softmax chooses no key; sample, argmax and gumbel do");
+  if (deferred()) throw Error("MemoryStep::log_prob", chooses_none("a softmax"));
   return attended.log_prob().squeeze(1);
 }
 

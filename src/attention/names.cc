@@ -182,7 +182,7 @@ Mask lengths(Tensor lengths) { return single("lengths", {{"lengths", lengths}});
 Mask segments(Tensor q_segments, Tensor k_segments) {
   return single("segments", {{"q_segments", q_segments}, {"k_segments", k_segments}});
 }
-Mask matrix(Tensor allowed) { return single("matrix", {{"matrix", allowed}}); }
+Mask matrix(Tensor allowed) { return single("matrix", {{"mask", allowed}}); }
 }  // namespace masks
 
 namespace weightings {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "attention/check.h"
+
 namespace fovea {
 namespace {
 
@@ -10,18 +12,25 @@ struct Candidate {
   Plan plan;
   const char* name;
   bool (*can)(const PlanRequest&);
-  const char* wants;
+  std::string (*wants)();
 };
+
+// The weighting whose weights are the scores.
+std::string plain_weighting() {
+  for (const WeightingDef* def : weighting_table())
+    if (def->kind == WeightingKind::none) return def->name;
+  return "of scores as they are";
+}
 
 // O(L) beats O(L²) once a sequence is longer than a few widths.
 bool linear_pays(const PlanRequest& r) { return r.n.Lq * r.n.Lk > 4 * (r.n.Lq + r.n.Lk) * r.n.Dk; }
 
 bool can_linear(const PlanRequest& r) {
-  return r.dot && r.weighting == WeightingKind::none && r.prefix_mask && !r.bias && !r.dropout &&
-         r.predicted_windows == 0;
+  return r.form == Form::dot && r.weighting == WeightingKind::none && r.prefix_mask && !r.bias &&
+         !r.dropout && r.predicted_windows == 0;
 }
 bool can_fused(const PlanRequest& r) {
-  return r.factored && r.predicted_windows <= 1 &&
+  return r.form != Form::pairs && r.predicted_windows <= 1 &&
          !(r.hard && r.weighting == WeightingKind::formula);
 }
 bool can_composed(const PlanRequest& r) {
@@ -31,10 +40,15 @@ bool can_always(const PlanRequest&) { return true; }
 
 constexpr Candidate kPlans[] = {
     {Plan::linear, "linear", can_linear,
-     "a dot score, the weighting none, and no mask but causal and lengths"},
-    {Plan::fused, "fused", can_fused, "a score with a dot or an additive form"},
-    {Plan::composed, "composed", can_composed, "at most one predicted window"},
-    {Plan::reference, "reference", can_always, "nothing"},
+     [] {
+       return "a dot score, the weighting " + plain_weighting() +
+              ", and masks that begin at the first key";
+     }},
+    {Plan::fused, "fused", can_fused,
+     [] { return std::string("a score with a dot or an additive form"); }},
+    {Plan::composed, "composed", can_composed,
+     [] { return std::string("at most one predicted window"); }},
+    {Plan::reference, "reference", can_always, [] { return std::string("nothing"); }},
 };
 
 const Candidate& candidate(Plan plan) {
@@ -63,12 +77,28 @@ Plan plan(const std::string& name) {
   throw Error("plan", "there is no plan \"" + name + "\"; there are " + known);
 }
 
+PlanRequest request_for(const Attention& a, const Sizes& n) {
+  const WeightingDef& weighting = def_of(a.weighting);
+  PlanRequest r{.n = n, .form = def_of(a.score).form};
+  r.weighting = weighting.kind;
+  r.hard = weighting.hard;
+  r.prefix_mask = true;
+  r.bias = a.score.bias.has_value();
+  r.dropout = a.weighting.dropout > 0.0f;
+  for (const MaskTerm& term : a.mask.terms) {
+    r.prefix_mask &= term.def->prefix;
+    r.bias |= term.def->bias && term.def->bias(term).defined();
+    r.predicted_windows += term.def->center != nullptr;
+  }
+  return r;
+}
+
 Plan choose_plan(const PlanRequest& request, Plan asked) {
   if (asked == Plan::automatic) asked = from_environment();
   if (asked != Plan::automatic) {
     const Candidate& c = candidate(asked);
     if (c.can(request)) return asked;
-    throw Error("attend", std::string("plan ") + c.name + " cannot do this; it wants " + c.wants);
+    throw Error("attend", std::string("plan ") + c.name + " cannot do this; it wants " + c.wants());
   }
   for (const Candidate& c : kPlans) {
     if (c.can(request) && (c.plan != Plan::linear || linear_pays(request))) return c.plan;

@@ -10,8 +10,7 @@ namespace fovea {
 struct PlanRequest {
   Sizes n{};
   Device device = Device::cpu;
-  bool factored = false;  // the score has a dot or an additive form
-  bool dot = false;       // the dot form
+  Form form = Form::dot;
   WeightingKind weighting = WeightingKind::softmax;
   bool hard = false;
   bool prefix_mask = false;  // queries see the keys from 0 to an end that never falls
@@ -19,6 +18,9 @@ struct PlanRequest {
   bool dropout = false;
   int predicted_windows = 0;
 };
+
+// Of the choices and the shapes alone: nothing is lowered for it.
+PlanRequest request_for(const Attention&, const Sizes&);
 
 // The first plan of the list (linear, fused, composed, reference) that can do it;
 // or the one asked for, which throws where it cannot. FOVEA_PLAN asks when nobody else does.

@@ -109,7 +109,7 @@ class Reference {
   std::vector<int64_t> permitted(const Place& p, std::span<const double> centers) const {
     KeyRange range{0, n_.Lk};
     for (const MaskTerm& term : attention_.mask.terms) {
-      if (!term.def->range) continue;
+      if (!term.def->range || term.def->allows) continue;
       const KeyRange r = term.def->range(term, context_, p.b, p.i);
       range = {std::max(range.begin, r.begin), std::min(range.end, r.end)};
     }

@@ -3,15 +3,17 @@
 #include <optional>
 
 #include "attention/lower.h"
+#include "attention/pairs.h"
 #include "attention/reference.h"
 #include "tensor/tape.h"
 
 // What a call of attend() leaves behind for the backward pass and for looks inside.
 namespace fovea {
 
-// The tensors a kernel problem reads, as they are on the tape. Undefined where absent.
+// The tensors a kernel problem reads, as they are on the tape: q′ and k′, lowered. Undefined where
+// absent.
 struct KernelInputs {
-  Tensor q, k, v, u, given, bias, center;
+  Tensor q, k, v, u, bias, center;
 };
 
 struct AttendedState {
@@ -24,7 +26,8 @@ struct AttendedState {
   // Plans that run kernels.
   KernelInputs inputs;
   kernels::AttentionProblem problem;
-  Tensor context;               // [B,H,Lq,Dv], off the tape
+  PairScore pair;               // the composed plan's
+  Tensor context;               // [B,H,Lq,Dv], off the tape, in the memory order of the queries
   Tensor stat;                  // [B,H,Lq]
   std::vector<int32_t> chosen;  // [B,H,Lq], hard weightings; −1: none
   Tensor weights;               // [B,H,Lq,Lk] when kept while passing by
@@ -45,9 +48,17 @@ struct AttendedState {
   }
 };
 
-// Run a plan: fill the state and return the context [B,H,Lq,Dv], off the tape.
-Tensor attend_by_kernels(AttendedState&, const Lowered&, const Tensor& q, const Tensor& k,
-                         const Tensor& v, bool keep_weights);
+// Keys of a call as they were given and, where a Memory lowered them before, as the score reads
+// them.
+struct Keys {
+  Tensor given, lowered;
+};
+// attend() over them.
+Attended attend_to(const Tensor& q, const Keys&, const Tensor& v, const Attention&, const Want&);
+
+// Run a plan and fill the state. By kernels: the context that is there is written.
+void attend_by_kernels(AttendedState&, const LoweredRows&, const Tensor& v, bool keep_weights);
+// The context [B,H,Lq,Dv], off the tape.
 Tensor attend_by_reference(AttendedState&, const Tensor& q, const Tensor& k, const Tensor& v);
 
 // Gradients of a loss with respect to what a call computed; undefined where there is none.

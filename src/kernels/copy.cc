@@ -108,4 +108,14 @@ void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, B
   }
 }
 
+void strided_add(std::span<const int64_t> shape, Bytes from, Bytes to) {
+  const StridedLoop loop(shape, {from.strides, to.strides});
+  const int64_t a = loop.inner_stride(0), b = loop.inner_stride(1);
+  loop.for_runs(0, loop.numel, [&](const int64_t* at, int64_t n) {
+    const float* x = static_cast<const float*>(from.data) + at[0];
+    float* y = static_cast<float*>(to.data) + at[1];
+    for (int64_t i = 0; i < n; ++i) y[i * b] += x[i * a];
+  });
+}
+
 }  // namespace fovea::kernels

@@ -15,4 +15,7 @@ struct Bytes {
 // to[i] = from[i] over the shape; elements of 1, 4 or 8 bytes.
 void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to);
 
+// to[i] += from[i] over the shape, in row-major order: places may repeat.
+void strided_add(std::span<const int64_t> shape, Bytes from, Bytes to);
+
 }  // namespace fovea::kernels

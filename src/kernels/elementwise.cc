@@ -5,6 +5,7 @@
 #include <hwy/highway.h>
 
 #include <cmath>
+#include <functional>
 
 #include "core/threads.h"
 #include "kernels/elementwise.h"
@@ -236,6 +237,16 @@ void elementwise(Op op, std::span<const int64_t> shape, std::initializer_list<So
     };
     loop.for_runs(chunk * kChunk, std::min(loop.numel, (chunk + 1) * kChunk), run);
   });
+}
+
+void compare_ids(Op op, int64_t n, const int64_t* a, const int64_t* b, uint8_t* out) {
+  const auto by = [&](const auto& holds) {
+    for (int64_t i = 0; i < n; ++i) out[i] = holds(a[i], b[i]);
+  };
+  if (op == Op::less) return by(std::less<>());
+  if (op == Op::less_equal) return by(std::less_equal<>());
+  if (op == Op::equal) return by(std::equal_to<>());
+  by(std::not_equal_to<>());
 }
 
 }  // namespace fovea::kernels

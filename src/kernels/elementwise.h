@@ -74,4 +74,7 @@ struct Numbers {
 void elementwise(Op op, std::span<const int64_t> shape, std::initializer_list<Source> inputs,
                  Target out, Numbers = {});
 
+// out[i] = a[i] op b[i], op one of less, less_equal, equal and not_equal.
+void compare_ids(Op op, int64_t n, const int64_t* a, const int64_t* b, uint8_t* out);
+
 }  // namespace fovea::kernels

@@ -22,13 +22,16 @@ void for_tiles(Middle m, int64_t n, const F& body) {
 
 }  // namespace
 
-void take_rows(Middle m, const int64_t* ids, int64_t n, const float* x, float* y) {
+template <class T>
+void take_rows(Middle m, const int64_t* ids, int64_t n, const T* x, T* y) {
   if (m.inner == 0) return;
   parallel_for(m.outer * n, m.inner, [&](int64_t r) {
     const int64_t from = r / n * m.size + ids[r % n];
-    std::memcpy(y + r * m.inner, x + from * m.inner, m.inner * sizeof(float));
+    std::memcpy(y + r * m.inner, x + from * m.inner, m.inner * sizeof(T));
   });
 }
+template void take_rows(Middle, const int64_t*, int64_t, const float*, float*);
+template void take_rows(Middle, const int64_t*, int64_t, const int64_t*, int64_t*);
 
 void add_rows(Middle m, const int64_t* ids, int64_t n, const float* y, float* x) {
   for_tiles(m, n, [&](int64_t o, int64_t begin, int64_t end) {
@@ -57,6 +60,10 @@ void add_along(Middle m, const int64_t* ids, int64_t n, const float* y, float* x
         x[(o * m.size + ids[at + c]) * m.inner + c] += y[at + c];
     }
   });
+}
+
+int64_t first_outside(const int64_t* ids, int64_t n, int64_t size) {
+  return std::find_if(ids, ids + n, [&](int64_t id) { return id < 0 || id >= size; }) - ids;
 }
 
 }  // namespace fovea::kernels

@@ -196,5 +196,7 @@ double squared_norm(std::span<const Values> tensors) {
   return total;
 }
 
+void swap(Values x, float* other) { std::swap_ranges(x.data, x.data + x.n, other); }
+
 }  // namespace fovea::kernels
 #endif  // HWY_ONCE

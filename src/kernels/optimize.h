@@ -52,4 +52,6 @@ struct Averaged {
 };
 void move_average(std::span<const Averaged>, float decay);
 
+void swap(Values, float* other);
+
 }  // namespace fovea::kernels

@@ -219,5 +219,24 @@ void reduce(Reduce op, Axes kept_axes, Axes reduced_axes, const float* x, float*
   }
 }
 
+void argmax(Axes kept, Candidates of, const float* x, int64_t* out) {
+  const StridedLoop loop(kept.sizes, {kept.strides});
+  const int64_t n = of.n, step = of.step;
+  const int64_t rows = std::max<int64_t>(1, kTask / n);
+  parallel_for((loop.numel + rows - 1) / rows, [&](int64_t task) {
+    int64_t k = task * rows;
+    loop.for_runs(k, std::min(loop.numel, k + rows), [&](const int64_t* at, int64_t run_length) {
+      for (int64_t i = 0; i < run_length; ++i, ++k) {
+        const float* row = x + at[0] + i * loop.inner_stride(0);
+        int64_t best = 0;
+        for (int64_t j = 1; j < n; ++j) {
+          if (row[j * step] > row[best * step]) best = j;
+        }
+        out[k] = best;
+      }
+    });
+  });
+}
+
 }  // namespace fovea::kernels
 #endif  // HWY_ONCE

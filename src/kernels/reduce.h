@@ -17,4 +17,10 @@ struct Axes {
 // sum is 0, an empty maximum −inf.
 void reduce(Reduce, Axes kept, Axes reduced, const float* x, float* out);
 
+// out[k] = the first j with the largest x[k, j], j in 0 … n−1, `step` apart; n at least 1.
+struct Candidates {
+  int64_t n, step;
+};
+void argmax(Axes kept, Candidates, const float* x, int64_t* out);
+
 }  // namespace fovea::kernels

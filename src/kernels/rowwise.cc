@@ -132,21 +132,21 @@ void DLogSoftmaxRow(const float* y, const float* dy, float* dx, int64_t n) {
 }
 
 // Two passes over the row, which is in the cache: the mean first, then the squares about it.
-void NormRow(const float* x, Affine affine, float* y, float* mean, float* rstd, int64_t n) {
+void NormRow(const float* x, const Affine& affine, float* y, Moments at, int64_t n) {
   const D tag;
   const float inverse_n = 1.0f / static_cast<float>(n);
   float mu = 0.0f;
-  if (mean != nullptr) {
+  if (at.mean != nullptr) {
     mu = inverse_n * SumOver(n, [&](D, const auto& load) HWY_ATTR { return load(x, 0.0f); });
-    *mean = mu;
+    *at.mean = mu;
   }
   const V m = hn::Set(tag, mu);
   const float var = inverse_n * SumOver(n, [&](D, const auto& load) HWY_ATTR {
                       const V c = hn::Sub(load(x, mu), m);
                       return hn::Mul(c, c);
                     });
-  *rstd = 1.0f / std::sqrt(var + affine.epsilon);
-  const V r = hn::Set(tag, *rstd), zero = hn::Zero(tag), one = hn::Set(tag, 1.0f);
+  *at.rstd = 1.0f / std::sqrt(var + affine.epsilon);
+  const V r = hn::Set(tag, *at.rstd), zero = hn::Zero(tag), one = hn::Set(tag, 1.0f);
   MapOver(n, y, [&](D, const auto& load) HWY_ATTR {
     const V unit = hn::Mul(hn::Sub(load(x), m), r);
     return hn::MulAdd(unit, affine.w != nullptr ? load(affine.w) : one,
@@ -154,11 +154,11 @@ void NormRow(const float* x, Affine affine, float* y, float* mean, float* rstd, 
   });
 }
 
-void DNormRow(const float* x, const float* w, const float* mean, float rstd, const float* dy,
-              float* dx, int64_t n) {
+void DNormRow(const Normed& row, const float* w, float* dx, int64_t n) {
   const D tag;
+  const float *x = row.x, *dy = row.dy, *mean = row.at.mean;
   const float inverse_n = 1.0f / static_cast<float>(n);
-  const V one = hn::Set(tag, 1.0f), r = hn::Set(tag, rstd);
+  const V one = hn::Set(tag, 1.0f), r = hn::Set(tag, *row.at.rstd);
   const V m = hn::Set(tag, mean != nullptr ? *mean : 0.0f);
   const float g_sum = mean == nullptr ? 0.0f : SumOver(n, [&](D, const auto& load) HWY_ATTR {
     return hn::Mul(load(dy, 0.0f), w != nullptr ? load(w, 0.0f) : one);
@@ -176,10 +176,11 @@ void DNormRow(const float* x, const float* w, const float* mean, float rstd, con
 }
 
 // dw += dy·x̂, db += dy
-void DAffineRow(const float* x, float mean, float rstd, const float* dy, float* dw, float* db,
-                int64_t n) {
+void DAffineRow(const Normed& row, float* dw, float* db, int64_t n) {
   const D tag;
-  const V m = hn::Set(tag, mean), r = hn::Set(tag, rstd);
+  const float *x = row.x, *dy = row.dy;
+  const V m = hn::Set(tag, row.at.mean != nullptr ? *row.at.mean : 0.0f);
+  const V r = hn::Set(tag, *row.at.rstd);
   if (dw != nullptr) {
     MapOver(n, dw, [&](D, const auto& load) HWY_ATTR {
       return hn::MulAdd(load(dy), hn::Mul(hn::Sub(load(x), m), r), load(dw));
@@ -212,7 +213,34 @@ void for_rows(Rows rows, const F& body) {
   if (rows.n > 0) parallel_for(rows.count, rows.n, body);
 }
 
+Moments of_row(Moments at, int64_t r) {
+  return {at.mean != nullptr ? at.mean + r : nullptr, at.rstd + r};
+}
+Normed of_row(const Normed& x, int64_t r, int64_t n) {
+  return {x.x + r * n, of_row(x.at, r), x.dy + r * n};
+}
+
 }  // namespace
+
+void fill_rows(Rows rows, const float* bias, const float* addend, float* y) {
+  for_rows(rows, [&](int64_t r) {
+    float* to = y + r * rows.n;
+    const float* from = addend == nullptr ? bias : addend + r * rows.n;
+    if (from == nullptr) {
+      std::fill_n(to, rows.n, 0.0f);
+    } else if (bias == nullptr || addend == nullptr) {
+      std::copy_n(from, rows.n, to);
+    } else {
+      for (int64_t j = 0; j < rows.n; ++j) to[j] = from[j] + bias[j];
+    }
+  });
+}
+
+void clear_rows(Rows rows, const uint8_t* keep, float* x) {
+  for_rows(rows, [&](int64_t r) {
+    if (keep[r] == 0) std::fill_n(x + r * rows.n, rows.n, 0.0f);
+  });
+}
 
 void softmax_rows(Rows rows, const float* x, float* y) {
   const auto row = HWY_DYNAMIC_DISPATCH(SoftmaxRow);
@@ -234,25 +262,18 @@ void d_log_softmax_rows(Rows rows, const float* y, const float* dy, float* dx) {
   for_rows(rows, [&](int64_t r) { row(y + r * rows.n, dy + r * rows.n, dx + r * rows.n, rows.n); });
 }
 
-void norm_rows(Rows rows, const float* x, Affine affine, float* y, float* mean, float* rstd) {
+void norm_rows(Rows rows, const float* x, const Affine& affine, float* y, Moments at) {
   const auto row = HWY_DYNAMIC_DISPATCH(NormRow);
-  for_rows(rows, [&](int64_t r) {
-    row(x + r * rows.n, affine, y + r * rows.n, mean != nullptr ? mean + r : nullptr, rstd + r,
-        rows.n);
-  });
+  for_rows(rows,
+           [&](int64_t r) { row(x + r * rows.n, affine, y + r * rows.n, of_row(at, r), rows.n); });
 }
 
-void d_norm_rows(Rows rows, const float* x, const float* w, const float* mean, const float* rstd,
-                 const float* dy, float* dx) {
+void d_norm_rows(Rows rows, const Normed& x, const float* w, float* dx) {
   const auto row = HWY_DYNAMIC_DISPATCH(DNormRow);
-  for_rows(rows, [&](int64_t r) {
-    row(x + r * rows.n, w, mean != nullptr ? mean + r : nullptr, rstd[r], dy + r * rows.n,
-        dx + r * rows.n, rows.n);
-  });
+  for_rows(rows, [&](int64_t r) { row(of_row(x, r, rows.n), w, dx + r * rows.n, rows.n); });
 }
 
-void d_norm_affine(Rows rows, const float* x, const float* mean, const float* rstd, const float* dy,
-                   float* dw, float* db) {
+void d_norm_affine(Rows rows, const Normed& x, float* dw, float* db) {
   constexpr int64_t kRows = 128;
   const auto row = HWY_DYNAMIC_DISPATCH(DAffineRow);
   const int64_t n = rows.n, blocks = (rows.count + kRows - 1) / kRows;
@@ -261,8 +282,7 @@ void d_norm_affine(Rows rows, const float* x, const float* mean, const float* rs
     float* w = part.data() + block * 2 * n;
     std::fill_n(w, 2 * n, 0.0f);
     for (int64_t r = block * kRows; r < std::min(rows.count, (block + 1) * kRows); ++r) {
-      row(x + r * n, mean != nullptr ? mean[r] : 0.0f, rstd[r], dy + r * n,
-          dw != nullptr ? w : nullptr, db != nullptr ? w + n : nullptr, n);
+      row(of_row(x, r, n), dw != nullptr ? w : nullptr, db != nullptr ? w + n : nullptr, n);
     }
   });
   for (int64_t i = 0; i < n; ++i) {

@@ -10,6 +10,11 @@ struct Rows {
   int64_t count = 0, n = 0;
 };
 
+// y = addend + bias, the bias [n] the same for every row; null: 0.
+void fill_rows(Rows, const float* bias, const float* addend, float* y);
+// x = 0 where a row's `keep` is 0.
+void clear_rows(Rows, const uint8_t* keep, float* x);
+
 // y = e^(x−max)/Σ; a row that is −inf throughout gives 0.
 void softmax_rows(Rows, const float* x, float* y);
 // dx = y·(dy − Σ y·dy)
@@ -27,14 +32,21 @@ struct Affine {
   const float* b = nullptr;
   float epsilon = 0.0f;
 };
-void norm_rows(Rows, const float* x, Affine, float* y, float* mean, float* rstd);
+struct Moments {
+  float* mean;
+  float* rstd;
+};
+void norm_rows(Rows, const float* x, const Affine&, float* y, Moments);
 
 // With x̂ = (x − mean)·rstd and g = dy·w:
 //   dx = rstd·(g − [Σg/n] − x̂·Σ(g·x̂)/n), the bracket only when centred.
-void d_norm_rows(Rows, const float* x, const float* w, const float* mean, const float* rstd,
-                 const float* dy, float* dx);
+struct Normed {
+  const float* x;
+  Moments at;
+  const float* dy;
+};
+void d_norm_rows(Rows, const Normed&, const float* w, float* dx);
 // dw = Σ dy·x̂, db = Σ dy over rows; either may be null. Fixed blocks of rows, then their sum.
-void d_norm_affine(Rows, const float* x, const float* mean, const float* rstd, const float* dy,
-                   float* dw, float* db);
+void d_norm_affine(Rows, const Normed&, float* dw, float* db);
 
 }  // namespace fovea::kernels

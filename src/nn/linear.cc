@@ -1,28 +1,10 @@
 #include "fovea/nn.h"
 #include "fovea/ops.h"
-#include "nn/product.h"
-#include "tensor/tape.h"
+#include "tensor/stepped_linear.h"
 
 namespace fovea::nn {
 
-// y = x·Wᵀ + b;  dx = dy·W, dW = dyᵀ·x, db = Σ dy
-Tensor Linear::operator()(const Tensor& x) const {
-  expect_input("linear", x, *this);
-  const Tensor y = product(x, *this);
-  const std::vector<Tensor> inputs{x, weight, bias};
-  if (!needs_grad(inputs)) return y;
-  const bool want_dx = x.requires_grad(), want_dw = weight.requires_grad();
-  const bool want_db = bias.requires_grad();
-  return record("linear", inputs, y,
-                [kx = want_dw ? Saved(x) : Saved(), kw = want_dx ? Saved(weight) : Saved(), want_dx,
-                 want_dw, want_db](const Tensor& dy) {
-                  Grads grads(3);
-                  if (want_dx) grads[0] = d_product_x(dy, kw.get("linear"));
-                  if (want_dw) grads[1] = d_product_weight(dy, kx.get("linear"));
-                  if (want_db) grads[2] = d_product_bias(dy);
-                  return grads;
-                });
-}
+Tensor Linear::operator()(const Tensor& x) const { return fovea::linear(x, weight, bias); }
 
 Linear linear(Weights& weights, const std::string& name, int64_t in, int64_t out, WithBias bias) {
   Linear layer;
@@ -35,6 +17,13 @@ Tensor Embedding::operator()(const Tensor& ids) const { return fovea::embedding(
 
 Embedding embedding(Weights& weights, const std::string& name, int64_t vocabulary, int64_t width) {
   return {weights.add(name + ".weight", {vocabulary, width}, Init::normal)};
+}
+
+SteppedLinear::SteppedLinear(const Linear& layer)
+    : steps_(std::make_shared<LinearSteps>(LinearWeights{layer.weight, layer.bias})) {}
+
+Tensor SteppedLinear::operator()(const Tensor& x, const Tensor& addend) {
+  return (*steps_)(x, addend);
 }
 
 }  // namespace fovea::nn

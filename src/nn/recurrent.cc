@@ -3,25 +3,23 @@
 #include "core/random.h"
 #include "fovea/nn.h"
 #include "fovea/ops.h"
-#include "nn/cell.h"
-#include "nn/layer.h"
 #include "tensor/impl.h"
+#include "tensor/recurrent.h"
 
 namespace fovea::nn {
 namespace {
 
-struct CellEntry {
-  const char* name;
-  int64_t gates;
+// Names of one cell's tensors: NAME.weight_ih SUFFIX.
+struct CellName {
+  std::string name, suffix;
 };
-constexpr CellEntry kCells[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};  // by Cell
 
-CellWeights add_cell(Weights& weights, const std::string& name, const std::string& suffix,
-                     Cell cell, int64_t input, int64_t hidden) {
+CellWeights add_cell(Weights& weights, const CellName& called, Cell cell, int64_t input,
+                     int64_t hidden) {
   const int64_t rows = gates_of(cell) * hidden;
   const auto layer = [&](const char* part, int64_t in, Init init) {
-    return Linear{weights.add(name + ".weight_" + part + suffix, {rows, in}, init),
-                  weights.add(name + ".bias_" + part + suffix, {rows}, Init::zeros)};
+    return Linear{weights.add(called.name + ".weight_" + part + called.suffix, {rows, in}, init),
+                  weights.add(called.name + ".bias_" + part + called.suffix, {rows}, Init::zeros)};
   };
   return {cell, layer("ih", input, Init::uniform), layer("hh", hidden, Init::orthogonal)};
 }
@@ -56,9 +54,6 @@ Tensor valid_steps(int64_t steps, const Tensor& lengths) {
 
 }  // namespace
 
-const char* name_of(Cell cell) { return kCells[static_cast<int>(cell)].name; }
-int64_t gates_of(Cell cell) { return kCells[static_cast<int>(cell)].gates; }
-
 Cell cell(const std::string& name) {
   for (const Cell c : {Cell::rnn, Cell::gru, Cell::lstm}) {
     if (name == name_of(c)) return c;
@@ -68,7 +63,7 @@ Cell cell(const std::string& name) {
 
 CellWeights cell_weights(Weights& weights, const std::string& name, Cell cell, int64_t input,
                          int64_t hidden) {
-  return add_cell(weights, name, "", cell, input, hidden);
+  return add_cell(weights, {name, ""}, cell, input, hidden);
 }
 
 Stepper::Stepper(const CellWeights& weights) : cell_(weights.cell), recurrent_(weights.recurrent) {}
@@ -89,7 +84,12 @@ Recurrent::Output Recurrent::operator()(const Tensor& x, const Tensor& lengths, 
     if (l > 0 && dropout > 0.0f) {
       out.sequence = fovea::dropout(out.sequence, dropout, Seed(seed).at(l).value());
     }
-    LayerOutput next = layer({&cells[l * directions], directions}, out.sequence, valid);
+    std::vector<Direction> given;
+    for (size_t d = 0; d < directions; ++d) {
+      const CellWeights& c = cells[l * directions + d];
+      given.push_back({c.input(out.sequence), {c.recurrent.weight, c.recurrent.bias}});
+    }
+    Unrolled next = recurrent_layer(config.cell, given, valid);
     out.sequence = std::move(next.sequence);
     out.last.push_back(std::move(next.last));
   }
@@ -103,8 +103,8 @@ Recurrent recurrent(Weights& weights, const std::string& name, const RecurrentCo
     const int64_t input = layer == 0 ? config.input : config.hidden * directions;
     const std::string suffix = "_l" + std::to_string(layer);
     for (int64_t d = 0; d < directions; ++d) {
-      r.cells.push_back(add_cell(weights, name, d == 0 ? suffix : suffix + "_reverse", config.cell,
-                                 input, config.hidden));
+      r.cells.push_back(add_cell(weights, {name, d == 0 ? suffix : suffix + "_reverse"},
+                                 config.cell, input, config.hidden));
     }
   }
   return r;

@@ -3,216 +3,70 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
 #include "fovea/error.h"
-#include "io/atomic_file.h"
+#include "tasks/task.h"
 
 namespace fovea::tasks {
-namespace {
 
-using Json = nlohmann::ordered_json;
-
-class Writer final : public Fields {
- public:
-  Json out = Json::object();
-  void group(const std::string&) override {}
-  void integer(const std::string& name, int64_t& x, const std::string&, Range) override {
-    out[name] = x;
-  }
-  void real(const std::string& name, double& x, const std::string&, Range) override {
-    out[name] = tidy(x);
-  }
-  void flag(const std::string& name, bool& x, const std::string&) override { out[name] = x; }
-  void text(const std::string& name, std::string& x, const std::string&) override { out[name] = x; }
-  void choice(const std::string& name, std::string& x, const std::string&,
-              const std::vector<std::string>&) override {
-    out[name] = x;
-  }
-
- private:
-  // A float's shortest decimal, where that is the same float: 0.1, not 0.10000000149011612.
-  static double tidy(double x) {
-    const auto as_float = static_cast<float>(x);
-    if (static_cast<double>(as_float) != x) return x;
-    return std::stod(fmt::format("{}", as_float));
-  }
-};
-
-// Values by name from somewhere: JSON or a command line.
-class Reader : public Fields {
- public:
-  explicit Reader(std::string where) : where_(std::move(where)) {}
-  void group(const std::string&) override {}
-
-  std::set<std::string> known;
-
- protected:
-  [[noreturn]] void fail(const std::string& name, const std::string& expected,
-                         const std::string& found) const {
-    throw Error("config", fmt::format("{}{} must be {}, found {}", where_, name, expected, found));
-  }
-  void in_range(const std::string& name, double x, Range r) const {
-    if (x >= r.low && x <= r.high) return;
-    if (std::isinf(r.high)) fail(name, fmt::format("at least {}", r.low), fmt::format("{}", x));
-    fail(name, fmt::format("in [{}, {}]", r.low, r.high), fmt::format("{}", x));
-  }
-  void one_of(const std::string& name, const std::string& x,
-              const std::vector<std::string>& names) const {
-    if (std::find(names.begin(), names.end(), x) != names.end()) return;
-    fail(name, fmt::format("one of {}", fmt::join(names, ", ")), fmt::format("'{}'", x));
-  }
-  std::string where_;
-};
-
-class JsonReader final : public Reader {
- public:
-  JsonReader(const Json& object, const std::string& where) : Reader(where), object_(object) {}
-
-  void integer(const std::string& name, int64_t& x, const std::string&, Range r) override {
-    if (const Json* j = find(name)) {
-      if (!j->is_number_integer()) fail(name, "an integer", j->dump());
-      if (j->is_number_unsigned() && j->get<uint64_t>() > INT64_MAX)
-        fail(name, "smaller", j->dump());
-      x = j->get<int64_t>();
-      in_range(name, static_cast<double>(x), r);
-    }
-  }
-  void real(const std::string& name, double& x, const std::string&, Range r) override {
-    if (const Json* j = find(name)) {
-      if (!j->is_number()) fail(name, "a number", j->dump());
-      x = j->get<double>();
-      in_range(name, x, r);
-    }
-  }
-  void flag(const std::string& name, bool& x, const std::string&) override {
-    if (const Json* j = find(name)) {
-      if (!j->is_boolean()) fail(name, "true or false", j->dump());
-      x = j->get<bool>();
-    }
-  }
-  void text(const std::string& name, std::string& x, const std::string&) override {
-    if (const Json* j = find(name)) {
-      if (!j->is_string()) fail(name, "a string", j->dump());
-      x = j->get<std::string>();
-    }
-  }
-  void choice(const std::string& name, std::string& x, const std::string& help,
-              const std::vector<std::string>& names) override {
-    text(name, x, help);
-    one_of(name, x, names);
-  }
-
- private:
-  const Json* find(const std::string& name) {
-    known.insert(name);
-    const auto it = object_.find(name);
-    return it == object_.end() ? nullptr : &*it;
-  }
-  const Json& object_;
-};
-
-class OptionReader final : public Reader {
- public:
-  explicit OptionReader(const std::map<std::string, std::string>& given)
-      : Reader("--"), given_(given) {}
-
-  void integer(const std::string& name, int64_t& x, const std::string&, Range r) override {
-    if (const std::string* s = find(name)) {
-      const auto [end, error] = std::from_chars(s->data(), s->data() + s->size(), x);
-      if (error != std::errc() || end != s->data() + s->size()) fail(name, "an integer", *s);
-      in_range(name, static_cast<double>(x), r);
-    }
-  }
-  void real(const std::string& name, double& x, const std::string&, Range r) override {
-    if (const std::string* s = find(name)) {
-      const auto [end, error] = std::from_chars(s->data(), s->data() + s->size(), x);
-      if (error != std::errc() || end != s->data() + s->size()) fail(name, "a number", *s);
-      in_range(name, x, r);
-    }
-  }
-  void flag(const std::string& name, bool& x, const std::string&) override {
-    if (const std::string* s = find(name)) {
-      if (*s != "true" && *s != "false") fail(name, "true or false", *s);
-      x = *s == "true";
-    }
-  }
-  void text(const std::string& name, std::string& x, const std::string&) override {
-    if (const std::string* s = find(name)) x = *s;
-  }
-  void choice(const std::string& name, std::string& x, const std::string&,
-              const std::vector<std::string>& names) override {
-    if (const std::string* s = find(name)) {
-      one_of(name, *s, names);
-      x = *s;
-    }
-  }
-
- private:
-  const std::string* find(const std::string& name) {
-    known.insert(name);
-    const auto it = given_.find(name);
-    return it == given_.end() ? nullptr : &it->second;
-  }
-  const std::map<std::string, std::string>& given_;
-};
-
-constexpr int64_t kLargestFile = int64_t{64} << 20;
-
-}  // namespace
-
-Json to_json(const Visit& visit) {
-  Writer writer;
-  visit(writer);
-  return writer.out;
+void TaskConfig::visit_training(Fields& f, const std::vector<Measure>& to_watch) {
+  using train::Decay;
+  using train::Method;
+  std::vector<std::string> measures;
+  for (const Measure& m : to_watch) measures.push_back(m.name);
+  train::TrainConfig& t = train;
+  f.group("Training");
+  f.integer("steps", t.steps, "end of the run; 0: no such limit", {0, 1e12});
+  f.integer("epochs", t.epochs, "end of the run; 0: no such limit", {0, 1e9});
+  f.real("minutes", t.minutes, "end of the run; 0: no such limit", {0, 1e7});
+  f.named("optimizer", t.optimizer.method, "",
+          std::vector<Method>{Method::adam, Method::adamw, Method::sgd});
+  f.real("rate", t.schedule.rate, "learning rate", {0, 100});
+  f.named("decay", t.schedule.decay, "how the rate falls",
+          std::vector<Decay>{Decay::constant, Decay::cosine, Decay::inverse_root, Decay::plateau});
+  f.integer("warmup", t.schedule.warmup, "steps of linear growth", {0, 1e9});
+  f.real("rate-floor", t.schedule.floor, "smallest rate, as a share", {0, 1});
+  f.real("plateau-factor", t.schedule.factor, "plateau: multiplies the rate", {0.001, 1});
+  f.integer("plateau-patience", t.schedule.patience, "plateau: validations to wait", {1, 1e6});
+  f.real("beta1", t.optimizer.beta1, "adam", {0, 0.99999});
+  f.real("beta2", t.optimizer.beta2, "adam", {0, 0.99999999});
+  f.real("epsilon", t.optimizer.epsilon, "adam", {0, 1});
+  f.real("momentum", t.optimizer.momentum, "sgd", {0, 0.99999});
+  f.real("weight-decay", t.optimizer.weight_decay, "", {0, 10});
+  f.real("clip", t.clip, "largest gradient norm; 0: no limit", {0, 1e9});
+  f.real("average", t.average, "decay of the averaged weights that are kept; 0: none",
+         {0, 0.999999});
+  f.integer("validate-every", t.validate_every, "steps; 0: after each epoch", {0, 1e9});
+  f.choice("watch", watch, "the score whose best weights are kept", measures);
+  f.integer("stop-after", t.stop_after, "validations without a better score; 0: never", {0, 1e6});
+  f.integer("save-every", t.save_every, "steps between checkpoints; 0: at validations", {0, 1e9});
+  auto seed = static_cast<int64_t>(t.seed);
+  f.integer("seed", seed, "of weights, shuffles, dropout, splits and draws", {0, 9e15});
+  t.seed = static_cast<uint64_t>(seed);
+  f.record("fingerprint", fingerprint);
 }
 
-void from_json(const Json& object, const Visit& visit, const std::string& where) {
-  if (!object.is_object()) throw Error("config", where + " is not a JSON object");
-  JsonReader reader(object, where + ": ");
-  visit(reader);
-  for (const auto& [name, value] : object.items()) {
-    if (!reader.known.contains(name)) {
-      throw Error("config", fmt::format("{}: no field '{}'", where, name));
+std::unique_ptr<TaskConfig> config_from(const Task& task, const Given& typed) {
+  std::unique_ptr<TaskConfig> c = task.config();
+  from_options(typed, *c);
+  c->suit_data();
+  from_options(typed, *c);
+  // A limit that was typed replaces the default one.
+  if (typed.contains("steps") || typed.contains("minutes")) {
+    if (!typed.contains("epochs")) c->train.epochs = 0;
+  }
+  return c;
+}
+
+void change_limits(TaskConfig& config, const Given& typed) {
+  for (const auto& [name, value] : typed) {
+    if (name != "steps" && name != "epochs" && name != "minutes") {
+      throw Error("train", fmt::format("--{} cannot change in a resumed run; only --steps, "
+                                       "--epochs and --minutes can",
+                                       name));
     }
   }
-}
-
-void from_options(const std::map<std::string, std::string>& given, const Visit& visit) {
-  OptionReader reader(given);
-  visit(reader);
-}
-
-void write_json(const std::filesystem::path& path, const Json& value) {
-  const std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
-  AtomicFile file(path);
-  file.write(text.data(), text.size());
-  file.commit();
-}
-
-Json read_json(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);
-  if (error) throw Error("read_json", fmt::format("{}: {}", path.string(), error.message()));
-  if (bytes > kLargestFile) throw Error("read_json", path.string() + " is too large");
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  if (!in) throw Error("read_json", path.string() + " cannot be read");
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > 100) throw Error("read_json", "nested too deeply");
-    return true;
-  };
-  try {
-    return Json::parse(text.str(), shallow);
-  } catch (const Json::exception& e) {
-    throw Error("read_json", fmt::format("{} is not JSON: {}", path.string(), e.what()));
-  }
+  from_options(typed, config);
 }
 
 }  // namespace fovea::tasks

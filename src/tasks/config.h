@@ -1,26 +1,35 @@
 #pragma once
 
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <nlohmann/json_fwd.hpp>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "fovea/train.h"
+#include "tasks/evaluation.h"
 #include "tasks/fields.h"
 
 namespace fovea::tasks {
 
-using Visit = std::function<void(Fields&)>;
+struct Task;
 
-nlohmann::ordered_json to_json(const Visit&);
-// Sets the fields that `object` has. An unknown name, a wrong type or a value out of range throws,
-// naming `where`, the field, what was expected and what was found.
-void from_json(const nlohmann::ordered_json& object, const Visit&, const std::string& where);
-// The same from options of a command line, as they were typed.
-void from_options(const std::map<std::string, std::string>& given, const Visit&);
+// The settings of a training, config.json: what all tasks share, and their own in what derives.
+struct TaskConfig : Settings {
+  train::TrainConfig train;
+  std::string watch = "loss";  // the measure whose best weights are kept
+  std::string fingerprint;     // of the data as read; a resumed run checks it
 
-// JSON files that are whole or not there. Reading checks size, UTF-8 and depth.
-void write_json(const std::filesystem::path&, const nlohmann::ordered_json&);
-nlohmann::ordered_json read_json(const std::filesystem::path&);
+  virtual void suit_data() {}                 // sets what suits the data that they name
+  virtual std::string data_name() const = 0;  // "dates": names the run's folder
+  virtual std::string model() const = 0;      // "gru 128, 1 layer"
+  virtual std::string attention() const = 0;  // "global additive, softmax"
+
+ protected:
+  void visit_training(Fields&, const std::vector<Measure>& to_watch);
+};
+
+// Defaults, what suits the data that was typed, and on top of it what else was.
+std::unique_ptr<TaskConfig> config_from(const Task&, const Given& typed);
+// Of a run that goes on; all else but its limits stays as it was, or throws.
+void change_limits(TaskConfig&, const Given& typed);
 
 }  // namespace fovea::tasks

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <limits>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-// A config lists its fields once: their names, meanings and ranges. From that list come the
+// Settings list their fields once: their names, meanings and ranges. From that list come the
 // command line's options, config.json, its checks and the help.
 namespace fovea::tasks {
 
@@ -25,6 +26,8 @@ class Fields {
   // One of several names.
   virtual void choice(const std::string& name, std::string&, const std::string& help,
                       const std::vector<std::string>& names) = 0;
+  // What a run remembers; no option of the command line.
+  virtual void record(const std::string& name, std::string& x) { text(name, x, ""); }
 
   void real(const std::string& name, float& x, const std::string& help, Range range = {}) {
     auto value = static_cast<double>(x);
@@ -42,5 +45,18 @@ class Fields {
     }
   }
 };
+
+struct Settings {
+  virtual ~Settings() = default;
+  virtual void visit(Fields&) = 0;
+};
+
+nlohmann::ordered_json to_json(Settings&);
+// Sets the fields that `object` has. An unknown name, a wrong type or a value out of range throws,
+// naming `where`, the field, what was expected and what was found.
+void from_json(const nlohmann::ordered_json& object, Settings&, const std::string& where);
+// The same from options of a command line, as they were typed.
+using Given = std::map<std::string, std::string>;
+void from_options(const Given&, Settings&);
 
 }  // namespace fovea::tasks

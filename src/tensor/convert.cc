@@ -1,29 +1,20 @@
+#include "kernels/fill.h"
 #include "tensor/impl.h"
 
 namespace fovea {
 namespace {
 
-template <class From, class To>
-void convert(const From* from, To* to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
-}
-
-template <class To>
-void convert_to(const Tensor& x, To* to) {
-  if (x.dtype() == DType::f32) {
-    convert(raw(x), to, x.numel());
-  } else if (x.dtype() == DType::i64) {
-    convert(raw_ids(x), to, x.numel());
+template <class From>
+void convert(const From* from, const Tensor& y) {
+  const int64_t n = y.numel();
+  if (y.dtype() == DType::f32) {
+    kernels::convert(n, from, raw(y));
+  } else if (y.dtype() == DType::i64) {
+    kernels::convert(n, from, raw_ids(y));
   } else {
-    convert(raw_bools(x), to, x.numel());
+    kernels::truth_of(n, from, raw_bools(y));
   }
 }
-
-struct Truth {  // a byte that is 0 or 1
-  uint8_t byte;
-  template <class T>
-  explicit Truth(T x) : byte(x != T(0)) {}
-};
 
 }  // namespace
 
@@ -32,12 +23,12 @@ Tensor Tensor::to(DType dtype) const {
   if (dtype == this->dtype()) return *this;
   const Tensor x = detach().contiguous();
   Tensor y = empty(shape(), dtype);
-  if (dtype == DType::f32) {
-    convert_to(x, raw(y));
-  } else if (dtype == DType::i64) {
-    convert_to(x, raw_ids(y));
+  if (x.dtype() == DType::f32) {
+    convert(raw(x), y);
+  } else if (x.dtype() == DType::i64) {
+    convert(raw_ids(x), y);
   } else {
-    convert_to(x, reinterpret_cast<Truth*>(raw_bools(y)));
+    convert(raw_bools(x), y);
   }
   return y;
 }

@@ -58,13 +58,18 @@ Pair broadcast(const char* call, const Tensor& a, const Tensor& b) {
 
 // y = op(x), whose gradient is d_op(dy, x or y).
 enum class Keeps : uint8_t { x, y };
-Tensor unary(const char* name, Op op, Op d_op, Keeps keeps, const Tensor& x, Numbers numbers = {}) {
-  expect_dtype(name, "x", x, DType::f32);
-  Tensor y = apply(op, x, numbers);
+struct Unary {
+  const char* name;
+  Op op, d_op;
+  Keeps keeps;
+};
+Tensor unary(const Unary& f, const Tensor& x, Numbers numbers = {}) {
+  expect_dtype(f.name, "x", x, DType::f32);
+  Tensor y = apply(f.op, x, numbers);
   if (!needs_grad({&x, 1})) return y;
-  return record(name, {x}, y,
-                [name, d_op, numbers, kept = Saved(keeps == Keeps::x ? x : y)](const Tensor& dy) {
-                  return Grads{apply(d_op, dy, kept.get(name), numbers)};
+  return record(f.name, {x}, y,
+                [f, numbers, kept = Saved(f.keeps == Keeps::x ? x : y)](const Tensor& dy) {
+                  return Grads{apply(f.d_op, dy, kept.get(f.name), numbers)};
                 });
 }
 
@@ -167,7 +172,7 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
 }
 
 Tensor pow(const Tensor& base, float exponent) {
-  return unary("pow", Op::power, Op::d_power, Keeps::x, base, {exponent});
+  return unary({"pow", Op::power, Op::d_power, Keeps::x}, base, {exponent});
 }
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
@@ -185,25 +190,25 @@ Tensor operator*(float a, const Tensor& b) { return b * a; }
 Tensor operator/(float a, const Tensor& b) { return div(Tensor::scalar(a), b); }
 
 Tensor neg(const Tensor& x) { return affine("neg", x, -1.0f, 0.0f); }
-Tensor exp(const Tensor& x) { return unary("exp", Op::exp, Op::mul, Keeps::y, x); }
-Tensor log(const Tensor& x) { return unary("log", Op::log, Op::div, Keeps::x, x); }
-Tensor tanh(const Tensor& x) { return unary("tanh", Op::tanh, Op::d_tanh, Keeps::y, x); }
+Tensor exp(const Tensor& x) { return unary({"exp", Op::exp, Op::mul, Keeps::y}, x); }
+Tensor log(const Tensor& x) { return unary({"log", Op::log, Op::div, Keeps::x}, x); }
+Tensor tanh(const Tensor& x) { return unary({"tanh", Op::tanh, Op::d_tanh, Keeps::y}, x); }
 Tensor sigmoid(const Tensor& x) {
-  return unary("sigmoid", Op::sigmoid, Op::d_sigmoid, Keeps::y, x);
+  return unary({"sigmoid", Op::sigmoid, Op::d_sigmoid, Keeps::y}, x);
 }
-Tensor relu(const Tensor& x) { return unary("relu", Op::relu, Op::d_relu, Keeps::y, x); }
-Tensor gelu(const Tensor& x) { return unary("gelu", Op::gelu, Op::d_gelu, Keeps::x, x); }
+Tensor relu(const Tensor& x) { return unary({"relu", Op::relu, Op::d_relu, Keeps::y}, x); }
+Tensor gelu(const Tensor& x) { return unary({"gelu", Op::gelu, Op::d_gelu, Keeps::x}, x); }
 Tensor elu(const Tensor& x, float alpha) {
-  return unary("elu", Op::elu, Op::d_elu, Keeps::y, x, {alpha});
+  return unary({"elu", Op::elu, Op::d_elu, Keeps::y}, x, {alpha});
 }
-Tensor sqrt(const Tensor& x) { return unary("sqrt", Op::sqrt, Op::d_sqrt, Keeps::y, x); }
-Tensor square(const Tensor& x) { return unary("square", Op::square, Op::d_square, Keeps::x, x); }
-Tensor abs(const Tensor& x) { return unary("abs", Op::abs, Op::d_abs, Keeps::x, x); }
+Tensor sqrt(const Tensor& x) { return unary({"sqrt", Op::sqrt, Op::d_sqrt, Keeps::y}, x); }
+Tensor square(const Tensor& x) { return unary({"square", Op::square, Op::d_square, Keeps::x}, x); }
+Tensor abs(const Tensor& x) { return unary({"abs", Op::abs, Op::d_abs, Keeps::x}, x); }
 Tensor clamp(const Tensor& x, float low, float high) {
   if (!(low <= high)) {
     throw Error("clamp", "low is " + std::to_string(low) + ", high is " + std::to_string(high));
   }
-  return unary("clamp", Op::clamp, Op::d_clamp, Keeps::x, x, {low, high});
+  return unary({"clamp", Op::clamp, Op::d_clamp, Keeps::x}, x, {low, high});
 }
 
 // da = cond ? dy : 0, db = cond ? 0 : dy
@@ -227,14 +232,6 @@ Tensor where(const Tensor& cond, const Tensor& a, const Tensor& b) {
 
 namespace {
 
-template <class F>
-Tensor compare_ids(const Tensor& a, const Tensor& b, const Shape& shape, const F& f) {
-  const Tensor x = a.expand(shape).contiguous(), y = b.expand(shape).contiguous();
-  Tensor out = Tensor::empty(shape, DType::boolean);
-  for (int64_t i = 0; i < out.numel(); ++i) raw_bools(out)[i] = f(raw_ids(x)[i], raw_ids(y)[i]);
-  return out;
-}
-
 Tensor compare(const char* name, Op op, const Tensor& a, const Tensor& b) {
   expect_defined(name, "a", a);
   expect_dtype(name, "b", b, a.dtype());
@@ -243,12 +240,10 @@ Tensor compare(const char* name, Op op, const Tensor& a, const Tensor& b) {
   if (a.dtype() != DType::i64) {
     return apply(op, a.expand(shape), b.expand(shape), {}, DType::boolean);
   }
-  return compare_ids(a, b, shape, [op](int64_t x, int64_t y) {
-    return op == Op::less         ? x < y
-           : op == Op::less_equal ? x <= y
-           : op == Op::equal      ? x == y
-                                  : x != y;
-  });
+  const Tensor x = a.expand(shape).contiguous(), y = b.expand(shape).contiguous();
+  Tensor out = Tensor::empty(shape, DType::boolean);
+  kernels::compare_ids(op, out.numel(), raw_ids(x), raw_ids(y), raw_bools(out));
+  return out;
 }
 
 }  // namespace

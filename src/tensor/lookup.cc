@@ -1,7 +1,5 @@
 #include "kernels/lookup.h"
 
-#include <algorithm>
-
 #include "fovea/ops.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
@@ -22,12 +20,11 @@ kernels::Middle middle_of(const Shape& shape, int dim) {
 Tensor checked_ids(const char* call, const Tensor& ids, int64_t size) {
   expect_dtype(call, "ids", ids, DType::i64);
   Tensor dense = ids.contiguous();
-  for (int64_t i = 0; i < dense.numel(); ++i) {
-    const int64_t id = raw_ids(dense)[i];
-    if (id < 0 || id >= size) {
-      throw Error(call, "id " + std::to_string(id) + " at position " + std::to_string(i) +
-                            " is not in 0 … " + std::to_string(size - 1));
-    }
+  const int64_t* all = raw_ids(dense);
+  const int64_t at = kernels::first_outside(all, dense.numel(), size);
+  if (at < dense.numel()) {
+    throw Error(call, "id " + std::to_string(all[at]) + " at position " + std::to_string(at) +
+                          " is not in 0 … " + std::to_string(size - 1));
   }
   return dense;
 }
@@ -82,12 +79,7 @@ Tensor take_ids(const Tensor& x, int dim, const Tensor& ids) {
   Shape shape = x.shape();
   const int64_t n = shape[dim] = ids.numel();
   Tensor y = Tensor::empty(shape, DType::i64);
-  for (int64_t o = 0; o < m.outer; ++o) {
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t* row = raw_ids(from) + (o * m.size + raw_ids(dense)[i]) * m.inner;
-      std::copy_n(row, m.inner, raw_ids(y) + (o * n + i) * m.inner);
-    }
-  }
+  kernels::take_rows(m, raw_ids(dense), n, raw_ids(from), raw_ids(y));
   return y;
 }
 

@@ -28,8 +28,14 @@ void expect_affine(const char* call, const char* name, const Tensor& t, int64_t 
 float* or_null(const Tensor& t) { return t ? raw(t) : nullptr; }
 
 // Rows of the last dimension; formulas in kernels/rowwise.h.
-Normed normalise(const char* call, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 float epsilon, Centre centre) {
+struct Norm {
+  const char* call;
+  Centre centre;
+  float epsilon;
+};
+Normed normalise(const Norm& how, const Tensor& x, const Tensor& weight = {},
+                 const Tensor& bias = {}) {
+  const char* call = how.call;
   expect_dtype(call, "x", x, DType::f32);
   if (x.rank() == 0) throw Error(call, "x is a scalar, expected [..,D]");
   const int64_t n = x.size(-1);
@@ -40,28 +46,27 @@ Normed normalise(const char* call, const Tensor& x, const Tensor& weight, const 
   const Tensor w = weight ? weight.detach().contiguous() : weight;
   const Tensor b = bias ? bias.detach().contiguous() : bias;
   Normed out{Tensor::empty(x.shape()), {}, Tensor::empty({rows.count})};
-  if (centre == Centre::yes) out.mean = Tensor::empty({rows.count});
-  kernels::norm_rows(rows, raw(dense), {or_null(w), or_null(b), epsilon}, raw(out.y),
-                     or_null(out.mean), raw(out.rstd));
+  if (how.centre == Centre::yes) out.mean = Tensor::empty({rows.count});
+  kernels::norm_rows(rows, raw(dense), {or_null(w), or_null(b), how.epsilon}, raw(out.y),
+                     {or_null(out.mean), raw(out.rstd)});
   const std::vector<Tensor> inputs{x, weight, bias};
   if (!needs_grad(inputs)) return out;
   const bool want_dw = weight.requires_grad(), want_db = bias.requires_grad();
-  out.y = record(
-      call, inputs, out.y,
-      [=, x = Saved(dense), w = Saved(w), mean = Saved(out.mean),
-       rstd = Saved(out.rstd)](const Tensor& d) {
-        const Tensor dy = d.contiguous();
-        const float *px = raw(x.get(call)), *pr = raw(rstd.get(call));
-        const float* pm = or_null(mean.get(call));
-        Grads grads{Tensor::empty(dy.shape()), {}, {}};
-        kernels::d_norm_rows(rows, px, or_null(w.get(call)), pm, pr, raw(dy), raw(grads[0]));
-        if (want_dw) grads[1] = Tensor::empty({n});
-        if (want_db) grads[2] = Tensor::empty({n});
-        if (want_dw || want_db) {
-          kernels::d_norm_affine(rows, px, pm, pr, raw(dy), or_null(grads[1]), or_null(grads[2]));
-        }
-        return grads;
-      });
+  out.y = record(call, inputs, out.y,
+                 [=, x = Saved(dense), w = Saved(w), mean = Saved(out.mean),
+                  rstd = Saved(out.rstd)](const Tensor& d) {
+                   const Tensor dy = d.contiguous();
+                   const kernels::Normed at{
+                       raw(x.get(call)), {or_null(mean.get(call)), raw(rstd.get(call))}, raw(dy)};
+                   Grads grads{Tensor::empty(dy.shape()), {}, {}};
+                   kernels::d_norm_rows(rows, at, or_null(w.get(call)), raw(grads[0]));
+                   if (want_dw) grads[1] = Tensor::empty({n});
+                   if (want_db) grads[2] = Tensor::empty({n});
+                   if (want_dw || want_db) {
+                     kernels::d_norm_affine(rows, at, or_null(grads[1]), or_null(grads[2]));
+                   }
+                   return grads;
+                 });
   return out;
 }
 
@@ -86,11 +91,11 @@ void follow(BatchNorm& state, const Normed& batch, int64_t n) {
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon) {
-  return normalise("layer_norm", x, weight, bias, epsilon, Centre::yes).y;
+  return normalise({"layer_norm", Centre::yes, epsilon}, x, weight, bias).y;
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon) {
-  return normalise("rms_norm", x, weight, {}, epsilon, Centre::no).y;
+  return normalise({"rms_norm", Centre::no, epsilon}, x, weight).y;
 }
 
 // Training: a channel is a row. Evaluation: y = (x − μ)·w/√(σ² + ε) + b.
@@ -113,7 +118,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
     const Tensor by_channel = x.transpose(0, 1);
     const int64_t n = C == 0 ? 0 : x.numel() / C;
     const Normed unit =
-        normalise("batch_norm", by_channel.reshape({C, n}), {}, {}, state.epsilon, Centre::yes);
+        normalise({"batch_norm", Centre::yes, state.epsilon}, by_channel.reshape({C, n}));
     if (n > 0) follow(state, unit, n);
     y = unit.y.reshape(by_channel.shape()).transpose(0, 1);
   } else {

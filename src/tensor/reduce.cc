@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "core/threads.h"
 #include "fovea/ops.h"
-#include "kernels/strided.h"
 #include "tensor/broadcast.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
@@ -113,21 +111,7 @@ Tensor argmax(const Tensor& x, int dim, Keep keep) {
   shape.erase(shape.begin() + dim);
   strides.erase(strides.begin() + dim);
   Tensor y = Tensor::empty(shape, DType::i64);
-  const kernels::StridedLoop loop(shape, {strides.data()});
-  const int64_t rows = std::max<int64_t>(1, (1 << 15) / n);
-  parallel_for((loop.numel + rows - 1) / rows, [&](int64_t task) {
-    int64_t k = task * rows;
-    loop.for_runs(k, std::min(loop.numel, k + rows), [&](const int64_t* at, int64_t run_length) {
-      for (int64_t i = 0; i < run_length; ++i, ++k) {
-        const float* row = raw(x) + at[0] + i * loop.inner_stride(0);
-        int64_t best = 0;
-        for (int64_t j = 1; j < n; ++j) {
-          if (row[j * step] > row[best * step]) best = j;
-        }
-        raw_ids(y)[k] = best;
-      }
-    });
-  });
+  kernels::argmax({shape, strides.data()}, {n, step}, raw(x), raw_ids(y));
   if (keep == Keep::no) return y;
   shape.insert(shape.begin() + dim, 1);
   return y.reshape(shape);

@@ -1,7 +1,5 @@
-#include <cmath>
-
 #include "fovea/ops.h"
-#include "kernels/reduce.h"
+#include "kernels/cross_entropy.h"
 #include "kernels/rowwise.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
@@ -60,7 +58,6 @@ Tensor log_softmax(const Tensor& x, int dim) {
   return along("log_softmax", x, dim, kernels::log_softmax_rows, kernels::d_log_softmax_rows);
 }
 
-// A row's loss is −(1−s)·ln p[t] − s/C·Σ_c ln p[c], s the smoothing; 0 where t is ignored.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropy& how) {
   check_targets(logits, targets, how.ignore_index);
   if (!(how.label_smoothing >= 0.0f && how.label_smoothing <= 1.0f)) {
@@ -68,48 +65,28 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
                 "label_smoothing must be in 0 … 1, found " + std::to_string(how.label_smoothing));
   }
   const kernels::Rows rows{targets.numel(), logits.size(-1)};
-  const int64_t C = rows.n;
-  const float s = how.label_smoothing, each = s / static_cast<float>(C);
+  const auto named = [how](const Tensor& t) {
+    return kernels::Targets{raw_ids(t), how.ignore_index, how.label_smoothing};
+  };
   const Tensor t = targets.contiguous();
-  Tensor log_p = Tensor::empty(logits.shape());
+  Tensor log_p = Tensor::empty(logits.shape()), loss = Tensor::empty(targets.shape());
   kernels::log_softmax_rows(rows, raw(logits.detach().contiguous()), raw(log_p));
-  Tensor loss = Tensor::zeros(targets.shape());
-  int64_t counted = 0;
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const int64_t target = raw_ids(t)[r];
-    if (target == how.ignore_index) continue;
-    const float* row = raw(log_p) + r * C;
-    raw(loss)[r] = -(1.0f - s) * row[target];
-    if (s > 0.0f) {
-      double sum = 0.0;
-      for (int64_t c = 0; c < C; ++c) sum += row[c];
-      raw(loss)[r] -= static_cast<float>(each * sum);
-    }
-    ++counted;
-  }
+  const int64_t counted = kernels::cross_entropy_rows(rows, named(t), raw(log_p), raw(loss));
   const float factor =
       how.reduction == Reduction::mean && counted > 0 ? 1.0f / static_cast<float>(counted) : 1.0f;
   const bool reduced = how.reduction != Reduction::none;
   if (reduced) loss = sum(loss) * factor;
   if (!needs_grad({&logits, 1})) return loss;
-  // d ln p = −(1−s)·[c = t] − s/C, times d loss; then through log_softmax.
-  return record(
-      "cross_entropy", {logits}, loss,
-      [=, log_p = Saved(log_p), t = Saved(t), ignore = how.ignore_index](const Tensor& d_loss) {
-        const Tensor d = d_loss.contiguous();
-        const Tensor& lp = log_p.get("cross_entropy");
-        const int64_t* ids = raw_ids(t.get("cross_entropy"));
-        Tensor dx = Tensor::zeros(lp.shape());
-        for (int64_t r = 0; r < rows.count; ++r) {
-          if (ids[r] == ignore) continue;
-          const float scale = -factor * raw(d)[reduced ? 0 : r];
-          float* row = raw(dx) + r * C;
-          if (s > 0.0f) std::fill_n(row, C, scale * each);
-          row[ids[r]] += scale * (1.0f - s);
-        }
-        kernels::d_log_softmax_rows(rows, raw(lp), raw(dx), raw(dx));
-        return Grads{dx};
-      });
+  return record("cross_entropy", {logits}, loss,
+                [=, log_p = Saved(log_p), t = Saved(t)](const Tensor& d_loss) {
+                  const Tensor d = d_loss.contiguous();
+                  const Tensor& lp = log_p.get("cross_entropy");
+                  Tensor dx = Tensor::empty(lp.shape());
+                  kernels::d_cross_entropy_rows(rows, named(t.get("cross_entropy")),
+                                                {raw(d), reduced ? 0 : 1, factor}, raw(lp),
+                                                raw(dx));
+                  return Grads{dx};
+                });
 }
 
 }  // namespace fovea

@@ -269,6 +269,8 @@ const Tensor& Saved::get(const char* op) const {
 bool grad_enabled() { return recording; }
 NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }
+Recording::Recording() : before_(recording) { recording = true; }
+Recording::~Recording() { recording = before_; }
 
 bool needs_grad(std::span<const Tensor> inputs) {
   return recording && std::any_of(inputs.begin(), inputs.end(),

@@ -50,6 +50,19 @@ using BackwardOfSeveral = std::function<Grads(const Grads& d_outputs)>;
 std::vector<Tensor> record(const char* op, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
                            BackwardOfSeveral backward);
 
+// Recording is off while a backward function runs; this turns it on, for what it computes again to
+// differentiate.
+class Recording {
+ public:
+  Recording();
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+ private:
+  bool before_;
+};
+
 // What Deferred is made of, whatever it keeps. An anchor is an empty tensor recorded before its
 // uses and an input of each, so that its backward runs after theirs.
 namespace anchors {

@@ -1,21 +1,18 @@
 #include "fovea/tensor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "core/memory.h"
 #include "core/random.h"
-#include "core/threads.h"
 #include "kernels/copy.h"
 #include "kernels/elementwise.h"
+#include "kernels/fill.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
 
 namespace fovea {
 namespace {
-
-constexpr int64_t kChunk = 1 << 15;
 
 Tensor make(const char* call, const Shape& shape, DType dtype) {
   auto impl = std::make_shared<TensorImpl>();
@@ -38,15 +35,6 @@ Tensor copy_in(const char* call, std::span<const T> values, const Shape& shape, 
   }
   if (!values.empty()) std::memcpy(t.impl()->data, values.data(), values.size_bytes());
   return t;
-}
-
-template <class F>
-void fill_by_index(const Tensor& t, const F& value) {
-  const int64_t n = t.numel();
-  parallel_for((n + kChunk - 1) / kChunk, [&](int64_t chunk) {
-    const int64_t end = std::min(n, (chunk + 1) * kChunk);
-    for (int64_t i = chunk * kChunk; i < end; ++i) raw(t)[i] = value(i);
-  });
 }
 
 template <class T>
@@ -165,32 +153,26 @@ Tensor Tensor::from_ids(std::span<const int64_t> values, const Shape& shape) {
 }
 Tensor Tensor::from_bools(std::span<const uint8_t> values, const Shape& shape) {
   Tensor t = copy_in("from_bools", values, shape, DType::boolean);
-  for (int64_t i = 0; i < t.numel(); ++i) raw_bools(t)[i] = raw_bools(t)[i] != 0;
+  kernels::truth_of(t.numel(), raw_bools(t), raw_bools(t));
   return t;
 }
 
 Tensor Tensor::arange(int64_t n) {
   Tensor t = make("arange", {n}, DType::i64);
-  for (int64_t i = 0; i < n; ++i) raw_ids(t)[i] = i;
+  kernels::count_up(n, raw_ids(t));
   return t;
 }
 
-// Box–Muller, one pair of uniforms per element: √(−2 ln u)·cos(2π v).
 Tensor Tensor::randn(const Shape& shape, uint64_t seed) {
   Tensor t = make("randn", shape, DType::f32);
-  const RandomKey u = random_key(seed, Purpose::tensor, 1);
-  const RandomKey v = random_key(seed, Purpose::tensor, 2);
-  fill_by_index(t, [&](int64_t i) {
-    const double radius = std::sqrt(-2.0 * std::log(unit_open(bits32(u, i))));
-    return static_cast<float>(radius * std::cos(2.0 * M_PI * unit_open(bits32(v, i))));
-  });
+  kernels::normal(random_key(seed, Purpose::tensor, 1), random_key(seed, Purpose::tensor, 2),
+                  t.numel(), raw(t));
   return t;
 }
 
 Tensor Tensor::rand(const Shape& shape, uint64_t seed) {
   Tensor t = make("rand", shape, DType::f32);
-  const RandomKey key = random_key(seed, Purpose::tensor);
-  fill_by_index(t, [&](int64_t i) { return static_cast<float>(bits32(key, i) >> 8) * 0x1p-24f; });
+  kernels::uniform(random_key(seed, Purpose::tensor), t.numel(), raw(t));
   return t;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "fovea/ops.h"
 #include "kernels/copy.h"
 #include "tensor/broadcast.h"
 #include "tensor/impl.h"
@@ -132,21 +133,13 @@ Tensor scatter_view(const Tensor& dy, const Shape& x_shape, const Shape& x_strid
   const Reach view = reach_of(dy.shape(), strides, offset);
   const int64_t low = std::min(own.low, view.low), high = std::max(own.high, view.high);
   Tensor memory = Tensor::zeros({high - low + 1});
-  const kernels::StridedLoop loop(dy.shape(), {dy.strides().data(), strides.data()});
-  const float* from = raw(dy);
-  float* to = raw(memory) + (offset - low);
-  loop.for_runs(0, loop.numel, [&](const int64_t* at, int64_t n) {
-    const int64_t a = loop.inner_stride(0), b = loop.inner_stride(1);
-    for (int64_t i = 0; i < n; ++i) to[at[1] + i * b] += from[at[0] + i * a];
-  });
+  kernels::strided_add(dy.shape(), {raw(dy), dy.strides().data()},
+                       {raw(memory) + (offset - low), strides.data()});
   if (!places_are_distinct(x_shape, x_strides)) {
-    Tensor count = Tensor::zeros(memory.shape());
-    const kernels::StridedLoop places(x_shape, {x_strides.data()});
-    float* const counts = raw(count) - low;
-    places.for_runs(0, places.numel, [&](const int64_t* at, int64_t n) {
-      for (int64_t i = 0; i < n; ++i) counts[at[0] + i * places.inner_stride(0)] += 1.0f;
-    });
-    for (int64_t i = 0; i <= high - low; ++i) raw(memory)[i] /= std::max(1.0f, raw(count)[i]);
+    const Tensor count = Tensor::zeros(memory.shape()), one = Tensor::scalar(1.0f).expand(x_shape);
+    kernels::strided_add(x_shape, {raw(one), one.strides().data()},
+                         {raw(count) - low, x_strides.data()});
+    memory = memory / maximum(count, Tensor::scalar(1.0f));
   }
   return view_of(memory, x_shape, x_strides, -low);
 }

@@ -33,8 +33,8 @@ void Average::update(int64_t step) {
 void Average::swap() {
   if (!on()) return;
   for (auto& [name, tensor] : weights_) {
-    float* weight = tensor.mutable_data<float>();
-    std::swap_ranges(weight, weight + tensor.numel(), values_.at(name).mutable_data<float>());
+    kernels::swap({tensor.mutable_data<float>(), tensor.numel()},
+                  values_.at(name).mutable_data<float>());
   }
 }
 

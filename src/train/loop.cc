@@ -368,7 +368,8 @@ void Run::report(const Scores* validated, bool better) {
   p.batch = edge ? p.batches : state_.position;
   p.loss = meter_.loss();
   p.rate = rate_;
-  p.tokens_per_second = meter_.tokens_per_second();
+  p.units_per_second = meter_.units_per_second();
+  p.unit = learner_.unit;
   p.seconds = seconds();
   p.done = done();
   p.seconds_left = p.done > 0 ? p.seconds / p.done * (1 - p.done) : -1;

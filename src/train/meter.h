@@ -18,7 +18,7 @@ class Meter {
     seconds_ = kKeep * seconds_ + seconds;
   }
   double loss() const { return count_ > 0 ? total_ / count_ : 0; }
-  double tokens_per_second() const { return seconds_ > 0 ? count_ / seconds_ : 0; }
+  double units_per_second() const { return seconds_ > 0 ? count_ / seconds_ : 0; }
 
   // Once in a quarter of a second.
   bool due() {

@@ -31,6 +31,15 @@ int lines_of(const std::string& text) {
   return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
 }
 
+std::string last_line(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 // One run for all tests that only read it.
 const std::string& tiny_run() {
   static const Folder folder;
@@ -80,6 +89,37 @@ TEST(TrainVerb, KeepsARunUnlessTold) {
   EXPECT_NE(ran.err.find("--resume"), std::string::npos) << ran.err;
 }
 
+TEST(TrainVerb, ForceReplacesARun) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  ASSERT_EQ(run_program(train_command(run, {"--steps", "3", "--hidden", "7"})).code, 0);
+  write_bytes(run + "/left.txt", "of the run before");
+  const Ran ran = run_program(train_command(run, {"--steps", "2", "--force"}));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(Json::parse(read_bytes(run + "/config.json"))["hidden"], 12);
+  EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 2);
+  EXPECT_FALSE(fs::exists(run + "/left.txt"));
+  // What is wrong is found before anything is removed.
+  const Ran wrong = run_program(train_command(run, {"--force", "--layers", "0"}));
+  EXPECT_EQ(wrong.code, 2) << wrong.err;
+  EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 2);
+}
+
+TEST(TrainVerb, ListsTasksAndAnswersAMisspeltOne) {
+  const Ran alone = run_program({"train"});
+  EXPECT_EQ(alone.code, 0);
+  EXPECT_TRUE(has(alone.out, "Usage: fovea train")) << alone.out;
+  EXPECT_TRUE(has(alone.out, "\n  translate   ")) << alone.out;
+  const Ran misspelt = run_program({"train", "tranlsate", "--hidden", "8"});
+  EXPECT_EQ(misspelt.code, 2);
+  EXPECT_EQ(misspelt.err,
+            "fovea train: there is no task \"tranlsate\"; did you mean \"translate\"?\n");
+  const Ran option = run_program({"train", "translate", "--hiden", "8"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_TRUE(has(option.err, "--hiden")) << option.err;
+  EXPECT_TRUE(has(run_program({"--help"}).out, "\n  translate   "));
+}
+
 TEST(TrainVerb, ExplainsBadInputInOneLine) {
   const Folder folder;
   write_bytes(folder / "pairs.tsv", "one\teins\ntwo zwei\n");
@@ -96,6 +136,13 @@ TEST(TrainVerb, ExplainsBadInputInOneLine) {
       {"eval", folder / "none"},
       {"report", folder / "none"},
       {"reproduce", "nobody1999"},
+      {"predict", folder / "none", "--beam", "3", "x"},
+      {"predict", tiny_run(), "--beam", "1025", "x"},
+      {"predict", tiny_run(), "--bim", "3", "x"},
+      {"eval", tiny_run(), "--n-best", "3"},
+      {"eval", tiny_run(), "--beam", "0"},
+      {"train", "--hidden", "8"},
+      {"train", "translate", "--resume", "--out", tiny_run(), "--hidden", "8"},
   };
   for (const auto& arguments : bad) {
     const Ran ran = run_program(arguments);
@@ -140,9 +187,11 @@ TEST(TrainVerb, SaysWhenTheDiskIsFull) {
   const std::string before = read_bytes(run + "/state.safetensors");
   const Ran ran = run_program({"train", "translate", "--out", run, "--resume", "--steps", "40"},
                               "trap '' XFSZ; ulimit -f 8;");
-  EXPECT_NE(ran.code, 0);
-  EXPECT_EQ(lines_of(ran.err) >= 1, true);
-  EXPECT_NE(ran.err.find(run), std::string::npos) << ran.err;
+  EXPECT_EQ(ran.code, 2) << ran.err;
+  const std::string last = last_line(ran.err);
+  EXPECT_TRUE(last.starts_with("fovea train: cannot write " + run + "/state.safetensors: "))
+      << ran.err;
+  EXPECT_NE(last.find("File too large"), std::string::npos) << ran.err;
   EXPECT_EQ(read_bytes(run + "/state.safetensors"), before);
 }
 
@@ -163,9 +212,9 @@ TEST(PredictVerb, GivesNBestWithScoresAndJson) {
   const Ran ran = run_program({"predict", tiny_run(), "--n-best", "3", "--json", "3 May 2021"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json j = Json::parse(ran.out);
-  ASSERT_EQ(j["translations"].size(), 3u);
-  EXPECT_GE(j["translations"][0]["score"], j["translations"][1]["score"]);
-  EXPECT_EQ(j["source"], "3 May 2021");
+  ASSERT_EQ(j["predictions"].size(), 3u);
+  EXPECT_GE(j["predictions"][0]["score"], j["predictions"][1]["score"]);
+  EXPECT_EQ(j["input"], "3 May 2021");
 }
 
 TEST(PredictVerb, WritesAndDrawsWhereItLooked) {
@@ -205,6 +254,76 @@ TEST(EvalVerb, ScoresHeldOutAndOtherPairs) {
   const Ran more = run_program({"eval", tiny_run(), folder / "more.tsv", "--json"});
   ASSERT_EQ(more.code, 0) << more.err;
   EXPECT_EQ(Json::parse(more.out)["sentences"], 1);
+}
+
+TEST(RunVerbs, KnowTheOptionsOfARunsTask) {
+  for (const std::string verb : {"predict", "eval"}) {
+    const Ran alone = run_program({verb, "--help"});
+    EXPECT_EQ(alone.code, 0);
+    EXPECT_TRUE(has(alone.out, "\n  translate    --beam")) << alone.out;
+    const Ran of_run = run_program({verb, tiny_run(), "--help"});
+    EXPECT_EQ(of_run.code, 0);
+    EXPECT_TRUE(has(of_run.out, "--beam N ")) << of_run.out;
+    EXPECT_EQ(has(of_run.out, "--n-best N "), verb == "predict") << of_run.out;
+  }
+  // Before the run, too.
+  const Ran before = run_program({"predict", "--n-best", "2", tiny_run(), "3 May 2021"});
+  EXPECT_EQ(before.code, 0) << before.err;
+  EXPECT_EQ(lines_of(before.out), 2) << before.out;
+}
+
+TEST(ReproduceVerb, TrainsAndGoesOnWhereItWas) {
+  const Folder folder;
+  std::string pairs;
+  for (int i = 0; i < 80; ++i) pairs += fmt::format("{0} red apples\t{0} pommes\n", i);
+  write_bytes(folder / "pairs.tsv", pairs);
+  const std::string out = folder / "out";
+  const std::vector<std::string> command = {
+      "reproduce", "bahdanau2015", "--data", folder / "pairs.tsv", "--out",
+      out,         "--seeds",      "1",      "--effort",           "0.1"};
+  const Ran first = run_program(command);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_TRUE(has(first.out, "with attention")) << first.out;
+  EXPECT_TRUE(has(first.out, "the paper, WMT'14")) << first.out;
+  EXPECT_TRUE(has(first.out, "2 models trained in ")) << first.out;
+  for (const char* file :
+       {"report.html", "results.json", "fixed-1/results.json", "attention-1/report.html"}) {
+    EXPECT_TRUE(fs::exists(out + "/" + file)) << file;
+  }
+  const Json trials = Json::parse(read_bytes(out + "/results.json"))["trials"];
+  ASSERT_EQ(trials.size(), 2u);
+  EXPECT_EQ(trials[0]["name"], "fixed-1");
+  EXPECT_EQ(Json::parse(read_bytes(out + "/fixed-1/config.json"))["epochs"], 1);  // a tenth of ten
+
+  const auto trained = fs::last_write_time(out + "/fixed-1/model.safetensors");
+  const Ran again = run_program(command);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.out, first.out);
+  EXPECT_EQ(fs::last_write_time(out + "/fixed-1/model.safetensors"), trained);
+  const Ran compared = run_program({"report", out + "/fixed-1", out + "/attention-1"});
+  EXPECT_TRUE(has(compared.out, "none, a fixed context")) << compared.out;
+}
+
+std::vector<std::string> demo_command(const std::string& run, const std::string& steps) {
+  std::vector<std::string> all = {"demo", "--out", run, "--steps", steps};
+  all.insert(all.end(), kTiny.begin(), kTiny.end());
+  return all;
+}
+
+TEST(DemoVerb, TrainsAndShowsWhereItLooked) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  const Ran ran = run_program(demo_command(run, "3"));
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "reads a date as people write it")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "expected ")) << ran.out;  // three steps teach it nothing …
+  EXPECT_TRUE(has(ran.out, "██ = ")) << ran.out;      // … but where it looks is drawn
+  EXPECT_TRUE(has(ran.out, "3 steps in ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "fovea predict " + run + " --show \"")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "fovea reproduce bahdanau2015")) << ran.out;
+  EXPECT_TRUE(fs::exists(run + "/report.html"));
+  EXPECT_EQ(run_program(demo_command(run, "2")).code, 0);  // replaced
+  EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 2);
 }
 
 TEST(ReportVerb, WritesTheSamePageAgainAndCompares) {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-// The one table of attention cases: the benchmark times each row and the tests check each row, so
-// that every benched shape is also a checked one.
+// The one table of attention cases: the benchmark times each row and the tests check each row,
+// forward and backward, so that every benched shape is also a checked one.
 namespace fovea::cases {
 
 enum class Backward : uint8_t {
@@ -108,6 +108,15 @@ constexpr AttentionCase sample(std::string_view name) {
           .backward = Backward::log_prob};
 }
 
+// A score of pairs, part by part: its memory is what the benchmark is asked for.
+constexpr AttentionCase pairs(std::string_view name, int64_t H, int64_t L, int64_t D) {
+  AttentionCase c = dot(name, H, L, D);
+  c.group = "score";
+  c.score = "mlp";
+  c.A = D;
+  return c;
+}
+
 inline constexpr std::array kAttentionCases{
     dot("dot/H8_L128_D64", 8, 128, 64),
     dot("dot/H8_L512_D64", 8, 512, 64),
@@ -139,6 +148,7 @@ inline constexpr std::array kAttentionCases{
     weights("weights/H8_L2048_D64", 2048),
     weights("weights/H8_L4096_D64", 4096),
     sample("sample/B32_256x1024_D64"),
+    pairs("score/mlp_H8_L1024_D64", 8, 1024, 64),
 };
 
 inline std::span<const AttentionCase> all() { return kAttentionCases; }

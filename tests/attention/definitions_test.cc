@@ -5,6 +5,7 @@
 
 #include "attention/check.h"
 #include "attention/generate.h"
+#include "attention/lower.h"
 #include "attention/reference.h"
 #include "fovea/ops.h"
 
@@ -21,31 +22,43 @@ Tensor repeat_heads(const Tensor& k, const Sizes& n) {
   return k.unsqueeze(2).expand({n.B, n.Hk, group, L, D}).reshape({n.B, n.H, L, D});
 }
 
-// All scores [B,H,Lq,Lk] of a lowered form, by plain tensor operations.
-Tensor evaluate(const Lowered& form, const Tensor& q, const Tensor& k, const Sizes& n) {
-  if (const auto* dot_form = std::get_if<DotForm>(&form))
-    return matmul(dot_form->q, repeat_heads(dot_form->k, n).transpose(2, 3)) * dot_form->scale;
-  if (const auto* additive = std::get_if<AdditiveForm>(&form)) {
-    const Tensor pairs =
-        additive->a.unsqueeze(3) + repeat_heads(additive->kappa, n).unsqueeze(2);  // [B,H,Lq,Lk,A]
-    return sum(tanh(pairs) * additive->u, {-1});
+// All scores [B,H,Lq,Lk] of lowered queries and keys, by plain tensor operations.
+Tensor evaluate(const ScoreDef& def, const Tensor& q, const Tensor& k_in, const Tensors& parameters,
+                const Sizes& n) {
+  const Tensor k = repeat_heads(k_in, n);
+  if (def.form == Form::dot) return matmul(q, k.transpose(2, 3));
+  if (def.form == Form::additive) {
+    return sum(tanh(q.unsqueeze(3) + k.unsqueeze(2)) * def.u(parameters),
+               {-1});  // of [B,H,Lq,Lk,A]
   }
   const int64_t P = n.B * n.H * n.Lq * n.Lk;
-  const Tensor q_rows = q.unsqueeze(3).expand({n.B, n.H, n.Lq, n.Lk, n.Dq}).reshape({P, n.Dq});
-  const Tensor k_rows =
-      repeat_heads(k, n).unsqueeze(2).expand({n.B, n.H, n.Lq, n.Lk, n.Dk}).reshape({P, n.Dk});
-  return std::get<PairsForm>(form).score(q_rows, k_rows).reshape({n.B, n.H, n.Lq, n.Lk});
+  const auto rows = [&](const Tensor& t) {
+    return t.expand({n.B, n.H, n.Lq, n.Lk, t.size(4)}).reshape({P, t.size(4)});
+  };
+  return def.pairs(rows(q.unsqueeze(3)), rows(k.unsqueeze(2)), parameters)
+      .reshape({n.B, n.H, n.Lq, n.Lk});
 }
 
 class Scores : public testing::TestWithParam<const ScoreDef*> {};
 INSTANTIATE_TEST_SUITE_P(Definitions, Scores,
                          testing::ValuesIn(score_table().begin(), score_table().end()), kByName);
 
+TEST_P(Scores, SayWhatTheirFormReads) {
+  const ScoreDef& def = *GetParam();
+  EXPECT_EQ(def.u != nullptr, def.form == Form::additive);
+  EXPECT_EQ(def.pairs != nullptr, def.form == Form::pairs);
+  EXPECT_TRUE(!def.either || (def.queries && def.keys && def.form == Form::dot));
+}
+
+// Which sides are lowered is a choice where either is enough.
+std::vector<Sides> every_lowering(const ScoreDef& def) {
+  if (def.either) return {{.queries = true}, {.keys = true}};
+  return {{def.queries != nullptr, def.keys != nullptr}};
+}
+
 TEST_P(Scores, LowerToTheirFormulaForwardAndBackward) {
-  for (const auto& [Lq, Lk] : {std::pair<int64_t, int64_t>{3, 5}, {17, 2}}) {
+  for (const Sides& sides : every_lowering(*GetParam())) {
     Sizes n = kSizes;
-    n.Lq = Lq;
-    n.Lk = Lk;
     if (!GetParam()->equal_widths) n.Dk = 4;
     generate::Qkv x = generate::qkv(n, 1);
     Score score = generate::score(*GetParam(), n, 2);
@@ -60,7 +73,9 @@ TEST_P(Scores, LowerToTheirFormulaForwardAndBackward) {
     in.attention.score.scale = 1.0f;
     const ReferenceOutput expected = reference_forward(in);
 
-    const Tensor got = evaluate(GetParam()->lower(x.q, x.k, score.parameters), x.q, x.k, n);
+    const Tensor q = sides.queries ? GetParam()->queries(x.q, score.parameters) : x.q;
+    const Tensor k = sides.keys ? GetParam()->keys(x.k, score.parameters) : x.k;
+    const Tensor got = evaluate(*GetParam(), q, k, score.parameters, n);
     const std::vector<float> scores = got.to_vector();
     ASSERT_EQ(scores.size(), expected.weights.size());
     for (size_t e = 0; e < scores.size(); ++e) EXPECT_NEAR(scores[e], expected.weights[e], 1e-5);
@@ -116,7 +131,10 @@ INSTANTIATE_TEST_SUITE_P(Definitions, Masks,
 
 TEST_P(Masks, SayWhichKeysInOneWay) {
   const MaskDef& def = *GetParam();
-  EXPECT_EQ((def.range != nullptr) + (def.allows != nullptr) + (def.center != nullptr), 1);
+  const bool both = def.is_range != nullptr;  // a range at times, a condition key by key otherwise
+  EXPECT_EQ((def.range != nullptr) + (def.allows != nullptr) + (def.center != nullptr), 1 + both);
+  EXPECT_TRUE(!both || (def.range && def.allows));
+  EXPECT_TRUE(def.range || !def.prefix);
   EXPECT_EQ(def.center != nullptr, def.center_reference.on_double != nullptr);
   EXPECT_TRUE(def.allows || !def.allowed);
 }
@@ -141,6 +159,38 @@ TEST_P(Masks, StayWithinTheKeys) {
           }
         }
       }
+}
+
+TEST_P(Masks, ThatBeginAtTheFirstKeySayThatTheyDo) {
+  if (!GetParam()->prefix) return;
+  const Mask mask = generate::mask(*GetParam(), kSizes, 3);
+  const MaskContext context = mask_context(mask, kSizes);
+  for (int64_t b = 0; b < kSizes.B; ++b) {
+    int64_t before = 0;
+    for (int64_t i = 0; i < kSizes.Lq; ++i) {
+      const KeyRange r = GetParam()->range(mask.terms[0], context, b, i);
+      EXPECT_EQ(r.begin, 0);
+      EXPECT_GE(r.end, before);
+      before = r.end;
+    }
+  }
+}
+
+TEST(Segments, OfSortedKeysAreRanges) {
+  const Sizes n{.B = 2, .H = 1, .Hk = 1, .Lq = 4, .Lk = 6, .Dq = 1, .Dk = 1, .Dv = 1};
+  const auto ids = [](std::vector<int64_t> v, int64_t L) { return Tensor::from_ids(v, {2, L}); };
+  const Tensor q = ids({2, 0, 9, 1, 5, 3, 3, 4}, 4);
+  const Tensor sorted = ids({0, 0, 1, 2, 2, 2, 3, 3, 3, 5, 5, 7}, 6);
+  const Tensor mixed = ids({0, 0, 1, 2, 2, 2, 3, 5, 3, 5, 5, 7}, 6);
+  const LoweredMask ranges = lower_mask({.mask = masks::segments(q, sorted)}, n, {});
+  EXPECT_FALSE(ranges.allowed.defined());
+  EXPECT_EQ(ranges.begin, (std::vector<int32_t>{3, 0, 6, 2, 3, 0, 0, 3}));
+  EXPECT_EQ(ranges.end, (std::vector<int32_t>{6, 2, 6, 3, 5, 3, 3, 3}));
+  const LoweredMask matrix = lower_mask({.mask = masks::segments(q, mixed)}, n, {});
+  EXPECT_TRUE(matrix.allowed.defined());
+  EXPECT_TRUE(matrix.begin.empty());
+  // Read backwards they fall.
+  EXPECT_TRUE(lower_mask({.mask = masks::segments(q, sorted.slice(1, 5, -7, -1))}, n, {}).allowed);
 }
 
 TEST_P(Masks, AllowTheSameKeysAsAMatrix) {

@@ -269,7 +269,7 @@ TEST(Errors, OfMechanismsNameTheParameter) {
       [&] {
         attend(q, k, v, {.mask = masks::matrix(of({6, 7}))});
       },
-      {"matrix's matrix is [6, 7]", "Lq=5"});
+      {"matrix's mask is [6, 7]", "Lq=5"});
   expect_error([&] { attend(q, k, v, {.mask = masks::window(-1)}); }, {"window has width -1"});
   expect_error([&] { attend(q, k, v, {.weighting = weightings::softmax(0.0f)}); },
                {"temperature is 0"});

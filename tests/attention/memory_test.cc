@@ -135,6 +135,45 @@ TEST(Memory, IsAttendForEveryScoreAndWeighting) {
   }
 }
 
+// A score's form says which way a step goes, also of a score that the library does not know.
+class MemoryOf : public testing::TestWithParam<const ScoreDef*> {};
+INSTANTIATE_TEST_SUITE_P(Scores, MemoryOf,
+                         testing::ValuesIn(score_table().begin(), score_table().end()),
+                         [](const auto& test) { return test.param->name; });
+
+TEST_P(MemoryOf, DefersGradientsWhereTheFormAllows) {
+  const bool fast = GetParam()->form != Form::pairs;
+  Steps s = steps({}, GetParam()->name, {7, 0, 1, 4});
+  make_leaves(s);
+  Memory memory(s.keys, s.values, s.score, s.lengths);
+  const auto deferred = [&](const Mask& mask, const Weighting& w) {
+    return memory(s.queries[0], mask, w).deferred();
+  };
+  EXPECT_EQ(deferred({}, {}), fast);
+  EXPECT_EQ(deferred({}, weightings::softmax(0.5f)), fast);
+  EXPECT_FALSE(deferred(masks::window(2), {}));
+  EXPECT_FALSE(deferred({}, weightings::sample(1)));
+  EXPECT_FALSE(deferred({}, weightings::sparsemax()));
+  EXPECT_FALSE(deferred({}, {.dropout = 0.5f}));
+  expect_as_attended(s, GetParam()->name);
+}
+
+// A window over keys that are lowered already, and keys that nobody sees of what is not finite.
+TEST_P(MemoryOf, NeverReadsWhatAStepsMaskHides) {
+  Steps clean = steps({}, GetParam()->name, {7, 0, 1, 4}), dirty = clean;
+  clean.mask = dirty.mask = masks::window(2);
+  dirty.keys = clean.keys.clone();
+  dirty.values = clean.values.clone();
+  dirty.keys.slice(1, 3, 7).fill_(kNan);
+  dirty.values.slice(1, 3, 7).fill_(kInf);
+  for (Tensor& q : dirty.queries) {
+    q = q.clone();
+    q.select(0, 1).fill_(kNan);  // this row sees nothing
+  }
+  expect_near(results_of(dirty, by_memory), results_of(clean, by_memory), {1e-6, 1e-6},
+              GetParam()->name);
+}
+
 TEST(Memory, IsAttendForEveryMask) {
   const Shapes x;
   const Sizes n{x.B, 1, 1, 1, x.Lk, x.Dq, x.Dk, x.Dv};

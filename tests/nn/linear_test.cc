@@ -39,7 +39,7 @@ TEST(Linear, LikeProductAndSum) {
     expect_like_plain(layer, {3, 7}, false);
     expect_like_plain(layer, {2, 3, 7}, false);
     expect_like_plain(layer, {2, 3, 7}, true);
-    expect_like_plain(layer, {40, 20, 7}, false);  // with W turned
+    expect_like_plain(layer, {40, 20, 7}, false);  // with Wᵀ copied
     expect_like_plain(layer, {0, 7}, false);
   }
   const Linear wide = linear(w, "wide", 30, 1024);

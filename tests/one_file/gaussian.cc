@@ -16,10 +16,15 @@ extern const ScoreDef score_gaussian = {
     .name = "gaussian",
     .formula = "−‖q − k‖²/2",
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Tensors&) -> Lowered {
-      return DotForm{.q = concatenate({q, half_square(q), ones(q)}, 3),   // [B,H,Lq,D+2]
-                     .k = concatenate({k, ones(k), half_square(k)}, 3)};  // [B,Hk,Lk,D+2]
-    },
+    .form = Form::dot,
+    .queries =
+        [](const Tensor& q, const Tensors&) {
+          return concatenate({q, half_square(q), ones(q)}, 3);  // [B,H,Lq,D+2]
+        },
+    .keys =
+        [](const Tensor& k, const Tensors&) {
+          return concatenate({k, ones(k), half_square(k)}, 3);  // [B,Hk,Lk,D+2]
+        },
     .reference = []<class T>(const Pair<T>& x) -> T {
       T squares = 0;
       for (size_t d = 0; d < x.q.size(); ++d) squares += (x.q[d] - x.k[d]) * (x.q[d] - x.k[d]);

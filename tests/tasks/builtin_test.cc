@@ -1,4 +1,4 @@
-#include "tasks/builtin/builtin.h"
+#include "tasks/translate/builtin.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "fovea/error.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 // ---- A reader of dates that shares nothing with their writer: words that name a month or a
@@ -369,4 +369,4 @@ TEST(Phrases, HandChecked) {
 }
 
 }  // namespace
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

@@ -1,5 +1,3 @@
-#include "tasks/config.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,11 +7,12 @@
 #include <set>
 
 #include "fovea/error.h"
-#include "tasks/translate.h"
+#include "tasks/json_file.h"
+#include "tasks/translate/translate.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -54,25 +53,26 @@ class Lister final : public Fields {
 std::vector<Field> fields() {
   TranslateConfig c;
   Lister lister;
-  visit(lister, c);
+  c.visit(lister);
   return lister.all;
 }
 
-Json json_of(TranslateConfig c) {
-  return to_json([&](Fields& f) { visit(f, c); });
-}
+Json json_of(TranslateConfig c) { return to_json(c); }
 
 TranslateConfig config_of(const Json& json) {
   TranslateConfig c;
-  from_json(
-      json, [&](Fields& f) { visit(f, c); }, "here");
+  from_json(json, c, "here");
   return c;
 }
 
 TranslateConfig typed(const std::map<std::string, std::string>& options) {
   TranslateConfig c;
-  from_options(options, [&](Fields& f) { visit(f, c); });
+  from_options(options, c);
   return c;
+}
+
+TranslateConfig read_config(const std::filesystem::path& run) {
+  return dynamic_cast<const TranslateConfig&>(*RunFolder(run).config_of(task_translate));
 }
 
 // A legal value that is not the default.
@@ -127,8 +127,8 @@ TEST(Config, EveryFieldTravelsThroughJsonAndOptions) {
 
 TEST(Config, WhatIsLeftOutStaysAsItWas) {
   EXPECT_EQ(json_of(config_of(Json::object())), json_of({}));
-  EXPECT_EQ(config_of({{"hidden", 32}}).model.hidden, 32);
-  EXPECT_EQ(config_of({{"hidden", 32}}).model.embedding, TranslateConfig().model.embedding);
+  EXPECT_EQ(config_of({{"hidden", 32}}).network.hidden, 32);
+  EXPECT_EQ(config_of({{"hidden", 32}}).network.embedding, TranslateConfig().network.embedding);
 }
 
 TEST(Config, WrongTypesAreNamed) {
@@ -179,6 +179,7 @@ TEST(Config, ValuesOutOfRangeAreNamed) {
 }
 
 TEST(Config, UnknownFieldsAreNamed) {
+  EXPECT_TRUE(has(error_of([] { typed({{"hiden", "32"}}); }), "no option --hiden"));
   EXPECT_TRUE(has(error_of([] { config_of({{"hiden", 32}}); }), "here: no field 'hiden'"));
   EXPECT_TRUE(has(error_of([] { config_of({{"", 1}}); }), "no field ''"));
   for (const Json& json : {Json::array(), Json(nullptr), Json(5), Json("translate")}) {
@@ -248,13 +249,54 @@ TEST(Config, EveryTruncationOfARunsConfigIsReadOrRefused) {
 TEST(Config, OfAnotherTask) {
   const Folder folder;
   std::filesystem::create_directory(folder / "run");
-  for (const char* bytes : {"{}", "[]", "{\"task\": 5}", "{\"task\": null}", "{\"task\": [\"x\"]}",
-                            "{\"task\": \"caption\"}", "7"}) {
+  const auto message = [&](const char* bytes) {
     write_bytes(folder / "run" / "config.json", bytes);
-    const std::string message = error_of([&] { read_config(folder / "run"); });
-    EXPECT_TRUE(has(message, "is not a translation run's")) << bytes << ": " << message;
+    return error_of([&] { read_config(folder / "run"); });
+  };
+  for (const char* bytes :
+       {"{}", "[]", "{\"task\": 5}", "{\"task\": null}", "{\"task\": [\"x\"]}", "7"}) {
+    EXPECT_TRUE(has(message(bytes), "config.json is not a run's")) << bytes;
   }
+  EXPECT_TRUE(has(message("{\"task\": \"no such\"}"), "is of task \"no such\", which"));
+  Task other = task_translate;  // the same in all but its name
+  other.name = "other";
+  write_bytes(folder / "run" / "config.json", "{\"task\": \"translate\"}");
+  EXPECT_TRUE(has(error_of([&] { RunFolder(folder / "run").config_of(other); }),
+                  "is a run of task translate, not of other"));
+  EXPECT_TRUE(has(error_of([&] { read_config(folder / "none"); }), "none holds no run"));
+}
+
+// ---- What was typed
+// -------------------------------------------------------------------------------
+
+TEST(Config, DefaultsSuitTheDataThatWasTyped) {
+  const auto typed_as = [](const Given& given) {
+    return dynamic_cast<const TranslateConfig&>(*config_from(task_translate, given));
+  };
+  EXPECT_EQ(json_of(typed_as({})), json_of(defaults_for({})));
+  EXPECT_EQ(json_of(typed_as({{"tsv", "a.tsv"}})), json_of(defaults_for({.tsv = "a.tsv"})));
+  const TranslateConfig phrases = typed_as({{"builtin", "phrases"}, {"hidden", "7"}});
+  EXPECT_EQ(phrases.source.unit, text::Unit::words);
+  EXPECT_EQ(phrases.network.hidden, 7);
+  EXPECT_EQ(phrases.network.embedding, 96);
+  // A limit that was typed replaces the default one.
+  EXPECT_EQ(typed_as({}).train.epochs, 6);
+  EXPECT_EQ(typed_as({{"steps", "9"}}).train.epochs, 0);
+  EXPECT_EQ(typed_as({{"minutes", "9"}}).train.epochs, 0);
+  EXPECT_EQ(typed_as({{"steps", "9"}, {"epochs", "2"}}).train.epochs, 2);
+  EXPECT_EQ(typed_as({{"hidden", "9"}}).train.epochs, 6);
+}
+
+TEST(Config, OnlyLimitsOfARunThatGoesOnChange) {
+  TranslateConfig c = defaults_for({});
+  change_limits(c, {{"steps", "12"}, {"epochs", "34"}, {"minutes", "5.5"}});
+  EXPECT_EQ(c.train.steps, 12);
+  EXPECT_EQ(c.train.epochs, 34);
+  EXPECT_EQ(c.train.minutes, 5.5);
+  const Json before = json_of(c);
+  EXPECT_TRUE(has(error_of([&] { change_limits(c, {{"seed", "2"}}); }), "--seed cannot change"));
+  EXPECT_EQ(json_of(c), before);
 }
 
 }  // namespace
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

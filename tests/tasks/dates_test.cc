@@ -3,14 +3,15 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "tasks/builtin/builtin.h"
-#include "tasks/translate.h"
+#include "tasks/train.h"
+#include "tasks/translate/builtin.h"
+#include "tasks/translate/translate.h"
 #include "tests/io/files.h"
 #include "tests/reduced.h"
 
 // The date translator as the demo trains it: what it writes is right, and while it writes a year
 // it looks at the year.
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 const char* why_skipped() {
@@ -38,14 +39,15 @@ void add_looks(Looks& looks, const report::Heatmap& map, const DatePlaces& year)
   }
 }
 
-TEST(Dates, AreRightAndTheirYearsAreLookedAt) {
+TEST(SlowDates, AreRightAndTheirYearsAreLookedAt) {
   if (const char* why = why_skipped()) GTEST_SKIP() << why;
   const test::Folder folder;
   const TranslateConfig config = defaults_for({});
-  const Trained trained = train_translate(folder / "run", config, {});
+  const RunFolder run(folder / "run");
+  const Trained trained = train_run(task_translate, run, config, {});
   ASSERT_EQ(trained.finished.why, train::Ended::finished);
 
-  const Translator t = load_translator(folder / "run");
+  const Translator t = load_translator(run);
   const auto held_out = load_data(t.config.data, t.config.train.seed).pairs.test;
   std::vector<std::string> lines;
   for (const text::Pair& p : held_out) lines.push_back(p.source);
@@ -53,10 +55,10 @@ TEST(Dates, AreRightAndTheirYearsAreLookedAt) {
   int64_t right = 0;
   Looks looks;
   for (size_t i = 0; i < lines.size(); ++i) {
-    const Translation& best = translated[i].front();
+    const Prediction& best = translated[i].front();
     right += best.text == held_out[i].target;
     const DatePlaces year = find_year(lines[i]);
-    if (year.year_end > year.year_begin) add_looks(looks, best.map, year);
+    if (year.year_end > year.year_begin) add_looks(looks, best.maps.front(), year);
   }
   const auto percent = [](int64_t part, int64_t of) {
     return 100.0 * static_cast<double>(part) / static_cast<double>(of);
@@ -73,4 +75,4 @@ TEST(Dates, AreRightAndTheirYearsAreLookedAt) {
 }
 
 }  // namespace
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

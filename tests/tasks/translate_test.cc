@@ -1,18 +1,21 @@
-#include "tasks/translate.h"
+#include "tasks/translate/translate.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "fovea/io.h"
 #include "fovea/runtime.h"
-#include "tasks/config.h"
+#include "tasks/json_file.h"
+#include "tasks/page.h"
+#include "tasks/train.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 namespace fs = std::filesystem;
@@ -22,11 +25,35 @@ using test::has;
 using test::read_bytes;
 using test::write_bytes;
 
+Trained train_translate(const fs::path& run, const TranslateConfig& config, const Watching& w) {
+  return train_run(task_translate, RunFolder(run), config, w);
+}
+TranslateConfig read_config(const fs::path& run) {
+  return dynamic_cast<const TranslateConfig&>(*RunFolder(run).config());
+}
+
+// The page's section of this heading holds this; an example of a page is what a reader sees.
+const report::Section& section(const report::Page& page, const std::string& heading) {
+  for (const report::Section& s : page.sections) {
+    if (s.heading == heading) return s;
+  }
+  ADD_FAILURE() << "no section " << heading;
+  static const report::Section none;
+  return none;
+}
+template <class Block>
+const Block* block_of(const report::Section& s) {
+  for (const auto& b : s.blocks) {
+    if (const auto* found = std::get_if<Block>(&b)) return found;
+  }
+  return nullptr;
+}
+
 // Two short epochs over a few dates, with everything on that draws random numbers.
 TranslateConfig tiny() {
   TranslateConfig c = defaults_for({.examples = 240});
-  c.model.embedding = 8;
-  c.model.hidden = 16;
+  c.network.embedding = 8;
+  c.network.hidden = 16;
   c.loss.dropout = 0.1f;
   c.train.epochs = 2;
   c.train.batch_tokens = 700;
@@ -65,17 +92,16 @@ TEST(Translate, ARunIsAFolderThatLoadsBack) {
     EXPECT_GT(fs::file_size(run / name), 0u) << name;
   }
   const auto results = read_json(run / "results.json");
-  EXPECT_EQ(results["test"]["sentences"], trained.test.sentences);
+  EXPECT_EQ(results["test"]["sentences"], trained.test.count);
   EXPECT_EQ(results["steps"], trained.finished.steps);
   for (const auto& [name, value] : trained.test.scores) {
     EXPECT_EQ(results["test"]["scores"][name].get<double>(), value) << name;
   }
-  EXPECT_TRUE(has(read_bytes(run / "report.html"), "</html>"));
 
-  const Translator t = load_translator(run);
-  EXPECT_EQ(t.config.model.hidden, 16);
+  const Translator t = load_translator(RunFolder(run));
+  EXPECT_EQ(t.config.network.hidden, 16);
   const TranslateSets sets = load_data(t.config.data, t.config.train.seed);
-  EXPECT_EQ(sets.fingerprint, t.config.data.fingerprint);
+  EXPECT_EQ(sets.fingerprint, t.config.fingerprint);
   const Evaluation again = evaluate(t, sets.pairs.test, {});
   EXPECT_EQ(again.scores, trained.test.scores);  // the weights kept are those that were judged
 }
@@ -83,7 +109,7 @@ TEST(Translate, ARunIsAFolderThatLoadsBack) {
 TEST(Translate, IsAFunctionOfTheModelAndTheLine) {
   const Folder folder;
   train_translate(folder / "run", tiny(), {});
-  const Translator t = load_translator(folder / "run");
+  const Translator t = load_translator(RunFolder(folder / "run"));
   const std::vector<std::string> lines = {"3 May 1979", "le 14 juillet 1989", "", "12/24/2001",
                                           "漢字 2000"};
   const models::DecodeConfig how{.beam = 3, .n_best = 3};
@@ -101,8 +127,9 @@ TEST(Translate, IsAFunctionOfTheModelAndTheLine) {
       EXPECT_EQ(first[i][n].text, looked[i][n].text);
       EXPECT_EQ(first[i][n].text, alone[n].text);
       EXPECT_NEAR(first[i][n].score, alone[n].score, 1e-5);
-      EXPECT_TRUE(first[i][n].map.weights.empty());
-      const report::Heatmap& map = looked[i][n].map;
+      EXPECT_TRUE(first[i][n].maps.empty());
+      ASSERT_EQ(looked[i][n].maps.size(), 1u);
+      const report::Heatmap& map = looked[i][n].maps.front();
       EXPECT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
       EXPECT_EQ(map.columns.size(), text::characters(lines[i]).size() + 1);
     }
@@ -141,10 +168,47 @@ TEST(Translate, AConfigRepeatsItsRun) {
   expect_same_files(folder / "again", folder / "first");
   TranslateConfig other = read_config(folder / "first");
   other.train.seed = 2;
-  other.data.fingerprint.clear();
+  other.fingerprint.clear();
   train_translate(folder / "other", other, {});
   EXPECT_TRUE(read_bytes(folder / "other" / "model.safetensors") !=
               read_bytes(folder / "first" / "model.safetensors"));
+}
+
+// What the page of a run must show: the scores as they are, an example for each held-out source
+// with what was expected of it, where the model looked unless it does not look, and its settings.
+void expect_page(const report::Page& page, const TranslateConfig& c, const Evaluation& test) {
+  const bool looks = c.network.context == models::Context::attention;
+  EXPECT_TRUE(has(page.subtitle, c.attention())) << page.subtitle;
+  const auto* scores = block_of<report::Table>(section(page, "Scores on held-out sentences"));
+  ASSERT_NE(scores, nullptr);
+  ASSERT_EQ(scores->rows.size(), test.scores.size());
+  for (size_t i = 0; i < test.scores.size(); ++i) {
+    const Measure* m = find_measure(measures(), test.scores[i].first);
+    ASSERT_NE(m, nullptr) << test.scores[i].first;
+    EXPECT_EQ(scores->rows[i],
+              (std::vector<std::string>{m->title, shown(*m, test.scores[i].second)}));
+  }
+  const auto* bars = block_of<report::Bars>(section(page, "Scores by length"));
+  ASSERT_NE(bars, nullptr);
+  EXPECT_EQ(bars->groups.size(), test.breakdowns.front().parts.size());
+  EXPECT_EQ(bars->series, (std::vector<std::string>{"BLEU", "chrF", "exact match"}));
+  const report::Section& examples = section(page, "Examples");
+  const auto* table = block_of<report::Table>(examples);
+  ASSERT_NE(table, nullptr);
+  EXPECT_EQ(table->rows.size(), std::min<size_t>(12, static_cast<size_t>(test.count)));
+  const auto* gallery = block_of<report::Gallery>(examples);
+  ASSERT_EQ(gallery != nullptr, looks);
+  if (looks) {
+    ASSERT_EQ(gallery->items.size(), table->rows.size());
+    for (size_t i = 0; i < table->rows.size(); ++i) {
+      EXPECT_EQ(gallery->items[i].caption, table->rows[i][0] + " → " + table->rows[i][1]);
+      EXPECT_FALSE(gallery->items[i].map.weights.empty());
+    }
+  }
+  const auto* settings = block_of<report::Table>(section(page, "Settings"));
+  ASSERT_NE(settings, nullptr);
+  const std::vector<std::string> hidden = {"hidden", std::to_string(c.network.hidden)};
+  EXPECT_EQ(std::count(settings->rows.begin(), settings->rows.end(), hidden), 1);
 }
 
 TEST(Translate, EveryKindOfModelTrains) {
@@ -159,20 +223,22 @@ TEST(Translate, EveryKindOfModelTrains) {
     set(c);
     const Trained t = train_translate(folder / name, c, {});
     EXPECT_EQ(t.finished.steps, 3);
-    EXPECT_TRUE(has(read_bytes(folder / name / "report.html"), "</html>"));
-    load_translator(folder / name);
+    const RunFolder run(folder / name);
+    EXPECT_EQ(load_translator(run).config.network.weighting, c.network.weighting);
+    expect_page(page_of(run), c, t.test);
+    EXPECT_EQ(report::to_html(page_of(run)), read_bytes(run / "report.html"));
   };
-  trains("hard", [](TranslateConfig& c) { c.model.weighting = "sample"; });
-  trains("fixed", [](TranslateConfig& c) { c.model.context = models::Context::fixed; });
+  trains("hard", [](TranslateConfig& c) { c.network.weighting = "sample"; });
+  trains("fixed", [](TranslateConfig& c) { c.network.context = models::Context::fixed; });
   trains("local", [](TranslateConfig& c) {
-    c.model.order = models::Order::luong;
-    c.model.input_feeding = true;
-    c.model.locality = models::Locality::local_p;
-    c.model.cell = nn::Cell::lstm;
-    c.model.layers = 2;
+    c.network.order = models::Order::luong;
+    c.network.input_feeding = true;
+    c.network.locality = models::Locality::local_p;
+    c.network.cell = nn::Cell::lstm;
+    c.network.layers = 2;
     c.beam = 3;
   });
-  trains("location", [](TranslateConfig& c) { c.model.score = "location"; });
+  trains("location", [](TranslateConfig& c) { c.network.score = "location"; });
   trains("words", [](TranslateConfig& c) {
     c.data.builtin = "phrases";
     c.source.unit = c.target.unit = text::Unit::words;
@@ -218,6 +284,29 @@ TEST(Translate, ChangedDataAreNoticed) {
   EXPECT_EQ(train_translate(run, read_config(run), {}).finished.why, train::Ended::finished);
 }
 
+// The report is made of what is in memory: the files it would have to read again are gone.
+TEST(Translate, TheEndOfATrainingReadsNothingAgain) {
+  const Folder folder;
+  const fs::path run = folder / "run", tsv = folder / "pairs.tsv";
+  write_bytes(tsv, pairs_as_tsv("encore"));
+  const auto remove = [&](const train::Progress&) {
+    for (const fs::path& file : {tsv, run / "source.vocab", run / "target.vocab"}) fs::remove(file);
+  };
+  const Trained trained = train_translate(run, of_file(tsv), {.progress = remove});
+  EXPECT_FALSE(fs::exists(tsv));
+  EXPECT_GT(trained.test.count, 0);
+  EXPECT_TRUE(has(read_bytes(run / "report.html"), "apples → "));
+}
+
+TEST(Translate, WhatFailsBeforeItsFirstStepLeavesNoRun) {
+  const Folder folder;
+  write_bytes(folder / "pairs.tsv", pairs_as_tsv("encore"));
+  TranslateConfig c = of_file(folder / "pairs.tsv");
+  c.data.longest = 1;
+  EXPECT_TRUE(has(error_of([&] { train_translate(folder / "run", c, {}); }), "--longest"));
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
 TEST(Translate, ValidationKnowsEveryTranslationOfASource) {
   const Folder folder;
   std::string pairs, valid_pairs;
@@ -252,7 +341,7 @@ TEST(Translate, VocabulariesLeftByNoRunAreMadeAnew) {
   const std::vector<std::string> other = {"xyz"};
   text::Tokenizer::train({}, other).save(run / "source.vocab");
   train_translate(run, of_file(tsv), {});
-  EXPECT_GT(load_translator(run).source.size(), 10);
+  EXPECT_GT(load_translator(RunFolder(run)).source.size(), 10);
 }
 
 TEST(Translate, WhatCannotBeTrainedIsSaid) {
@@ -265,13 +354,13 @@ TEST(Translate, WhatCannotBeTrainedIsSaid) {
     return error_of([&] { train_translate(folder / "run", c, {}); });
   };
   EXPECT_TRUE(has(message([](auto& c) { c.data.tsv = "/nowhere/pairs.tsv"; }), "pairs.tsv"));
-  EXPECT_TRUE(has(message([](auto& c) { c.data.source = "a"; }), "not both"));
-  EXPECT_TRUE(has(message([](auto& c) { c.data.tsv.clear(), c.data.target = "a"; }), "--tgt"));
+  EXPECT_TRUE(has(message([](auto& c) { c.data.source = "a.txt"; }), "not both"));
+  EXPECT_TRUE(has(message([](auto& c) { c.data.tsv.clear(), c.data.target = "a.txt"; }), "--tgt"));
   EXPECT_TRUE(has(message([](auto& c) { c.data.valid_share = 0; }), "--valid-share"));
   EXPECT_TRUE(has(message([](auto& c) { c.data.longest = 1; }), "--longest"));
   EXPECT_TRUE(
       has(message([](auto& c) { c.watch = "bleu", c.valid_sentences = 0; }), "--valid-sentences"));
-  EXPECT_TRUE(has(message([](auto& c) { c.model.input_feeding = true; }), "luong"));
+  EXPECT_TRUE(has(message([](auto& c) { c.network.input_feeding = true; }), "luong"));
   EXPECT_TRUE(has(message([](auto& c) { c.train.epochs = 0; }), "epochs"));
 }
 
@@ -310,7 +399,7 @@ TEST(Translate, SizesThatTheWeightsDoNotHaveTakeNoMemory) {
     write_json(run / "config.json", changed);
     reset_memory_peak();
     const int64_t before = memory_in_use();
-    const std::string said = error_of([&] { load_translator(run); });
+    const std::string said = error_of([&] { load_translator(RunFolder(run)); });
     EXPECT_LT(memory_peak() - before, 4 << 20) << field;
     return said;
   };
@@ -323,7 +412,7 @@ TEST(Translate, SizesThatTheWeightsDoNotHaveTakeNoMemory) {
   EXPECT_TRUE(has(message("order", "luong"), "expected ["));
   EXPECT_EQ(message("hidden", 16), "no error");
   fs::remove(run / "model.safetensors");
-  EXPECT_TRUE(has(error_of([&] { load_translator(run); }), "model.safetensors"));
+  EXPECT_TRUE(has(error_of([&] { load_translator(RunFolder(run)); }), "model.safetensors"));
 }
 
 TEST(Translate, ReportsOfDamagedRunsAreRefused) {
@@ -332,7 +421,7 @@ TEST(Translate, ReportsOfDamagedRunsAreRefused) {
   train_a_step(run);
   for (const char* damaged : {"{}", "[]", "{\"test\": 3}", "{\"test\": {\"sentences\": \"x\"}}"}) {
     write_bytes(run / "results.json", damaged);
-    EXPECT_TRUE(has(error_of([&] { translate_page(run); }), "results.json")) << damaged;
+    EXPECT_TRUE(has(error_of([&] { page_of(RunFolder(run)); }), "results.json")) << damaged;
   }
 }
 
@@ -346,7 +435,7 @@ Translator unknowing(text::Unit unit, int64_t looks_at) {
   t.config.source.unit = t.config.target.unit = unit;
   t.source = text::Tokenizer::train({.unit = unit}, lines);
   t.target = text::Tokenizer::train({.unit = unit}, lines);
-  models::Seq2SeqConfig& c = t.config.model;
+  models::Seq2SeqConfig& c = t.config.network;
   c = {.source_vocabulary = t.source.size(), .target_vocabulary = t.target.size()};
   c.embedding = c.hidden = 2;
   c.score = "location";
@@ -375,7 +464,7 @@ TEST(Translate, AnUnknownWordIsCopiedFromWhereItLooked) {
   }
   const auto one =
       translate(unknowing(text::Unit::words, 2), lines, {.longest = 2, .weights = true});
-  const report::Heatmap& map = one.front().front().map;
+  const report::Heatmap& map = one.front().front().maps.front();
   EXPECT_EQ(map.rows, (std::vector<std::string>{"Poirot", "Poirot"}));
   EXPECT_EQ(map.columns.size(), 6u);
   EXPECT_NEAR(map.weights[2], 1.0f, 1e-5);
@@ -393,23 +482,23 @@ TEST(Translate, EvaluationCountsSourcesOnceAndByLength) {
     pairs.push_back({line, "w1"});
   }
   const Evaluation e = evaluate(t, pairs, {.longest = 1});
-  EXPECT_EQ(e.sentences, 8);
-  for (const auto& [name, value] : e.scores) {
-    if (name == "exact") {
-      EXPECT_EQ(value, 100.0);  // any of a source's targets will do
-    }
-  }
+  EXPECT_EQ(e.count, 8);
+  EXPECT_EQ(score_of(e.scores, "exact"), 100.0);  // any of a source's targets will do
   int64_t sentences = 0, next = 1;
-  for (const Bucket& b : e.by_length) {
-    EXPECT_EQ(b.low, next);
-    next = b.high + 1;
-    sentences += b.sentences;
+  ASSERT_EQ(e.breakdowns.size(), 1u);
+  EXPECT_EQ(e.breakdowns[0].by, "length");
+  for (const Part& part : e.breakdowns[0].parts) {
+    const auto& between = std::get<Between>(part.what);
+    EXPECT_EQ(between.low, next);
+    next = between.high + 1;
+    sentences += part.count;
+    EXPECT_EQ(score_of(part.scores, "exact"), 100.0);
   }
   EXPECT_EQ(next, 9);
   EXPECT_EQ(sentences, 8);
-  EXPECT_GE(e.by_length.size(), 4u);
+  EXPECT_GE(e.breakdowns[0].parts.size(), 4u);
   EXPECT_NE(error_of([&] { evaluate(t, {}, {}); }), "no error");
 }
 
 }  // namespace
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

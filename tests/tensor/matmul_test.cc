@@ -32,6 +32,31 @@ TEST(Matmul, BatchesBroadcast) {
   }
 }
 
+// x·Wᵀ + b
+TEST(Linear, IsAProductAndASum) {
+  for (const Shape& x : std::vector<Shape>{{3, 4}, {4}, {2, 3, 4}, {600, 4}}) {
+    const auto formula = [](const Arrays& a, const Array* bias) {
+      const int64_t I = a[1].shape[1], O = a[1].shape[0];
+      Shape shape = a[0].shape;
+      shape.back() = O;
+      Array y(shape);
+      for (int64_t i = 0; i < y.size(); ++i) {
+        for (int64_t k = 0; k < I; ++k) y.v[i] += a[0].v[i / O * I + k] * a[1].v[i % O * I + k];
+        if (bias != nullptr) y.v[i] += bias->v[i % O];
+      }
+      return y;
+    };
+    check({"linear " + to_string(x),
+           {x, {5, 4}, {5}},
+           [](const Operands& t) { return linear(t[0], t[1], t[2]); },
+           [&](const Arrays& a) { return formula(a, &a[2]); }});
+    check({"linear without bias " + to_string(x),
+           {x, {5, 4}},
+           [](const Operands& t) { return linear(t[0], t[1]); },
+           [&](const Arrays& a) { return formula(a, nullptr); }});
+  }
+}
+
 TEST(Matmul, TransposedViews) {
   const Tensor a = Tensor::randn({40, 30}, 1), b = Tensor::randn({50, 40}, 2);
   const auto dense = matmul(a.transpose(0, 1).clone(), b.transpose(0, 1).clone()).to_vector();

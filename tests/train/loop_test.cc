@@ -326,6 +326,7 @@ TEST(Train, ends_after_its_minutes_over_all_resumptions) {
 TEST(Train, reports_where_it_stands) {
   const Folder folders;
   Tiny tiny;
+  tiny.learner.unit = "pears";
   TrainConfig config = tiny_config();
   config.epochs = 2;
   std::vector<Progress> all;
@@ -342,7 +343,8 @@ TEST(Train, reports_where_it_stands) {
   EXPECT_DOUBLE_EQ(all[1].done, 1.0);
   EXPECT_TRUE(all[0].better);
   EXPECT_GT(all[1].loss, 0);
-  EXPECT_GT(all[1].tokens_per_second, 0);
+  EXPECT_GT(all[1].units_per_second, 0);
+  EXPECT_EQ(all[1].unit, "pears");
   EXPECT_GT(all[0].seconds_left, 0);
   EXPECT_EQ(all[1].seconds_left, 0);
 }

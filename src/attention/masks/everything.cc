@@ -10,6 +10,7 @@ extern const MaskDef mask_everything = {
           return KeyRange{0, c.n.Lk};
         },
     .range_by_batch = false,
+    .prefix = true,
 };
 
 }  // namespace fovea

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <ranges>
+
 #include "attention/def.h"
 
 namespace fovea {
@@ -15,14 +18,38 @@ Segments segments(const MaskTerm& t, const char* name, int64_t b) {
   return {x.data<int64_t>() + b * x.strides()[0], x.strides()[1]};
 }
 
+// How many keys there are before the first for which `before` is false.
+template <class Before>
+int64_t count_while(int64_t Lk, const Before& before) {
+  const auto keys = std::views::iota(int64_t{0}, Lk);
+  return std::ranges::partition_point(keys, before) - keys.begin();
+}
+
 }  // namespace
 
-// Packed sequences: a query sees the keys of its own.
+// Packed sequences: a query sees the keys of its own. Packed one after another, as they mostly are,
+// those are a range.
 extern const MaskDef mask_segments = {
     .name = "segments",
     .formula = "q_segments[b,i] = k_segments[b,j]",
     .parameters = {{"q_segments", {"B", "Lq"}, DType::i64},
                    {"k_segments", {"B", "Lk"}, DType::i64}},
+    .range =
+        [](const MaskTerm& t, const MaskContext& c, int64_t b, int64_t i) {
+          const Segments k = segments(t, "k_segments", b);
+          const int64_t own = segments(t, "q_segments", b)[i];
+          return KeyRange{count_while(c.n.Lk, [&](int64_t j) { return k[j] < own; }),
+                          count_while(c.n.Lk, [&](int64_t j) { return k[j] <= own; })};
+        },
+    .is_range =
+        [](const MaskTerm& t, const MaskContext& c) {
+          for (int64_t b = 0; b < c.n.B; ++b) {
+            const Segments k = segments(t, "k_segments", b);
+            for (int64_t j = 1; j < c.n.Lk; ++j)
+              if (k[j] < k[j - 1]) return false;
+          }
+          return true;
+        },
     .allows =
         [](const MaskTerm& t, const MaskContext&, int64_t b, int64_t, int64_t i, int64_t j) {
           return segments(t, "q_segments", b)[i] == segments(t, "k_segments", b)[j];

@@ -11,7 +11,7 @@ extern const MaskDef mask_window = {
     .takes_width = true,
     .range =
         [](const MaskTerm& t, const MaskContext& c, int64_t, int64_t i) {
-          const int64_t p = c.causal ? i + c.n.Lk - c.n.Lq : i;
+          const int64_t p = c.at_end ? i + c.n.Lk - c.n.Lq : i;
           const int64_t w = std::min(t.width, c.n.Lq + c.n.Lk);  // no overflow, the same keys
           const int64_t begin = std::clamp<int64_t>(p - w, 0, c.n.Lk);
           return KeyRange{begin, std::clamp<int64_t>(p + w + 1, begin, c.n.Lk)};

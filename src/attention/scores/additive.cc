@@ -1,5 +1,5 @@
 #include "attention/def.h"
-#include "fovea/ops.h"
+#include "attention/layout.h"
 
 namespace fovea {
 
@@ -7,12 +7,13 @@ extern const ScoreDef score_additive = {
     .name = "additive",
     .formula = "uᵀ tanh(W_q q + W_k k + b)",
     .parameters = {{"w_q", {"A", "Dq"}}, {"w_k", {"A", "Dk"}}, {"u", {"A"}}, {"b?", {"A"}}},
-    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
-      Tensor a = matmul(q, p.at("w_q").transpose(0, 1));  // [B,H,Lq,A]
-      if (p.contains("b")) a = a + p.at("b");
-      const Tensor kappa = matmul(k, p.at("w_k").transpose(0, 1));  // [B,Hk,Lk,A]
-      return AdditiveForm{.a = a, .kappa = kappa, .u = p.at("u")};
-    },
+    .form = Form::additive,
+    .queries =
+        [](const Tensor& q, const Tensors& p) {
+          return project(q, p.at("w_q"), p.contains("b") ? p.at("b") : Tensor());  // [B,H,Lq,A]
+        },
+    .keys = [](const Tensor& k, const Tensors& p) { return project(k, p.at("w_k")); },
+    .u = [](const Tensors& p) { return p.at("u"); },
     .reference = []<class T>(const Pair<T>& x) -> T {
       const ScalarParameter<T>&w_q = x.p.at("w_q"), &w_k = x.p.at("w_k"), &u = x.p.at("u");
       const auto b = x.p.find("b");

@@ -4,12 +4,12 @@ namespace fovea {
 
 extern const ScoreDef score_additive_keras = {
     .name = "additive_keras",
+    .also = "additive",
     .formula = "uᵀ tanh(q + k)",
     .parameters = {{"u", {"Dq"}}},
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
-      return AdditiveForm{.a = q, .kappa = k, .u = p.at("u")};
-    },
+    .form = Form::additive,
+    .u = [](const Tensors& p) { return p.at("u"); },
     .reference = []<class T>(const Pair<T>& x) -> T {
       const ScalarParameter<T>& u = x.p.at("u");
       T score = 0;

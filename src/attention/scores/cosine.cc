@@ -18,11 +18,12 @@ extern const ScoreDef score_cosine = {
     .formula = "β · q·k / (‖q‖ ‖k‖)",
     .parameters = {{.name = "beta?", .shape = {"H?"}, .start = Start::one}},  // 0 would silence it
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
-      Tensor unit_q = normalised(q);
-      if (p.contains("beta")) unit_q = unit_q * p.at("beta").reshape({-1, 1, 1});  // [H,1,1]
-      return DotForm{.q = unit_q, .k = normalised(k)};
-    },
+    .queries =
+        [](const Tensor& q, const Tensors& p) {
+          const Tensor unit = normalised(q);
+          return p.contains("beta") ? unit * p.at("beta").reshape({-1, 1, 1}) : unit;  // [H,1,1]
+        },
+    .keys = [](const Tensor& k, const Tensors&) { return normalised(k); },
     .reference = []<class T>(const Pair<T>& x) -> T {
       const T cosine =
           dot(x.q, x.k) / (sqrt(dot(x.q, x.q) + kEpsilon) * sqrt(dot(x.k, x.k) + kEpsilon));

@@ -6,9 +6,6 @@ extern const ScoreDef score_dot = {
     .name = "dot",
     .formula = "q·k",
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Tensors&) -> Lowered {
-      return DotForm{.q = q, .k = k};
-    },
     .reference = []<class T>(const Pair<T>& x) -> T { return dot(x.q, x.k); },
 };
 

@@ -7,10 +7,11 @@ extern const ScoreDef score_location = {
     .name = "location",
     .formula = "(W q)_j",
     .parameters = {{"w_loc", {"Lmax", "Dq"}}},
-    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
-      const Tensor rows = p.at("w_loc").slice(0, 0, k.size(2));  // [Lk,Dq]
-      return DotForm{.q = q, .k = rows.expand({k.size(0), k.size(1), k.size(2), q.size(3)})};
-    },
+    .keys =
+        [](const Tensor& k, const Tensors& p) {
+          const Tensor rows = p.at("w_loc").slice(0, 0, k.size(2));  // [Lk,Dq]
+          return rows.expand({k.size(0), k.size(1), k.size(2), rows.size(1)});
+        },
     .reference = []<class T>(const Pair<T>& x) -> T { return dot(x.p.at("w_loc").row(x.j), x.q); },
 };
 

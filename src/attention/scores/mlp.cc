@@ -1,4 +1,5 @@
 #include "attention/def.h"
+#include "attention/layout.h"
 #include "fovea/ops.h"
 
 namespace fovea {
@@ -11,14 +12,23 @@ extern const ScoreDef score_mlp = {
                    {"w_2", {"A2", "A"}},
                    {"b_2", {"A2"}},
                    {"u", {"A2"}}},
-    .lower = [](const Tensor&, const Tensor&, const Tensors& p) -> Lowered {
-      return PairsForm{[p](const Tensor& q_rows, const Tensor& k_rows) {
-        const Tensor joined = concatenate({q_rows, k_rows}, 1);  // [P,Dq+Dk]
-        const Tensor one = tanh(matmul(joined, p.at("w_1").transpose(0, 1)) + p.at("b_1"));
-        const Tensor two = tanh(matmul(one, p.at("w_2").transpose(0, 1)) + p.at("b_2"));
-        return matmul(two, p.at("u").unsqueeze(1)).squeeze(1);  // [P]
-      }};
-    },
+    .form = Form::pairs,
+    // W_1 [q; k] is a part of each side: of the width of a pair, W_2 alone is left.
+    .queries =
+        [](const Tensor& q, const Tensors& p) {
+          return project(q, p.at("w_1").slice(1, 0, q.size(3)));  // [B,H,Lq,A]
+        },
+    .keys =
+        [](const Tensor& k, const Tensors& p) {
+          const Tensor& w = p.at("w_1");
+          return project(k, w.slice(1, w.size(1) - k.size(3), w.size(1)), p.at("b_1"));
+        },
+    .pairs =
+        [](const Tensor& q_rows, const Tensor& k_rows, const Tensors& p) {
+          const Tensor one = tanh(q_rows + k_rows);  // [P,A]
+          const Tensor two = tanh(project(one, p.at("w_2"), p.at("b_2")));
+          return matmul(two, p.at("u").unsqueeze(1)).squeeze(1);  // [P]
+        },
     .reference = []<class T>(const Pair<T>& x) -> T {
       const auto layer = [](const ScalarParameter<T>& w, const ScalarParameter<T>& b,
                             const std::vector<T>& in) {

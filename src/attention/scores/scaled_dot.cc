@@ -8,9 +8,6 @@ extern const ScoreDef score_scaled_dot = {
     .name = "scaled_dot",
     .formula = "q·k / √D",
     .equal_widths = true,
-    .lower = [](const Tensor& q, const Tensor& k, const Tensors&) -> Lowered {
-      return DotForm{.q = q, .k = k};
-    },
     .default_scale =
         [](const Sizes& n) {
           return n.Dq == 0 ? 1.0f : 1.0f / std::sqrt(static_cast<float>(n.Dq));

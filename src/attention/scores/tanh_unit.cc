@@ -1,5 +1,5 @@
 #include "attention/def.h"
-#include "fovea/ops.h"
+#include "attention/layout.h"
 
 namespace fovea {
 
@@ -8,11 +8,11 @@ extern const ScoreDef score_tanh_unit = {
     .name = "tanh_unit",
     .formula = "tanh(w_y·k + w_c·q)",
     .parameters = {{"w_y", {"Dk"}}, {"w_c", {"Dq"}}},
-    .lower = [](const Tensor& q, const Tensor& k, const Tensors& p) -> Lowered {
-      return AdditiveForm{.a = matmul(q, p.at("w_c").unsqueeze(1)),      // [B,H,Lq,1]
-                          .kappa = matmul(k, p.at("w_y").unsqueeze(1)),  // [B,Hk,Lk,1]
-                          .u = Tensor::full({1}, 1.0f)};
-    },
+    .form = Form::additive,
+    .queries = [](const Tensor& q,
+                  const Tensors& p) { return project(q, p.at("w_c").unsqueeze(0)); },
+    .keys = [](const Tensor& k, const Tensors& p) { return project(k, p.at("w_y").unsqueeze(0)); },
+    .u = [](const Tensors&) { return Tensor::full({1}, 1.0f); },
     .reference = []<class T>(const Pair<T>& x) -> T {
       return tanh(dot(x.p.at("w_y").data, x.k) + dot(x.p.at("w_c").data, x.q));
     },

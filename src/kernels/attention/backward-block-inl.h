@@ -106,6 +106,7 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
   const AttentionGradients& g = c.g;
   const int64_t at = (b * p.H + h) * p.Lq + i;
   RowTerms t;
+  t.find_mean = c.find_mean;
   if (g.stat) t.stat = g.stat[at];
   if (p.weigh == Weigh::softmax && g.d_context && !c.find_mean) {
     t.beta -= DotOf(RowsOf(g.context, b, h, i), RowsOf(g.d_context, b, h, i), p.Dv);
@@ -123,54 +124,81 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
   return t;
 }
 
-// dw[n][keys] ← d_context·vᵀ (+ d_weights), for keys [j0, j1).
-HWY_INLINE void WeightGradients(const BackwardCall& c, const BackwardScratch& mem, Rows d_out,
-                                const BlockRanges& r, const ScoreBlock& at, int64_t n, int64_t j0,
-                                int64_t j1) {
+struct UnitKeys {
+  PackedKeys packed;
+  Rows rows;  // k, or e^{2κ}, padded
+};
+
+// What the blocks of one unit share.
+struct BackwardUnit {
+  const BackwardCall& c;
+  const BackwardScratch& mem;
+  const UnitKeys& keys;
+  const UnitSums& sums;
+};
+
+// One block's work.
+struct BackwardTask {
+  const BackwardUnit& unit;
+  Block block;
+  BlockRows rows;
+  bool careful;  // something is masked, and not all is finite
+};
+
+// dw[n][keys] ← d_context·vᵀ (+ d_weights).
+HWY_INLINE void WeightGradients(const BackwardTask& t) {
+  const BackwardCall& c = t.unit.c;
+  const BackwardScratch& mem = t.unit.mem;
   const AttentionProblem& p = c.p;
+  const Block& x = t.block;
+  const Rows& d_out = t.rows.d_out;
   const int64_t step = PanelRows(p.Dv);
-  for (int64_t g = 0; g * kGroup < n; ++g) {
-    const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
-    EachPart(r, g, j0, j1, [&](PanelPart part) HWY_ATTR {
-      float* to = mem.dw + i * mem.lds + (part.j - j0);
+  for (int64_t g = 0; g * kGroup < x.at.n; ++g) {
+    const RowsPart rows = x.group(g);
+    const int64_t i = rows.first, m = rows.m;
+    EachPart(x, g, [&](PanelPart part) HWY_ATTR {
+      float* to = mem.dw + i * mem.lds + (part.j - x.j0);
       if (c.g.d_context && p.weigh != Weigh::sample) {
         const int64_t inside = part.j % kPanel;
-        MatMul({d_out.data + i * d_out.row, d_out.row, 1},
-               mem.v_panels + (part.j - inside) * step + inside, kPanel, to, mem.lds, m, part.n,
-               p.Dv, false);
+        MatMul({.a = {d_out.data + i * d_out.row, d_out.row, 1},
+                .b = mem.v_panels + (part.j - inside) * step + inside,
+                .ldb = kPanel,
+                .c = to,
+                .ldc = mem.lds,
+                .m = m,
+                .n = part.n,
+                .K = p.Dv,
+                .accumulate = false});
       } else {
         for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, 0, part.n, 0.0f);
       }
       if (!c.g.d_weights) return;
       for (int64_t k = 0; k < m; ++k) {
-        const float* more = c.g.d_weights.row(at.b, at.h, at.i + i + k) + part.j * c.g.d_weights.c;
-        for (int64_t x = 0; x < std::min(part.n, p.Lk - part.j); ++x) {
-          to[k * mem.lds + x] += more[x * c.g.d_weights.c];
+        const float* more =
+            c.g.d_weights.row(x.at.b, x.at.h, x.at.i + i + k) + part.j * c.g.d_weights.c;
+        for (int64_t j = 0; j < std::min(part.n, p.Lk - part.j); ++j) {
+          to[k * mem.lds + j] += more[j * c.g.d_weights.c];
         }
       }
     });
   }
 }
 
-// The groups whose keys reach into [j, j1): rows first … last. What lies outside a group's own
-// stretch is set to 0, so that one product covers them all.
-struct RowSpan {
-  int64_t first, count;
-};
-HWY_INLINE RowSpan RowsSeeing(const BlockRanges& r, int64_t n, int64_t j0, int64_t j, int64_t j1,
-                              float* s, float* dw, int64_t lds) {
-  const int64_t groups = (n + kGroup - 1) / kGroup;
-  const auto sees = [&](int64_t g) { return r.group_end[g] > j && r.group_begin[g] < j1; };
+// The groups whose keys reach into the panel at j: rows first … first + m. What lies outside a
+// group's own stretch is set to 0, so that one product covers them all.
+HWY_INLINE RowsPart RowsSeeing(const BackwardScratch& mem, const Block& x, int64_t j) {
+  const int64_t n = x.at.n, j1 = j + kPanel, groups = (n + kGroup - 1) / kGroup;
+  const auto sees = [&](int64_t g) { return x.r.group_end[g] > j && x.r.group_begin[g] < j1; };
   int64_t a = 0, z = groups;
   while (a < z && !sees(a)) ++a;
   while (z > a && !sees(z - 1)) --z;
   for (int64_t g = a; g < z; ++g) {
     const bool seen = sees(g);
-    const int64_t from = seen ? std::clamp(RoundDown(r.group_begin[g], kLanes), j, j1) : j1;
-    const int64_t to = seen ? std::clamp(RoundUp(r.group_end[g], kLanes), from, j1) : j1;
+    const int64_t from = seen ? std::clamp(RoundDown(x.r.group_begin[g], kLanes), j, j1) : j1;
+    const int64_t to = seen ? std::clamp(RoundUp(x.r.group_end[g], kLanes), from, j1) : j1;
     if (from == j && to == j1) continue;
     for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
-      for (float* row : {s + i * lds - j0, dw + i * lds - j0}) {
+      for (float* row : {mem.s + i * mem.lds - x.j0, mem.dw + i * mem.lds - x.j0}) {
         FillRow(row, j, from, 0.0f);
         FillRow(row, to, j1, 0.0f);
       }
@@ -180,51 +208,76 @@ HWY_INLINE RowSpan RowsSeeing(const BlockRanges& r, int64_t n, int64_t j0, int64
 }
 
 // dv += wᵀ·d_context, and for dot scores dk += dsᵀ·q: keys by keys.
-HWY_INLINE void AddKeyGradients(const BackwardCall& c, const BackwardScratch& mem,
-                                const BlockRows& block, const BlockRanges& r, const UnitSums& sums,
-                                bool careful, bool accumulate, int64_t n, int64_t j0, int64_t j1) {
+HWY_INLINE void AddKeyGradients(const BackwardTask& t, bool accumulate) {
+  const BackwardCall& c = t.unit.c;
+  const BackwardScratch& mem = t.unit.mem;
+  const UnitSums& sums = t.unit.sums;
   const AttentionProblem& p = c.p;
-  auto* product = careful ? &MatMulSkippingZeros : &MatMul;
+  const int64_t j0 = t.block.j0;
+  auto* product = t.careful ? &MatMulSkippingZeros : &MatMul;
   const bool dot = p.family == Family::dot && c.scores;
-  for (int64_t j = j0; j < j1; j += kPanel) {
+  for (int64_t j = j0; j < t.block.j1; j += kPanel) {
     const int64_t keys = std::min(kPanel, p.Lk - j);
-    const RowSpan rows = RowsSeeing(r, n, j0, j, j + kPanel, mem.s, mem.dw, mem.lds);
-    if (rows.count <= 0) continue;
+    const RowsPart rows = RowsSeeing(mem, t.block, j);
+    if (rows.m <= 0) continue;
     const int64_t at = rows.first * mem.lds + (j - j0);
-    if (sums.dv && c.values) {
-      product({mem.s + at, 1, mem.lds}, block.d_out.data + rows.first * block.d_out.row,
-              block.d_out.row, sums.dv + j * c.ldv, c.ldv, keys, p.Dv, rows.count, accumulate);
-    }
-    if (dot) {
-      product({mem.dw + at, 1, mem.lds}, block.q.data + rows.first * block.q.row, block.q.row,
-              sums.dk + j * c.ld, c.ld, keys, p.D, rows.count, accumulate);
-    }
+    // to[keys][width] (+)= leftᵀ·from, over the rows that see them.
+    const auto add = [&](const float* left, const Rows& from, DenseRows to, int64_t width) {
+      product({.a = {left + at, 1, mem.lds},
+               .b = from.data + rows.first * from.row,
+               .ldb = from.row,
+               .c = to.data + j * to.ld,
+               .ldc = to.ld,
+               .m = keys,
+               .n = width,
+               .K = rows.m,
+               .accumulate = accumulate});
+    };
+    if (sums.dv && c.values) add(mem.s, t.rows.d_out, {sums.dv, c.ldv}, p.Dv);
+    if (dot) add(mem.dw, t.rows.q, {sums.dk, c.ld}, p.D);
   }
 }
 
 // Dot: dq += ds·k. Additive: da, dκ and Σ g·r together.
-HWY_INLINE void AddQueryGradients(const BackwardCall& c, const BackwardScratch& mem,
-                                  const BlockRanges& r, const UnitSums& sums, Rows k_rows,
-                                  Range range, bool careful, int64_t n, int64_t j0, int64_t j1,
-                                  float* dq) {
+HWY_INLINE void AddQueryGradients(const BackwardTask& t, float* dq) {
+  const BackwardCall& c = t.unit.c;
+  const BackwardScratch& mem = t.unit.mem;
   const AttentionProblem& p = c.p;
-  for (int64_t g = 0; g * kGroup < n; ++g) {
-    const int64_t a = std::clamp<int64_t>(r.group_begin[g], j0, j1);
-    const int64_t z = std::clamp<int64_t>(r.group_end[g], j0, j1);
+  const Rows& k_rows = t.unit.keys.rows;
+  const Range range = t.unit.keys.packed.range;
+  const Block& x = t.block;
+  for (int64_t g = 0; g * kGroup < x.at.n; ++g) {
+    const int64_t a = std::clamp<int64_t>(x.r.group_begin[g], x.j0, x.j1);
+    const int64_t z = std::clamp<int64_t>(x.r.group_end[g], x.j0, x.j1);
     if (a >= z) continue;
-    const int64_t i = g * kGroup, m = std::min(kGroup, n - i);
-    const float* ds = mem.dw + i * mem.lds + (a - j0);
+    const RowsPart rows = x.group(g);
+    const int64_t i = rows.first;
+    const float* ds = mem.dw + i * mem.lds + (a - x.j0);
     if (p.family == Family::dot) {
       if (!c.g.dq) continue;
-      auto* product = careful ? &MatMulSkippingZeros : &MatMul;
-      product({ds, mem.lds, 1}, k_rows.data + a * k_rows.row, k_rows.row, dq + i * c.ld, c.ld, m,
-              p.D, z - a, !c.covers || j0 > 0);
+      auto* product = t.careful ? &MatMulSkippingZeros : &MatMul;
+      product({.a = {ds, mem.lds, 1},
+               .b = k_rows.data + a * k_rows.row,
+               .ldb = k_rows.row,
+               .c = dq + i * c.ld,
+               .ldc = c.ld,
+               .m = rows.m,
+               .n = p.D,
+               .K = z - a,
+               .accumulate = !c.covers || x.j0 > 0});
     } else {
       auto* add = range == Range::small    ? &AdditiveGradRows<Range::small>
                   : range == Range::medium ? &AdditiveGradRows<Range::medium>
                                            : &AdditiveGradRows<Range::large>;
-      add(mem.q_rows + i * c.ld, k_rows.data + a * c.ld, c.ld, ds, mem.lds, m, z - a, !careful,
-          dq + i * c.ld, sums.dk + a * c.ld, sums.gr);
+      add({.ea = mem.q_rows + i * c.ld,
+           .ek = k_rows.data + a * c.ld,
+           .ld = c.ld,
+           .g = ds,
+           .ldg = mem.lds,
+           .da = dq + i * c.ld,
+           .dk = t.unit.sums.dk + a * c.ld,
+           .gr_sum = t.unit.sums.gr},
+          rows.m, z - a, !t.careful);
     }
   }
 }
@@ -247,11 +300,6 @@ HWY_INLINE void AddMatrixGradients(const BackwardCall& c, const UnitSums& sums, 
   }
 }
 
-struct UnitKeys {
-  PackedKeys packed;
-  Rows rows;  // k, or e^{2κ}, padded
-};
-
 HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScratch& mem, int64_t b,
                                       int64_t hk) {
   const AttentionProblem& p = c.p;
@@ -260,7 +308,7 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
   if (!p.masked() && p.family == Family::dot) keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
   if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
   if (BackwardScratch::KeyRows(c) > 0) {
-    PackRows(keys.rows, p.Lk, p.D, 1.0f, mem.k_rows, c.ld);
+    PackRows(keys.rows, p.Lk, p.D, 1.0f, {mem.k_rows, c.ld});
     if (p.family == Family::additive && keys.packed.range != Range::large) {
       ExpTwice(mem.k_rows, p.Lk * c.ld);
     }
@@ -270,58 +318,40 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
 }
 
 HWY_NOINLINE BlockRows PrepareBlockRows(const BackwardCall& c, const BackwardScratch& mem,
-                                        Range range, int64_t b, int64_t h, int64_t i0, int64_t n) {
+                                        Range range, const BlockAt& at) {
   const AttentionProblem& p = c.p;
   BlockRows block{};
   if (c.g.d_context) {
-    block.d_out = RowsOf(c.g.d_context, b, h, i0);
+    block.d_out = RowsOf(c.g.d_context, at.b, at.h, at.i);
     if (!ReadableInPlace(block.d_out, p.Dv)) {
-      PackRows(block.d_out, n, p.Dv, 1.0f, mem.d_out, c.ldv);
+      PackRows(block.d_out, at.n, p.Dv, 1.0f, {mem.d_out, c.ldv});
       block.d_out = {mem.d_out, c.ldv, 1};
     }
   }
   if (p.family == Family::given) return block;
-  block.q = RowsOf(p.q, b, h, i0);
+  block.q = RowsOf(p.q, at.b, at.h, at.i);
   if (p.family == Family::additive || !ReadableInPlace(block.q, p.D)) {
-    PackRows(block.q, n, p.D, 1.0f, mem.q_rows, c.ld);
-    if (p.family == Family::additive && range != Range::large) ExpTwice(mem.q_rows, n * c.ld);
+    PackRows(block.q, at.n, p.D, 1.0f, {mem.q_rows, c.ld});
+    if (p.family == Family::additive && range != Range::large) ExpTwice(mem.q_rows, at.n * c.ld);
     block.q = {mem.q_rows, c.ld, 1};
   }
   return block;
 }
 
-// One block of queries against keys [j0, j0 + by.keys).
-HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& mem,
-                                const UnitKeys& keys, const UnitSums& sums, int64_t b, int64_t h,
-                                int64_t i0, int64_t n, int64_t j0, bool first_of_unit, float* dq) {
+// The scores of a block and their gradients, row by row: mem.s becomes weights, mem.dw becomes ds.
+HWY_INLINE void ScoreGradients(const BackwardTask& t) {
+  const BackwardCall& c = t.unit.c;
+  const BackwardScratch& mem = t.unit.mem;
+  const UnitSums& sums = t.unit.sums;
   const AttentionProblem& p = c.p;
-  BlockRanges r;
-  FindRanges(p, b, h, nullptr, i0, n, r);
-  const int64_t j1 = std::min(j0 + c.by.keys, r.last);
-  if (std::max(r.first, j0) >= j1) return;
-  const ScoreBlock at{b, h, i0};
-  const Range range = keys.packed.range;
-  const PackedQueries queries = PackQueries(p, range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
-  const BlockRows block = PrepareBlockRows(c, mem, range, b, h, i0, n);
-  bool finite = keys.packed.finite;
-  if (p.masked() && finite) {
-    finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, b, h, i0), n, p.Dv)) &&
-             (p.family == Family::given || AllFinite(RowsOf(p.q, b, h, i0), n, p.D));
-  }
-  const bool careful = !finite;
-
-  for (int64_t g = 0; g * kGroup < n; ++g) {
-    ScoreGroup(p, keys.packed, queries, c.w, at, r, g, std::min(kGroup, n - g * kGroup), j0, j1,
-               mem.s + g * kGroup * mem.lds, mem.lds);
-  }
-  if (c.scores) WeightGradients(c, mem, block.d_out, r, at, n, j0, j1);
-  for (int64_t i = 0; i < n; ++i) {
-    const Stretch x = StretchOf(r, at, i, i0 + i, j0, j1);
+  const BlockAt& at = t.block.at;
+  for (int64_t i = 0; i < at.n; ++i) {
+    const Stretch x = StretchOf(t.block, i);
     if (x.from >= x.to) continue;
     float* s = mem.s + i * mem.lds;
     float* dw = mem.dw + i * mem.lds;
     if (NeedsMask(p, x)) MaskRow(p, x, s);
-    const RowTerms terms = TermsOf(c, b, h, i0 + i);
+    const RowTerms terms = TermsOf(c, at.b, at.h, at.i + i);
     if (!c.scores) {  // only dv: the weights are enough
       if (p.weigh == Weigh::formula) {
         FormulaRow(p, x, s, mem.spare);
@@ -331,8 +361,9 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
       if (HasFactor(p)) FactorRow(p, x, s);
       continue;
     }
-    const float d_center = GradRow(p, x, c.find_mean, terms, s, dw, mem.spare);
-    if (c.g.dcenter && !c.chosen_centers) c.g.dcenter[(b * p.H + h) * p.Lq + i0 + i] += d_center;
+    const float d_center = GradRow(p, x, terms, {s, dw, mem.spare});
+    if (c.g.dcenter && !c.chosen_centers)
+      c.g.dcenter[(at.b * p.H + at.h) * p.Lq + at.i + i] += d_center;
     AddMatrixGradients(c, sums, x, dw);
     if (p.family == Family::additive) {
       double total = 0.0;
@@ -340,10 +371,34 @@ HWY_NOINLINE void BackwardBlock(const BackwardCall& c, const BackwardScratch& me
       *sums.total += total;
     }
   }
-  if (c.scores && p.family != Family::given) {
-    AddQueryGradients(c, mem, r, sums, keys.rows, range, careful, n, j0, j1, dq);
+}
+
+// One block of queries against keys [j0, j0 + by.keys).
+HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int64_t j0,
+                                bool first_of_unit, float* dq) {
+  const BackwardCall& c = unit.c;
+  const BackwardScratch& mem = unit.mem;
+  const AttentionProblem& p = c.p;
+  BlockRanges r;
+  FindRanges(p, at, r);
+  const int64_t j1 = std::min(j0 + c.by.keys, r.last);
+  if (std::max(r.first, j0) >= j1) return;
+  const Range range = unit.keys.packed.range;
+  const QueryRows q{RowsOf(p.q, at.b, at.h, at.i), at.n};
+  const ScoreSides sides{p, c.w, unit.keys.packed, PackQueries(p, c.w, range, q, mem.queries)};
+  bool finite = unit.keys.packed.finite;
+  if (p.masked() && finite) {
+    finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, at.b, at.h, at.i), at.n, p.Dv)) &&
+             (p.family == Family::given || AllFinite(q.from, at.n, p.D));
   }
-  AddKeyGradients(c, mem, block, r, sums, careful, !c.covers || !first_of_unit, n, j0, j1);
+  const BackwardTask t{unit, {at, r, j0, j1}, PrepareBlockRows(c, mem, range, at), !finite};
+  for (int64_t g = 0; g * kGroup < at.n; ++g) {
+    ScoreGroup(sides, t.block, g, {mem.s + g * kGroup * mem.lds, mem.lds});
+  }
+  if (c.scores) WeightGradients(t);
+  ScoreGradients(t);
+  if (c.scores && p.family != Family::given) AddQueryGradients(t, dq);
+  AddKeyGradients(t, !c.covers || !first_of_unit);
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

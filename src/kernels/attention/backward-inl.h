@@ -14,10 +14,10 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
 // Hard weightings: the chosen value gets the whole gradient.
-HWY_NOINLINE void AddChosenValues(const BackwardCall& c, const UnitSums& sums, int64_t b, int64_t h,
-                                  int64_t i0, int64_t i1) {
+HWY_NOINLINE void AddChosenValues(const BackwardCall& c, const UnitSums& sums, const BlockAt& at) {
   const AttentionProblem& p = c.p;
-  for (int64_t i = i0; i < i1; ++i) {
+  const int64_t b = at.b, h = at.h;
+  for (int64_t i = at.i; i < at.i + at.n; ++i) {
     const int32_t j = c.g.chosen[(b * p.H + h) * p.Lq + i];
     if (j < 0) continue;
     const float weight = ChosenWeight(p, b, h, i, j);
@@ -28,10 +28,10 @@ HWY_NOINLINE void AddChosenValues(const BackwardCall& c, const UnitSums& sums, i
 }
 
 // The chosen weight's bell moves with its centre: d center = dw·bell·(j − c)/σ².
-HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, int64_t b, int64_t h, int64_t i0,
-                                   int64_t i1) {
+HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, const BlockAt& rows) {
   const AttentionProblem& p = c.p;
-  for (int64_t i = i0; i < i1; ++i) {
+  const int64_t b = rows.b, h = rows.h;
+  for (int64_t i = rows.i; i < rows.i + rows.n; ++i) {
     const int64_t at = (b * p.H + h) * p.Lq + i;
     const int32_t j = c.g.chosen[at];
     if (j < 0) continue;
@@ -46,13 +46,12 @@ HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, int64_t b, int64_t h, 
   }
 }
 
-HWY_NOINLINE void WriteQueryGradients(const BackwardCall& c, const float* dq, int64_t b, int64_t h,
-                                      int64_t i0, int64_t i1) {
+HWY_NOINLINE void WriteQueryGradients(const BackwardCall& c, const float* dq, const BlockAt& at) {
   const AttentionProblem& p = c.p;
   const float scale = p.scale / p.temperature;
-  for (int64_t i = i0; i < i1; ++i) {
-    float* to = c.g.dq.row(b, h, i);
-    const float* from = dq + (i - i0) * c.ld;
+  for (int64_t i = 0; i < at.n; ++i) {
+    float* to = c.g.dq.row(at.b, at.h, at.i + i);
+    const float* from = dq + i * c.ld;
     if (p.family == Family::dot) {
       WriteRow(from, p.D, scale, to, c.g.dq.c);
     } else {
@@ -61,11 +60,15 @@ HWY_NOINLINE void WriteQueryGradients(const BackwardCall& c, const float* dq, in
   }
 }
 
-HWY_NOINLINE void BackwardUnit(const BackwardCall& c, const BackwardScratch& mem,
-                               const UnitSums& sums, int64_t b, int64_t hk, int64_t chunk) {
+struct UnitAt {
+  int64_t b, hk, chunk;
+};
+
+HWY_NOINLINE void RunUnit(const BackwardCall& c, const BackwardScratch& mem, const UnitSums& sums,
+                          const UnitAt& at) {
   const AttentionProblem& p = c.p;
-  const int64_t first = chunk * c.chunk, last = std::min(first + c.chunk, p.Lq);
-  const int64_t h0 = hk * p.group(), h1 = h0 + p.group();
+  const int64_t first = at.chunk * c.chunk, last = std::min(first + c.chunk, p.Lq);
+  const int64_t h0 = at.hk * p.group(), h1 = h0 + p.group();
   const auto dq_of = [&](int64_t h, int64_t i) {
     return mem.dq + ((h - h0) * c.chunk + (i - first)) * c.ld;
   };
@@ -75,19 +78,24 @@ HWY_NOINLINE void BackwardUnit(const BackwardCall& c, const BackwardScratch& mem
     if (sums.dv) FillRow(sums.dv, 0, p.Lk * c.ldv, 0.0f);
   }
   if (c.scores || c.values) {
-    const UnitKeys keys = PrepareUnitKeys(c, mem, b, hk);
+    const UnitKeys keys = PrepareUnitKeys(c, mem, at.b, at.hk);
+    const BackwardUnit unit{c, mem, keys, sums};
     for (int64_t j0 = 0; j0 < p.Lk; j0 += c.by.keys) {
       for (int64_t h = h0; h < h1; ++h) {
         for (int64_t i = first; i < last; i += c.by.rows) {
-          BackwardBlock(c, mem, keys, sums, b, h, i, std::min(c.by.rows, last - i), j0,
+          BackwardBlock(unit, {at.b, h, i, std::min(c.by.rows, last - i)}, j0,
                         h == h0 && i == first, dq_of(h, i));
         }
       }
     }
   }
   for (int64_t h = h0; h < h1; ++h) {
-    if (Hard(p.weigh) && c.g.dv && c.g.d_context) AddChosenValues(c, sums, b, h, first, last);
-    if (c.g.dq) WriteQueryGradients(c, dq_of(h, first), b, h, first, last);
+    const BlockAt all{at.b, h, first, last - first};
+    if (Hard(p.weigh) && c.g.dv && c.g.d_context) AddChosenValues(c, sums, all);
+    if (c.g.dq) WriteQueryGradients(c, dq_of(h, first), all);
+    if (c.chosen_centers && c.g.dcenter && (c.g.d_context || c.g.d_weights)) {
+      AddChosenCenters(c, all);
+    }
   }
 }
 
@@ -97,31 +105,38 @@ struct Parts {
   int64_t n, step, ld;
 };
 
+// Some rows of dk or dv.
+struct KeyRows {
+  float* data;
+  int64_t row, col;  // strides
+  int64_t rows, width;
+};
+
 // to[j][d] = factor·u[d]·Σ_chunks; u null: 1.
-HWY_NOINLINE void WriteKeyGradients(const Parts& parts, float factor, const float* u, int64_t rows,
-                                    int64_t width, float* to, int64_t row, int64_t col) {
+HWY_NOINLINE void WriteKeyGradients(Parts parts, float factor, const float* u, KeyRows x) {
   const F d;
-  for (int64_t j = 0; j < rows; ++j) {
+  for (int64_t j = 0; j < x.rows; ++j) {
     const float* from = parts.data + j * parts.ld;
+    float* to = x.data + j * x.row;
     int64_t k = 0;
-    for (; col == 1 && k + kLanes <= width; k += kLanes) {
+    for (; x.col == 1 && k + kLanes <= x.width; k += kLanes) {
       Vec sum = hn::LoadU(d, from + k);
       for (int64_t c = 1; c < parts.n; ++c)
         sum = hn::Add(sum, hn::LoadU(d, from + c * parts.step + k));
       const Vec times = hn::Mul(sum, hn::Set(d, factor));
-      hn::StoreU(u ? hn::Mul(times, hn::LoadU(d, u + k)) : times, d, to + j * row + k);
+      hn::StoreU(u ? hn::Mul(times, hn::LoadU(d, u + k)) : times, d, to + k);
     }
-    for (; k < width; ++k) {
+    for (; k < x.width; ++k) {
       float sum = from[k];
       for (int64_t c = 1; c < parts.n; ++c) sum += from[c * parts.step + k];
-      to[j * row + k * col] = u ? sum * factor * u[k] : sum * factor;
+      to[k * x.col] = u ? sum * factor * u[k] : sum * factor;
     }
   }
 }
 
-HWY_NOINLINE void WriteZeros(float* to, int64_t rows, int64_t width, int64_t row, int64_t col) {
-  for (int64_t j = 0; j < rows; ++j) {
-    for (int64_t d = 0; d < width; ++d) to[j * row + d * col] = 0.0f;
+HWY_NOINLINE void WriteZeros(KeyRows x) {
+  for (int64_t j = 0; j < x.rows; ++j) {
+    for (int64_t d = 0; d < x.width; ++d) x.data[j * x.row + d * x.col] = 0.0f;
   }
 }
 
@@ -184,12 +199,15 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const auto write_keys = [&](int64_t bh, int64_t j, int64_t n, const Parts& of_k,
                               const Parts& of_v) {
     const int64_t b = bh / p.Hk, hk = bh % p.Hk;
+    const auto rows_of = [&](const View<float>& v, int64_t width) {
+      return KeyRows{v.row(b, hk, j), v.r, v.c, n, width};
+    };
     if (g.dk && keys) {
-      WriteKeyGradients(of_k, factor, u, n, p.D, g.dk.row(b, hk, j), g.dk.r, g.dk.c);
+      WriteKeyGradients(of_k, factor, u, rows_of(g.dk, p.D));
     } else if (g.dk) {
-      WriteZeros(g.dk.row(b, hk, j), n, p.D, g.dk.r, g.dk.c);
+      WriteZeros(rows_of(g.dk, p.D));
     }
-    if (g.dv) WriteKeyGradients(of_v, 1.0f, nullptr, n, p.Dv, g.dv.row(b, hk, j), g.dv.r, g.dv.c);
+    if (g.dv) WriteKeyGradients(of_v, 1.0f, nullptr, rows_of(g.dv, p.Dv));
   };
   const auto run = [&](int64_t unit, int64_t lane) {
     const int64_t bh = unit / chunks;
@@ -203,14 +221,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     if (g.dbias) {
       sums.dbias = lanes > 1 ? dbias.data() + lane * g.dbias_span - g.dbias_low : g.dbias.data;
     }
-    const int64_t b = bh / p.Hk, hk = bh % p.Hk;
-    BackwardUnit(c, mem, sums, b, hk, unit % chunks);
-    if (c.chosen_centers && g.dcenter && (g.d_context || g.d_weights)) {
-      for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
-        const int64_t first = (unit % chunks) * c.chunk;
-        AddChosenCenters(c, b, h, first, std::min(first + c.chunk, p.Lq));
-      }
-    }
+    RunUnit(c, mem, sums, {bh / p.Hk, bh % p.Hk, unit % chunks});
     if (one) write_keys(bh, 0, p.Lk, {sums.dk, 1, 0, c.ld}, {sums.dv, 1, 0, c.ldv});
   };
   if (g.dbias) {

@@ -18,6 +18,7 @@ struct RowTerms {
   float stat = 0.0f;
   float beta = 0.0f, gamma = 0.0f, pick = 0.0f;
   int64_t chosen = -1;
+  bool find_mean = false;  // Σ p·dw must be summed over the row
 };
 
 // Σ p·dw, p from s: needed before the gradient where the context cannot tell it.
@@ -124,10 +125,15 @@ HWY_INLINE float CenterMoment(const AttentionProblem& p, const Stretch& x, const
   return sum / (p.sigma * p.sigma);
 }
 
+struct GradRows {
+  float *s, *dw, *spare;
+};
+
 // s: masked scores → weights as they multiply the values; dw: gradient of those → ds.
 // Returns d center, where there is one.
-HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, bool find_mean, RowTerms t,
-                         float* s, float* dw, float* spare) {
+HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t,
+                         const GradRows& row) {
+  float *s = row.s, *dw = row.dw, *spare = row.spare;
   float* at = s + (x.from - x.origin);
   float* dw_at = dw + (x.from - x.origin);
   const bool factor = HasFactor(p), bell = p.center && !p.renormalise;
@@ -154,7 +160,7 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, bool find_
         break;
       }
       if (LargeStat(t.stat)) t.stat = Recenter(at, x.size());
-      if (find_mean) t.beta -= MeanGradient(at, dw_at, x.size(), t.stat);
+      if (t.find_mean) t.beta -= MeanGradient(at, dw_at, x.size(), t.stat);
       SoftmaxGradRow(at, dw_at, x.size(), t);
       if (t.chosen >= x.begin && t.chosen < x.end) dw[t.chosen - x.origin] += t.pick;
   }

@@ -49,6 +49,13 @@ inline Blocking BlockingFor(const AttentionProblem& p, bool whole_rows, bool kee
   return {keep_weights ? 16 : kMaxBlockRows, kBlockKeys};
 }
 
+// Query rows i … i+n of (b, h); or `picked`[i …], where there are some.
+struct BlockAt {
+  int64_t b, h, i, n;
+  const int64_t* picked = nullptr;
+  int64_t row(int64_t of_block) const { return picked ? picked[i + of_block] : i + of_block; }
+};
+
 // The ranges of a block's rows, and of each group of 8 rows together.
 struct BlockRanges {
   std::array<int32_t, kMaxBlockRows> begin, end;
@@ -56,8 +63,8 @@ struct BlockRanges {
   int64_t first = 0, last = 0;  // of the whole block
 };
 
-HWY_INLINE void FindRanges(const AttentionProblem& p, int64_t b, int64_t h, const int64_t* rows,
-                           int64_t i0, int64_t n, BlockRanges& r) {
+HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, BlockRanges& r) {
+  const int64_t n = at.n;
   if (!p.begin) {
     const auto Lk = static_cast<int32_t>(p.Lk);
     const int64_t groups = (n + kGroup - 1) / kGroup;
@@ -74,9 +81,9 @@ HWY_INLINE void FindRanges(const AttentionProblem& p, int64_t b, int64_t h, cons
   for (int64_t g = 0; g * kGroup < n; ++g) {
     int32_t lo = static_cast<int32_t>(p.Lk), hi = 0;
     for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
-      const int64_t row = rows ? rows[i0 + i] : i0 + i;
-      r.begin[i] = std::max(*p.begin.row(b, h, row), 0);
-      r.end[i] = std::min(*p.end.row(b, h, row), static_cast<int32_t>(p.Lk));
+      const int64_t row = at.row(i);
+      r.begin[i] = std::max(*p.begin.row(at.b, at.h, row), 0);
+      r.end[i] = std::min(*p.end.row(at.b, at.h, row), static_cast<int32_t>(p.Lk));
       if (r.begin[i] >= r.end[i]) r.begin[i] = r.end[i] = 0;
       if (r.begin[i] == r.end[i]) continue;
       lo = std::min(lo, r.begin[i]);
@@ -144,12 +151,19 @@ HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t h
   return keys;
 }
 
-// Calls f(j, n) for the parts of panels in [j0, j1) that a group sees; whole vectors.
+// A block's rows against keys [j0, j1).
+struct Block {
+  BlockAt at;
+  const BlockRanges& r;
+  int64_t j0, j1;
+  RowsPart group(int64_t g) const { return {g * kGroup, std::min(kGroup, at.n - g * kGroup)}; }
+};
+
+// Calls f(j, n) for the parts of panels that group g sees; whole vectors.
 template <class Function>
-HWY_INLINE void EachPart(const BlockRanges& r, int64_t g, int64_t j0, int64_t j1,
-                         const Function& f) {
-  const int64_t from = std::max(RoundDown(r.group_begin[g], kLanes), j0);
-  const int64_t to = std::min(RoundUp(r.group_end[g], kLanes), RoundUp(j1, kLanes));
+HWY_INLINE void EachPart(const Block& x, int64_t g, const Function& f) {
+  const int64_t from = std::max(RoundDown(x.r.group_begin[g], kLanes), x.j0);
+  const int64_t to = std::min(RoundUp(x.r.group_end[g], kLanes), RoundUp(x.j1, kLanes));
   for (int64_t j = from; j < to;) {
     const int64_t next = std::min(RoundDown(j, kPanel) + kPanel, to);
     f(PanelPart{j, next - j});
@@ -157,29 +171,27 @@ HWY_INLINE void EachPart(const BlockRanges& r, int64_t g, int64_t j0, int64_t j1
   }
 }
 
-// Scores of group g's rows and keys [j0, j1) into s [8][lds], where the group sees any.
-HWY_INLINE void ScoreGroup(const AttentionProblem& p, const PackedKeys& keys,
-                           const PackedQueries& queries, const AdditiveWeights& w,
-                           const ScoreBlock& at, const BlockRanges& r, int64_t g, int64_t m,
-                           int64_t j0, int64_t j1, float* s, int64_t lds) {
-  EachPart(r, g, j0, j1, [&](PanelPart part) HWY_ATTR {
-    ScorePanel(p, keys, queries, w, at, g * kGroup, m, part, s + (part.j - j0), lds);
+// Scores of group g into s [8][ld], where the group sees any.
+HWY_INLINE void ScoreGroup(const ScoreSides& sides, const Block& x, int64_t g, DenseRows s) {
+  const RowsPart rows = x.group(g);
+  EachPart(x, g, [&](PanelPart part) HWY_ATTR {
+    ScorePanel(sides, {x.at.b, x.at.h, x.at.i + rows.first}, rows, part,
+               {s.data + (part.j - x.j0), s.ld});
   });
 }
 
-// The part of row i of the block that lies in keys [j0, j1).
-HWY_INLINE Stretch StretchOf(const BlockRanges& r, const ScoreBlock& at, int64_t i, int64_t row,
-                             int64_t j0, int64_t j1) {
+// The part of row i of the block that lies in its keys.
+HWY_INLINE Stretch StretchOf(const Block& x, int64_t i) {
   const int64_t g = i / kGroup;
-  const int64_t from = std::clamp<int64_t>(RoundDown(r.group_begin[g], kLanes), j0, j1);
+  const int64_t from = std::clamp<int64_t>(RoundDown(x.r.group_begin[g], kLanes), x.j0, x.j1);
   const int64_t to =
-      std::clamp<int64_t>(RoundUp(r.group_end[g], kLanes), from, RoundUp(j1, kLanes));
-  return {at.b,
-          at.h,
-          row,
-          j0,
-          std::clamp<int64_t>(r.begin[i], from, to),
-          std::clamp<int64_t>(r.end[i], from, to),
+      std::clamp<int64_t>(RoundUp(x.r.group_end[g], kLanes), from, RoundUp(x.j1, kLanes));
+  return {x.at.b,
+          x.at.h,
+          x.at.row(i),
+          x.j0,
+          std::clamp<int64_t>(x.r.begin[i], from, to),
+          std::clamp<int64_t>(x.r.end[i], from, to),
           from,
           to};
 }

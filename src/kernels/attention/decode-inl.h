@@ -25,11 +25,22 @@ inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
          p.D > 0;
 }
 
-// s[r] ← q[r]·k for R rows and 4 keys at a time; lanes along the width.
+struct DotProducts {
+  const float* q;  // [rows][D]
+  int64_t D;
+  const float* k;
+  int64_t ldk, n;  // keys
+  DenseRows s;
+};
+
+// s[r] ← q[r]·k for rows first … first + R and 2 keys at a time; lanes along the width.
 template <int R>
-HWY_INLINE void DotRows(const float* HWY_RESTRICT q, int64_t D, const float* HWY_RESTRICT k,
-                        int64_t ldk, int64_t n, float* HWY_RESTRICT s, int64_t lds) {
+HWY_INLINE void DotRows(const DotProducts& x, int64_t first) {
   const F d;
+  const int64_t D = x.D, ldk = x.ldk, n = x.n, lds = x.s.ld;
+  const float* HWY_RESTRICT q = x.q + first * D;
+  const float* HWY_RESTRICT k = x.k;
+  float* HWY_RESTRICT s = x.s.data + first * lds;
   int64_t j = 0;
   for (; j + 2 <= n; j += 2) {
     Vec a[R], b[R];
@@ -37,9 +48,9 @@ HWY_INLINE void DotRows(const float* HWY_RESTRICT q, int64_t D, const float* HWY
     for (int64_t c = 0; c < D; c += kLanes) {
       const Vec k0 = hn::LoadU(d, k + j * ldk + c), k1 = hn::LoadU(d, k + (j + 1) * ldk + c);
       for (int r = 0; r < R; ++r) {
-        const Vec x = hn::LoadU(d, q + r * D + c);
-        a[r] = hn::MulAdd(x, k0, a[r]);
-        b[r] = hn::MulAdd(x, k1, b[r]);
+        const Vec row = hn::LoadU(d, q + r * D + c);
+        a[r] = hn::MulAdd(row, k0, a[r]);
+        b[r] = hn::MulAdd(row, k1, b[r]);
       }
     }
     for (int r = 0; r < R; ++r) {
@@ -58,36 +69,38 @@ HWY_INLINE void DotRows(const float* HWY_RESTRICT q, int64_t D, const float* HWY
   }
 }
 
-HWY_NOINLINE void DotRowsOf(int64_t rows, const float* q, int64_t D, const float* k, int64_t ldk,
-                            int64_t n, float* s, int64_t lds) {
-  for (; rows >= 4; rows -= 4, q += 4 * D, s += 4 * lds) DotRows<4>(q, D, k, ldk, n, s, lds);
-  if (rows >= 2) {
-    DotRows<2>(q, D, k, ldk, n, s, lds);
-    rows -= 2, q += 2 * D, s += 2 * lds;
+HWY_NOINLINE void DotRowsOf(const DotProducts& x, int64_t rows) {
+  int64_t r = 0;
+  for (; rows - r >= 4; r += 4) DotRows<4>(x, r);
+  if (rows - r >= 2) {
+    DotRows<2>(x, r);
+    r += 2;
   }
-  if (rows == 1) DotRows<1>(q, D, k, ldk, n, s, lds);
+  if (rows - r == 1) DotRows<1>(x, r);
 }
 
-struct DecodePart {  // of one row: its maximum, sum and weighted values [Dv]
+struct DecodePart {  // of each row: its maximum, sum and weighted values [Dv]
   float* m;
   float* l;
   float* sum;
+  int64_t stride;  // from a row to the next
 };
 
 // Rows of (b, hk): row r is head hk·group + r / Lq, query r % Lq.
 struct DecodeRow {
-  int64_t h, i, begin, end;
+  int64_t b, h, i, begin, end;
 };
 
 HWY_INLINE DecodeRow DecodeRowOf(const AttentionProblem& p, int64_t b, int64_t hk, int64_t r) {
   const int64_t h = hk * p.group() + r / p.Lq, i = r % p.Lq;
   const int64_t begin = p.begin ? std::max<int64_t>(*p.begin.row(b, h, i), 0) : 0;
   const int64_t end = p.end ? std::min<int64_t>(*p.end.row(b, h, i), p.Lk) : p.Lk;
-  return {h, i, begin, std::max(begin, end)};
+  return {b, h, i, begin, std::max(begin, end)};
 }
 
 HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, int64_t j0,
-                             const DecodePart& part, int64_t stride) {
+                             const DecodePart& part) {
+  const int64_t stride = part.stride;
   const int64_t rows = p.Lq * p.group();
   int64_t first = p.Lk, last = 0;
   for (int64_t r = 0; r < rows; ++r) {
@@ -105,10 +118,10 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
   Buffer<float> packed(rows * p.D);
   for (int64_t r = 0; r < rows; ++r) {
     const DecodeRow row = DecodeRowOf(p, b, hk, r);
-    PackRows(RowsOf(p.q, b, row.h, row.i), 1, p.D, p.scale / p.temperature, packed.data() + r * p.D,
-             p.D);
+    PackRows(RowsOf(p.q, b, row.h, row.i), 1, p.D, p.scale / p.temperature,
+             {packed.data() + r * p.D, p.D});
   }
-  DotRowsOf(rows, packed.data(), p.D, p.k.row(b, hk, first), p.k.r, n, s, lds);
+  DotRowsOf({packed.data(), p.D, p.k.row(b, hk, first), p.k.r, n, {s, lds}}, rows);
   bool cut = false;
   for (int64_t r = 0; r < rows; ++r) {
     const DecodeRow row = DecodeRowOf(p, b, hk, r);
@@ -124,29 +137,43 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
   }
   const bool careful = cut && !AllFinite(RowsOf(p.v, b, hk, first), n, p.Dv);
   auto* product = careful ? &MatMulSkippingZeros : &MatMul;
-  product({s, lds, 1}, p.v.row(b, hk, first), p.v.r, part.sum, stride, rows, p.Dv, n, false);
+  product({.a = {s, lds, 1},
+           .b = p.v.row(b, hk, first),
+           .ldb = p.v.r,
+           .c = part.sum,
+           .ldc = stride,
+           .m = rows,
+           .n = p.Dv,
+           .K = n,
+           .accumulate = false});
 }
 
+// {m, l, …, sum[Dv]} of each of n parts, `step` apart.
+struct RowParts {
+  const float* data;
+  int64_t n, step;
+};
+
 // Merges the parts of a row in the order of their keys.
-HWY_NOINLINE void MergeParts(const AttentionProblem& p, const AttentionResult& out, int64_t b,
-                             int64_t hk, int64_t r, const float* parts, int64_t n,
-                             int64_t part_step, int64_t Dv) {
-  const DecodeRow row = DecodeRowOf(p, b, hk, r);
+HWY_NOINLINE void MergeParts(const AttentionProblem& p, const AttentionResult& out,
+                             const DecodeRow& row, const RowParts& parts) {
+  const auto part = [&](int64_t c) { return parts.data + c * parts.step; };
   float m = -kInf;
-  for (int64_t c = 0; c < n; ++c) m = std::max(m, parts[c * part_step]);
+  for (int64_t c = 0; c < parts.n; ++c) m = std::max(m, part(c)[0]);
   const float base = m == -kInf ? 0.0f : m;
   float l = 0.0f;
-  for (int64_t c = 0; c < n; ++c)
-    l += parts[c * part_step + 1] * std::exp(parts[c * part_step] - base);
-  float* to = out.context.row(b, row.h, row.i);
-  for (int64_t d = 0; d < Dv; ++d) to[d * out.context.c] = 0.0f;
-  for (int64_t c = 0; c < n; ++c) {
-    const float* part = parts + c * part_step;
-    if (part[1] == 0.0f) continue;
-    const float factor = std::exp(part[0] - base) / l;
-    for (int64_t d = 0; d < Dv; ++d) to[d * out.context.c] += factor * part[kDecodeHead + d];
+  for (int64_t c = 0; c < parts.n; ++c) l += part(c)[1] * std::exp(part(c)[0] - base);
+  float* to = out.context.row(row.b, row.h, row.i);
+  for (int64_t d = 0; d < p.Dv; ++d) to[d * out.context.c] = 0.0f;
+  for (int64_t c = 0; c < parts.n; ++c) {
+    const float* from = part(c);
+    if (from[1] == 0.0f) continue;
+    const float factor = std::exp(from[0] - base) / l;
+    for (int64_t d = 0; d < p.Dv; ++d) to[d * out.context.c] += factor * from[kDecodeHead + d];
   }
-  if (out.stat) out.stat[(b * p.H + row.h) * p.Lq + row.i] = l == 0.0f ? -kInf : m + std::log(l);
+  if (out.stat) {
+    out.stat[(row.b * p.H + row.h) * p.Lq + row.i] = l == 0.0f ? -kInf : m + std::log(l);
+  }
 }
 
 void Decode(const AttentionProblem& p, const AttentionResult& out) {
@@ -159,12 +186,12 @@ void Decode(const AttentionProblem& p, const AttentionResult& out) {
     float* to = at(unit);
     const int64_t bh = unit / parts;
     DecodeKeys(p, bh / p.Hk, bh % p.Hk, (unit % parts) * kDecodeKeys,
-               {to, to + 1, to + kDecodeHead}, stride);
+               {to, to + 1, to + kDecodeHead, stride});
   };
   const auto merge = [&](int64_t bh) {
     for (int64_t r = 0; r < rows; ++r) {
-      MergeParts(p, out, bh / p.Hk, bh % p.Hk, r, at(bh * parts) + r * stride, parts, rows * stride,
-                 p.Dv);
+      MergeParts(p, out, DecodeRowOf(p, bh / p.Hk, bh % p.Hk, r),
+                 {at(bh * parts) + r * stride, parts, rows * stride});
     }
   };
   parallel_for(p.B * p.Hk * parts, part);

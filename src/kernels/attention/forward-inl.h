@@ -20,6 +20,7 @@ struct RowStates {
   HWY_ALIGN float l[kMaxBlockRows];
   float best[kMaxBlockRows];
   int32_t chosen[kMaxBlockRows];
+  bool started[kMaxBlockRows / kGroup] = {};  // whether the group's sum over values has begun
 
   RowStates(int64_t n, bool hard) {
     std::fill(m, m + RoundUp(n, kLanes), -kInf);
@@ -58,7 +59,8 @@ struct ForwardCall {
 
 struct KeySide {
   PackedKeys keys;
-  Rows values;  // readable in place
+  Rows values;   // readable in place
+  bool careful;  // something is masked, and not all is finite
 };
 
 // The weight of a chosen key: 1, times the predicted window's bell, times dropout.
@@ -69,31 +71,42 @@ inline float ChosenWeight(const AttentionProblem& p, int64_t b, int64_t h, int64
     weight = std::exp(-0.5f * away * away / (p.sigma * p.sigma));
   }
   if (p.dropout > 0.0f) {
-    const RandomKey key = random_key(p.seed, Purpose::weight_dropout, b, h, i);
+    const RandomKey key = RowKey(p, Purpose::weight_dropout, b, h, i);
     weight *= bits32(key, static_cast<uint64_t>(j)) >= DropBelow(p) ? KeptFactor(p) : 0.0f;
   }
   return weight;
 }
 
+struct OnlineSums {
+  float *m, *l;
+};
+
 // Scores of `n` rows, all in the same columns, become e^{s−m}; decay[r] is what the sums so far
 // must be multiplied by. Row by row within each step, so that the reductions of different rows
 // overlap.
-HWY_INLINE void AdvanceSoftmax(float* s, int64_t lds, int64_t columns, int64_t n, float* m,
-                               float* l, float* decay) {
+HWY_INLINE void AdvanceSoftmax(DenseRows s, int64_t columns, int64_t n, OnlineSums sums,
+                               float* decay) {
+  float *m = sums.m, *l = sums.l;
   float base[kGroup];
-  for (int64_t r = 0; r < n; ++r) base[r] = RowMax(s + r * lds, columns);
+  for (int64_t r = 0; r < n; ++r) base[r] = RowMax(s.data + r * s.ld, columns);
   for (int64_t r = 0; r < n; ++r) {
     const float before = m[r], now = std::max(before, base[r]);
     base[r] = now == -kInf ? 0.0f : now;
     decay[r] = before == now ? 1.0f : before == -kInf ? 0.0f : std::exp(before - base[r]);
     m[r] = now;
   }
-  for (int64_t r = 0; r < n; ++r) l[r] = l[r] * decay[r] + ExpRow(s + r * lds, columns, base[r]);
+  for (int64_t r = 0; r < n; ++r) {
+    l[r] = l[r] * decay[r] + ExpRow(s.data + r * s.ld, columns, base[r]);
+  }
 }
 
-// The other weightings, one row at a time.
-HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, float* s, float* spare,
+// The other weightings, one row at a time: row i of the block.
+struct RowScores {
+  float *s, *spare;
+};
+HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, RowScores row,
                               RowStates& state, int64_t i) {
+  float *s = row.s, *spare = row.spare;
   float* at = s + (x.from - x.origin);
   float decay = 1.0f;
   switch (p.weigh) {
@@ -103,12 +116,12 @@ HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, float
       std::copy(at, at + x.size(), spare + (x.from - x.origin));
       AddGumbel(p, x, spare);
       UpdateBest(spare, x, state.best[i], state.chosen[i]);
-      AdvanceSoftmax(at, 0, x.size(), 1, state.m + i, state.l + i, &decay);
+      AdvanceSoftmax({at, 0}, x.size(), 1, {state.m + i, state.l + i}, &decay);
       break;
     case Weigh::gumbel:
       AddGumbel(p, x, s);
       UpdateBest(s, x, state.best[i], state.chosen[i]);
-      AdvanceSoftmax(at, 0, x.size(), 1, state.m + i, state.l + i, &decay);
+      AdvanceSoftmax({at, 0}, x.size(), 1, {state.m + i, state.l + i}, &decay);
       break;
     case Weigh::argmax:
       UpdateBest(s, x, state.best[i], state.chosen[i]);
@@ -132,17 +145,33 @@ HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, float
   return decay;
 }
 
-// context[m][Dv] (+)= w[m][keys]·v over the keys [j0, j1) that group g sees.
-HWY_INLINE void SumValues(const BlockRanges& r, const KeySide& side, bool careful, int64_t g,
-                          int64_t m, int64_t j0, int64_t j1, const float* s, int64_t lds,
-                          float* context, int64_t Dv, bool& started) {
-  const int64_t a = std::clamp<int64_t>(r.group_begin[g], j0, j1);
-  const int64_t z = std::clamp<int64_t>(r.group_end[g], j0, j1);
+// One block's work.
+struct ForwardTask {
+  const ForwardCall& c;
+  const KeySide& side;
+  const ForwardScratch& mem;
+  RowStates& state;
+};
+
+// context[m][Dv] (+)= w[m][keys]·v over the keys that group g sees.
+HWY_INLINE void SumValues(const ForwardTask& t, const Block& x, int64_t g) {
+  const int64_t a = std::clamp<int64_t>(x.r.group_begin[g], x.j0, x.j1);
+  const int64_t z = std::clamp<int64_t>(x.r.group_end[g], x.j0, x.j1);
   if (a >= z) return;
-  auto* product = careful ? &MatMulSkippingZeros : &MatMul;
-  product({s + (a - j0), lds, 1}, side.values.data + a * side.values.row, side.values.row, context,
-          RoundUp(Dv, kLanes), m, Dv, z - a, started);
-  started = true;
+  const RowsPart rows = x.group(g);
+  const int64_t Dv = t.c.p.Dv, ldc = RoundUp(Dv, kLanes);
+  const Rows& values = t.side.values;
+  auto* product = t.side.careful ? &MatMulSkippingZeros : &MatMul;
+  product({.a = {t.mem.s + (a - x.j0), t.mem.lds, 1},
+           .b = values.data + a * values.row,
+           .ldb = values.row,
+           .c = t.mem.context + rows.first * ldc,
+           .ldc = ldc,
+           .m = rows.m,
+           .n = Dv,
+           .K = z - a,
+           .accumulate = t.state.started[g]});
+  t.state.started[g] = true;
 }
 
 HWY_INLINE void KeepWeights(const ForwardCall& c, const Stretch& x, const float* s) {
@@ -153,9 +182,11 @@ HWY_INLINE void KeepWeights(const ForwardCall& c, const Stretch& x, const float*
 }
 
 // Unseen keys get 0; softmax weights were kept relative to the maximum of their time.
-HWY_NOINLINE void FinishWeights(const ForwardCall& c, const BlockRanges& r, const ScoreBlock& at,
-                                int64_t i, const RowStates& state, const float* block_max) {
+HWY_NOINLINE void FinishWeights(const ForwardTask& t, const BlockRanges& r, const BlockAt& at,
+                                int64_t i) {
+  const ForwardCall& c = t.c;
   const AttentionProblem& p = c.p;
+  const RowStates& state = t.state;
   float* w = c.out.weights.row(at.b, at.h, at.i + i);
   if (Hard(p.weigh)) {
     FillRow(w, 0, p.Lk, 0.0f);
@@ -170,7 +201,7 @@ HWY_NOINLINE void FinishWeights(const ForwardCall& c, const BlockRanges& r, cons
   FillRow(w, to, p.Lk, 0.0f);
   if (p.weigh != Weigh::softmax) return;
   for (int64_t j = RoundDown(from, c.by.keys); j < to; j += c.by.keys) {
-    const float m = block_max[(j / c.by.keys) * c.by.rows + i];
+    const float m = t.mem.block_max[(j / c.by.keys) * c.by.rows + i];
     const bool none = state.l[i] == 0.0f || m == -kInf;
     const float factor = none ? 0.0f : std::exp(m - state.m[i]) / state.l[i];
     const int64_t first = std::max(from, j), end = std::min(to, j + c.by.keys);
@@ -178,22 +209,24 @@ HWY_NOINLINE void FinishWeights(const ForwardCall& c, const BlockRanges& r, cons
   }
 }
 
-HWY_INLINE void FinishRow(const ForwardCall& c, const KeySide& side, const ScoreBlock& at,
-                          int64_t i, const RowStates& state, const float* sum, bool started) {
+HWY_INLINE void FinishRow(const ForwardTask& t, const BlockAt& at, int64_t i) {
+  const ForwardCall& c = t.c;
   const AttentionProblem& p = c.p;
+  const RowStates& state = t.state;
   const int64_t row = at.i + i;
   float* out = c.out.context.row(at.b, at.h, row);
   if (Hard(p.weigh)) {
     const int32_t j = state.chosen[i];
     c.out.chosen[(at.b * p.H + at.h) * p.Lq + row] = j;
     const float weight = j < 0 ? 0.0f : ChosenWeight(p, at.b, at.h, row, j);
-    WriteRow(side.values.data + std::max(j, 0) * side.values.row, p.Dv, weight, out,
-             c.out.context.c);
+    const Rows& values = t.side.values;
+    WriteRow(values.data + std::max(j, 0) * values.row, p.Dv, weight, out, c.out.context.c);
     return;
   }
+  const bool started = state.started[i / kGroup];
   float factor = started ? 1.0f : 0.0f;
   if (p.weigh == Weigh::softmax && started) factor = state.l[i] == 0.0f ? 0.0f : 1.0f / state.l[i];
-  WriteRow(sum, p.Dv, factor, out, c.out.context.c);
+  WriteRow(t.mem.context + i * RoundUp(p.Dv, kLanes), p.Dv, factor, out, c.out.context.c);
 }
 
 // stat ← m + log l, or m where that is a threshold. Positive l are normal: the largest term is 1.
@@ -210,74 +243,72 @@ HWY_INLINE void FinishStatistics(const AttentionProblem& p, RowStates& state, in
   std::copy(state.m, state.m + n, stat);
 }
 
-// Masks and weighs the scores of group g, rows first … first+m, keys [j0, j1).
-HWY_INLINE void WeighGroup(const ForwardCall& c, const ForwardScratch& mem, const BlockRanges& r,
-                           const ScoreBlock& at, RowStates& state, int64_t g, int64_t m, int64_t j0,
-                           int64_t j1, bool started) {
+// Masks and weighs the scores of group g.
+HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
+  const ForwardCall& c = t.c;
+  const ForwardScratch& mem = t.mem;
   const AttentionProblem& p = c.p;
-  const int64_t first = g * kGroup, ldc = RoundUp(p.Dv, kLanes);
-  const Stretch all = StretchOf(r, at, first, at.i + first, j0, j1);
+  RowStates& state = t.state;
+  const auto [first, m] = x.group(g);
+  const int64_t ldc = RoundUp(p.Dv, kLanes);
+  const Stretch all = StretchOf(x, first);
   if (all.from >= all.to) return;
   float decay[kGroup];
   if (p.masked() || p.center || all.to > p.Lk) {
     for (int64_t i = 0; i < m; ++i) {
-      const Stretch x = StretchOf(r, at, first + i, at.i + first + i, j0, j1);
-      if (NeedsMask(p, x)) MaskRow(p, x, mem.s + i * mem.lds);
+      const Stretch row = StretchOf(x, first + i);
+      if (NeedsMask(p, row)) MaskRow(p, row, mem.s + i * mem.lds);
     }
   }
   if (p.weigh == Weigh::softmax) {
-    AdvanceSoftmax(mem.s + (all.from - j0), mem.lds, all.size(), m, state.m + first,
-                   state.l + first, decay);
+    AdvanceSoftmax({mem.s + (all.from - x.j0), mem.lds}, all.size(), m,
+                   {state.m + first, state.l + first}, decay);
   } else {
     for (int64_t i = 0; i < m; ++i) {
-      const Stretch x = StretchOf(r, at, first + i, at.i + first + i, j0, j1);
-      decay[i] = AdvanceRow(p, x, mem.s + i * mem.lds, mem.spare, state, first + i);
+      const Stretch row = StretchOf(x, first + i);
+      decay[i] = AdvanceRow(p, row, {mem.s + i * mem.lds, mem.spare}, state, first + i);
     }
   }
-  for (int64_t i = 0; i < m && started; ++i) {
+  for (int64_t i = 0; i < m && state.started[g]; ++i) {
     if (decay[i] != 1.0f) ScaleRow(mem.context + (first + i) * ldc, ldc, decay[i]);
   }
   if (!HasFactor(p) && !c.out.weights) return;
   for (int64_t i = 0; i < m; ++i) {
-    const Stretch x = StretchOf(r, at, first + i, at.i + first + i, j0, j1);
+    const Stretch row = StretchOf(x, first + i);
     float* s = mem.s + i * mem.lds;
-    if (HasFactor(p) && !Hard(p.weigh)) FactorRow(p, x, s);
+    if (HasFactor(p) && !Hard(p.weigh)) FactorRow(p, row, s);
     if (!c.out.weights) continue;
-    mem.block_max[(j0 / c.by.keys) * c.by.rows + first + i] = state.m[first + i];
-    KeepWeights(c, x, s);
+    mem.block_max[(x.j0 / c.by.keys) * c.by.rows + first + i] = state.m[first + i];
+    KeepWeights(c, row, s);
   }
 }
 
-HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, int64_t b, int64_t h,
-                               int64_t i0, float* scratch) {
+HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const BlockAt& at,
+                               float* scratch) {
   const AttentionProblem& p = c.p;
   const ForwardScratch mem(p, c.by, scratch);
-  const int64_t n = std::min(c.by.rows, p.Lq - i0), ldc = RoundUp(p.Dv, kLanes);
-  const bool sums = !Hard(p.weigh), careful = p.masked() && !side.keys.finite;
-  const ScoreBlock at{b, h, i0};
+  const bool sums = !Hard(p.weigh);
   BlockRanges r;
-  FindRanges(p, b, h, nullptr, i0, n, r);
-  const PackedQueries queries =
-      PackQueries(p, side.keys.range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
-  RowStates state(n, !sums);
-  bool started[kMaxBlockRows / kGroup] = {};
+  FindRanges(p, at, r);
+  const QueryRows queries{RowsOf(p.q, at.b, at.h, at.i), at.n};
+  const ScoreSides sides{p, c.w, side.keys,
+                         PackQueries(p, c.w, side.keys.range, queries, mem.queries)};
+  RowStates state(at.n, !sums);
+  const ForwardTask task{c, side, mem, state};
 
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
-    const int64_t j1 = std::min(j0 + c.by.keys, r.last);
-    for (int64_t g = 0; g * kGroup < n; ++g) {
-      const int64_t m = std::min(kGroup, n - g * kGroup);
-      ScoreGroup(p, side.keys, queries, c.w, at, r, g, m, j0, j1, mem.s, mem.lds);
-      WeighGroup(c, mem, r, at, state, g, m, j0, j1, started[g] && sums);
-      if (!sums) continue;
-      SumValues(r, side, careful, g, m, j0, j1, mem.s, mem.lds, mem.context + g * kGroup * ldc,
-                p.Dv, started[g]);
+    const Block x{at, r, j0, std::min(j0 + c.by.keys, r.last)};
+    for (int64_t g = 0; g * kGroup < at.n; ++g) {
+      ScoreGroup(sides, x, g, {mem.s, mem.lds});
+      WeighGroup(task, x, g);
+      if (sums) SumValues(task, x, g);
     }
   }
-  for (int64_t i = 0; i < n; ++i) {
-    if (c.out.weights) FinishWeights(c, r, at, i, state, mem.block_max);
-    if (c.out.context) FinishRow(c, side, at, i, state, mem.context + i * ldc, started[i / kGroup]);
+  for (int64_t i = 0; i < at.n; ++i) {
+    if (c.out.weights) FinishWeights(task, r, at, i);
+    if (c.out.context) FinishRow(task, at, i);
   }
-  if (c.out.stat) FinishStatistics(p, state, n, c.out.stat + (b * p.H + h) * p.Lq + i0);
+  if (c.out.stat) FinishStatistics(p, state, at.n, c.out.stat + (at.b * p.H + at.h) * p.Lq + at.i);
 }
 
 inline int64_t ValueFloats(const AttentionProblem& p) {
@@ -285,10 +316,11 @@ inline int64_t ValueFloats(const AttentionProblem& p) {
 }
 
 HWY_NOINLINE KeySide PrepareKeySide(const AttentionProblem& p, int64_t b, int64_t hk, float* to) {
-  KeySide side{PackKeys(p, b, hk, to), RowsOf(p.v, b, hk)};
+  KeySide side{PackKeys(p, b, hk, to), RowsOf(p.v, b, hk), false};
+  side.careful = p.masked() && !side.keys.finite;
   if (ValueFloats(p) > 0) {
     float* values = to + KeyFloats(p);
-    PackRows(side.values, p.Lk, p.Dv, 1.0f, values, RoundUp(p.Dv, kLanes));
+    PackRows(side.values, p.Lk, p.Dv, 1.0f, {values, RoundUp(p.Dv, kLanes)});
     side.values = {values, RoundUp(p.Dv, kLanes), 1};
   }
   return side;
@@ -300,6 +332,10 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
   const ForwardCall call{p, out, BlockingFor(p, WholeRows(p.weigh), static_cast<bool>(out.weights)),
                          additive.weights};
   const int64_t blocks = (p.Lq + call.by.rows - 1) / call.by.rows;
+  const auto block_at = [&](int64_t b, int64_t h, int64_t block) {
+    const int64_t i = block * call.by.rows;
+    return BlockAt{b, h, i, std::min(call.by.rows, p.Lq - i)};
+  };
   const int64_t pairs = p.B * p.Hk;
   const int64_t side_floats = KeyFloats(p) + ValueFloats(p);
   const int64_t scratch_floats = ForwardScratch::Floats(p, call.by);
@@ -314,8 +350,7 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
         const int64_t b = unit / p.Hk, hk = unit % p.Hk;
         const KeySide side = PrepareKeySide(p, b, hk, mine + scratch_floats);
         for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
-          for (int64_t i = 0; i < blocks; ++i)
-            ForwardBlock(call, side, b, h, i * call.by.rows, mine);
+          for (int64_t i = 0; i < blocks; ++i) ForwardBlock(call, side, block_at(b, h, i), mine);
         }
       }
     });
@@ -331,7 +366,7 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
   parallel_for(blocks * p.B * p.H, [&](int64_t unit) {
     const int64_t bh = unit % (p.B * p.H), i = blocks - 1 - unit / (p.B * p.H);
     const int64_t b = bh / p.H, h = bh % p.H;
-    ForwardBlock(call, sides[b * p.Hk + h / p.group()], b, h, i * call.by.rows,
+    ForwardBlock(call, sides[b * p.Hk + h / p.group()], block_at(b, h, i),
                  scratch.data() + thread_index() * scratch_floats);
   });
 }

@@ -12,48 +12,45 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-// Calls row(x, s) for every stretch of masked scores of rows[i0 … i0+n), keys in order. `rows`
-// null: the rows themselves.
+// Calls row(x, s, i, spare) for every stretch of masked scores of row i of the block, keys in
+// order.
 template <class RowFunction>
-HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, int64_t b, int64_t h,
-                               const int64_t* rows, int64_t i0, int64_t n, float* scratch,
-                               const RowFunction& row) {
+HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, const BlockAt& at,
+                               float* scratch, const RowFunction& row) {
   const AttentionProblem& p = c.p;
   const ForwardScratch mem(p, c.by, scratch);
   BlockRanges r;
-  FindRanges(p, b, h, rows, i0, n, r);
-  PackedQueries queries;
-  if (!rows) {
-    queries = PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, i0), n, mem.queries);
-  } else {  // picked rows, gathered
-    queries = {mem.queries, QueryFloats(p)};
-    for (int64_t i = 0; i < n && p.family != Family::given; ++i) {
-      float* to = mem.queries + i * queries.ld;
-      const PackedQueries one =
-          PackQueries(p, keys.range, c.w, RowsOf(p.q, b, h, rows[i0 + i]), 1, to);
-      if (one.rows != to) std::copy(one.rows, one.rows + p.D, to);
-    }
+  FindRanges(p, at, r);
+  const auto pack = [&](int64_t i, int64_t n, float* to) {
+    return PackQueries(p, c.w, keys.range, {RowsOf(p.q, at.b, at.h, i), n}, to);
+  };
+  ScoreSides sides{p, c.w, keys, {mem.queries, QueryFloats(p)}};
+  if (!at.picked) sides.queries = pack(at.i, at.n, mem.queries);
+  for (int64_t i = 0; at.picked && i < at.n && p.family != Family::given; ++i) {  // gathered
+    float* to = mem.queries + i * sides.queries.ld;
+    const PackedQueries one = pack(at.row(i), 1, to);
+    if (one.rows != to) std::copy(one.rows, one.rows + p.D, to);
   }
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
-    const int64_t j1 = std::min(j0 + c.by.keys, r.last);
-    for (int64_t g = 0; g * kGroup < n; ++g) {
-      const int64_t first = g * kGroup, m = std::min(kGroup, n - first);
-      if (p.family == Family::given && rows) {
+    const Block x{at, r, j0, std::min(j0 + c.by.keys, r.last)};
+    for (int64_t g = 0; g * kGroup < at.n; ++g) {
+      const auto [first, m] = x.group(g);
+      if (p.family == Family::given && at.picked) {
         for (int64_t i = 0; i < m; ++i) {  // rows that do not follow one another
-          EachPart(r, g, j0, j1, [&](PanelPart part) HWY_ATTR {
-            ScorePanel(p, keys, queries, c.w, {b, h, rows[i0 + first + i]}, 0, 1, part,
-                       mem.s + i * mem.lds + (part.j - j0), mem.lds);
+          EachPart(x, g, [&, i, start = first](PanelPart part) HWY_ATTR {
+            ScorePanel(sides, {at.b, at.h, at.row(start + i)}, {0, 1}, part,
+                       {mem.s + i * mem.lds + (part.j - j0), mem.lds});
           });
         }
       } else {
-        ScoreGroup(p, keys, queries, c.w, {b, h, i0}, r, g, m, j0, j1, mem.s, mem.lds);
+        ScoreGroup(sides, x, g, {mem.s, mem.lds});
       }
       for (int64_t i = first; i < first + m; ++i) {
-        const Stretch x = StretchOf(r, {b, h, 0}, i, rows ? rows[i0 + i] : i0 + i, j0, j1);
-        if (x.from >= x.to) break;
+        const Stretch of_row = StretchOf(x, i);
+        if (of_row.from >= of_row.to) break;
         float* s = mem.s + (i - first) * mem.lds;
-        if (NeedsMask(p, x)) MaskRow(p, x, s);
-        row(x, s, i, mem.spare);
+        if (NeedsMask(p, of_row)) MaskRow(p, of_row, s);
+        row(of_row, s, i, mem.spare);
       }
     }
   }
@@ -61,7 +58,6 @@ HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, int
 
 struct WeightRows {
   const ForwardCall& c;
-  const AttentionResult& done;
   const View<float>& to;
   int64_t head, first;  // of the selection
   HWY_ATTR void operator()(const Stretch& x, float* s, int64_t i, float* spare) const {
@@ -69,7 +65,7 @@ struct WeightRows {
     if (p.weigh == Weigh::formula) {
       FormulaRow(p, x, s, spare);
     } else {
-      const float stat = done.stat ? done.stat[(x.b * p.H + x.h) * p.Lq + x.i] : 0.0f;
+      const float stat = c.out.stat ? c.out.stat[(x.b * p.H + x.h) * p.Lq + x.i] : 0.0f;
       WeighRow(p.weigh, s + (x.from - x.origin), x.size(), stat);
     }
     if (HasFactor(p)) FactorRow(p, x, s);
@@ -78,23 +74,26 @@ struct WeightRows {
   }
 };
 
-HWY_NOINLINE void WeightsBlock(const ForwardCall& c, const AttentionResult& done,
-                               const WeightsSelection& pick, const View<float>& to,
-                               const PackedKeys& keys, int64_t b, int64_t head, int64_t i0,
-                               float* scratch) {
+struct PickedWeights {
+  const WeightsSelection& pick;
+  const View<float>& to;
+};
+
+// The block's h counts the selected heads.
+HWY_NOINLINE void WeightsBlock(const ForwardCall& c, const PickedWeights& x, const PackedKeys& keys,
+                               BlockAt at, float* scratch) {
   const AttentionProblem& p = c.p;
-  const int64_t h = pick.heads ? pick.heads[head] : head;
-  const int64_t n = std::min(c.by.rows, pick.n_rows - i0);
-  for (int64_t i = i0; i < i0 + n; ++i) {
-    float* out = to.row(b, head, i);
-    for (int64_t j = 0; j < p.Lk; ++j) out[j * to.c] = 0.0f;
+  const int64_t head = at.h;
+  at.h = x.pick.heads ? x.pick.heads[head] : head;
+  at.picked = x.pick.rows;
+  for (int64_t i = 0; i < at.n; ++i) {
+    float* out = x.to.row(at.b, head, at.i + i);
+    for (int64_t j = 0; j < p.Lk; ++j) out[j * x.to.c] = 0.0f;
     if (!Hard(p.weigh)) continue;
-    const int64_t row = pick.rows ? pick.rows[i] : i;
-    const int32_t j = done.chosen[(b * p.H + h) * p.Lq + row];
-    if (j >= 0) out[j * to.c] = ChosenWeight(p, b, h, row, j);
+    const int32_t j = c.out.chosen[(at.b * p.H + at.h) * p.Lq + at.row(i)];
+    if (j >= 0) out[j * x.to.c] = ChosenWeight(p, at.b, at.h, at.row(i), j);
   }
-  if (Hard(p.weigh)) return;
-  ForEachStretch(c, keys, b, h, pick.rows, i0, n, scratch, WeightRows{c, done, to, head, i0});
+  if (!Hard(p.weigh)) ForEachStretch(c, keys, at, scratch, WeightRows{c, x.to, head, at.i});
 }
 
 struct EntropyRows {
@@ -117,11 +116,10 @@ struct EntropyRows {
   }
 };
 
-HWY_NOINLINE void EntropyBlock(const ForwardCall& c, const PackedKeys& keys, const float* stat,
-                               float* entropy, int64_t b, int64_t h, int64_t i0, float* scratch) {
-  const int64_t n = std::min(c.by.rows, c.p.Lq - i0);
-  for (int64_t i = i0; i < i0 + n; ++i) entropy[(b * c.p.H + h) * c.p.Lq + i] = 0.0f;
-  ForEachStretch(c, keys, b, h, nullptr, i0, n, scratch, EntropyRows{c.p, stat, entropy});
+HWY_NOINLINE void EntropyBlock(const ForwardCall& c, const EntropyRows& rows,
+                               const PackedKeys& keys, const BlockAt& at, float* scratch) {
+  std::fill_n(rows.entropy + (at.b * c.p.H + at.h) * c.p.Lq + at.i, at.n, 0.0f);
+  ForEachStretch(c, keys, at, scratch, rows);
 }
 
 struct ChosenRows {
@@ -138,17 +136,16 @@ struct ChosenRows {
   }
 };
 
-HWY_NOINLINE void LogProbBlock(const ForwardCall& c, const PackedKeys& keys, const ChosenRows& rows,
-                               int64_t b, int64_t h, int64_t i0, float* scratch) {
-  const int64_t n = std::min(c.by.rows, c.p.Lq - i0);
-  for (int64_t i = i0; i < i0 + n; ++i) rows.log_prob[(b * c.p.H + h) * c.p.Lq + i] = 0.0f;
-  ForEachStretch(c, keys, b, h, nullptr, i0, n, scratch, rows);
+HWY_NOINLINE void LogProbBlock(const ForwardCall& c, const ChosenRows& rows, const PackedKeys& keys,
+                               const BlockAt& at, float* scratch) {
+  std::fill_n(rows.log_prob + (at.b * c.p.H + at.h) * c.p.Lq + at.i, at.n, 0.0f);
+  ForEachStretch(c, keys, at, scratch, rows);
 }
 
-// Packs the keys, then calls block(keys, b, head, i0, scratch) for every block of every head.
-template <class Block>
+// Packs the keys, then calls block(keys, at, scratch) for every block of every head.
+template <class Function>
 void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of, int64_t rows,
-                  const Block& block) {
+                  const Function& block) {
   const AttentionProblem& p = call.p;
   const int64_t pairs = p.B * p.Hk, floats = ForwardScratch::Floats(p, call.by);
   const Buffer<float> packed(pairs * KeyFloats(p)), scratch(threads() * floats);
@@ -159,8 +156,9 @@ void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of
   const int64_t blocks = (rows + call.by.rows - 1) / call.by.rows;
   parallel_for(p.B * heads * blocks, [&](int64_t i) {
     const int64_t b = i / (heads * blocks), head = i / blocks % heads;
-    const int64_t h = head_of ? head_of[head] : head;
-    block(keys[b * p.Hk + h / p.group()], b, head, i % blocks * call.by.rows,
+    const int64_t h = head_of ? head_of[head] : head, first = i % blocks * call.by.rows;
+    block(keys[b * p.Hk + h / p.group()],
+          BlockAt{b, head, first, std::min(call.by.rows, rows - first)},
           scratch.data() + thread_index() * floats);
   });
 }
@@ -172,8 +170,8 @@ void Weights(const AttentionProblem& p, const AttentionResult& done, const Weigh
       p, done, BlockingFor(p, p.weigh == Weigh::formula || AnyLargeStat(p, done.stat), false),
       additive.weights};
   ForEachBlock(call, pick.n_heads, pick.heads, pick.n_rows,
-               [&](const PackedKeys& keys, int64_t b, int64_t head, int64_t i0, float* scratch) {
-                 WeightsBlock(call, done, pick, to, keys, b, head, i0, scratch);
+               [&](const PackedKeys& keys, const BlockAt& at, float* scratch) {
+                 WeightsBlock(call, {pick, to}, keys, at, scratch);
                });
 }
 
@@ -182,8 +180,8 @@ void Entropy(const AttentionProblem& p, const float* stat, float* entropy) {
   const AttentionResult none;
   const ForwardCall call{p, none, BlockingFor(p, AnyLargeStat(p, stat), false), additive.weights};
   ForEachBlock(call, p.H, nullptr, p.Lq,
-               [&](const PackedKeys& keys, int64_t b, int64_t h, int64_t i0, float* scratch) {
-                 EntropyBlock(call, keys, stat, entropy, b, h, i0, scratch);
+               [&](const PackedKeys& keys, const BlockAt& at, float* scratch) {
+                 EntropyBlock(call, {p, stat, entropy}, keys, at, scratch);
                });
 }
 
@@ -191,10 +189,9 @@ void LogProb(const AttentionProblem& p, const float* stat, const int32_t* chosen
   const AdditiveStore additive = PrepareAdditive(p);
   const AttentionResult none;
   const ForwardCall call{p, none, BlockingFor(p, AnyLargeStat(p, stat), false), additive.weights};
-  const ChosenRows rows{p, stat, chosen, log_prob};
   ForEachBlock(call, p.H, nullptr, p.Lq,
-               [&](const PackedKeys& keys, int64_t b, int64_t h, int64_t i0, float* scratch) {
-                 LogProbBlock(call, keys, rows, b, h, i0, scratch);
+               [&](const PackedKeys& keys, const BlockAt& at, float* scratch) {
+                 LogProbBlock(call, {p, stat, chosen, log_prob}, keys, at, scratch);
                });
 }
 

@@ -49,29 +49,53 @@ struct PrefixScratch {
 HWY_INLINE void TakeKeys(const Prefix& p, const PrefixScratch& mem, int64_t from, int64_t to) {
   for (int64_t j = from; j < to; j += PrefixScratch::kRows) {
     const int64_t n = std::min(PrefixScratch::kRows, to - j);
-    PackRows({p.y.data + j * p.y.row, p.y.row, p.y.c}, n, p.inner, 1.0f, mem.y, mem.ldx);
-    PackRows({p.z.data + j * p.z.row, p.z.row, p.z.c}, n, p.outer, 1.0f, mem.z, mem.ldz);
-    MatMul({mem.y, 1, mem.ldx}, mem.z, mem.ldz, mem.state, mem.ldz, p.inner, p.outer, n, true);
+    PackRows({p.y.data + j * p.y.row, p.y.row, p.y.c}, n, p.inner, 1.0f, {mem.y, mem.ldx});
+    PackRows({p.z.data + j * p.z.row, p.z.row, p.z.c}, n, p.outer, 1.0f, {mem.z, mem.ldz});
+    MatMul({.a = {mem.y, 1, mem.ldx},
+            .b = mem.z,
+            .ldb = mem.ldz,
+            .c = mem.state,
+            .ldc = mem.ldz,
+            .m = p.inner,
+            .n = p.outer,
+            .K = n,
+            .accumulate = true});
   }
 }
 
-// Rows i … i+n also see some of keys [from, to), each up to its own end.
+// Rows i … i+n also see some of the keys from `from` on, each up to its own end.
 HWY_INLINE void AddPartlySeen(const Prefix& p, const PrefixScratch& mem, int64_t i, int64_t n,
-                              int64_t from, int64_t to) {
+                              int64_t from) {
   constexpr int64_t lds = PrefixScratch::kRows + kLanes;
+  const int64_t to = p.end[i + n - 1];
   for (int64_t j = from; j < to; j += PrefixScratch::kRows) {
     const int64_t m = std::min(PrefixScratch::kRows, to - j);
     PackPanels({p.y.data + j * p.y.row, p.y.row, p.y.c}, m, p.inner, {}, mem.y);
-    PackRows({p.z.data + j * p.z.row, p.z.row, p.z.c}, m, p.outer, 1.0f, mem.z, mem.ldz);
+    PackRows({p.z.data + j * p.z.row, p.z.row, p.z.c}, m, p.outer, 1.0f, {mem.z, mem.ldz});
     for (int64_t k = 0; k < m; k += kPanel) {
-      MatMul({mem.x, mem.ldx, 1}, mem.y + k * PanelRows(p.inner), kPanel, mem.s + k, lds, n, m - k,
-             p.inner, false);
+      MatMul({.a = {mem.x, mem.ldx, 1},
+              .b = mem.y + k * PanelRows(p.inner),
+              .ldb = kPanel,
+              .c = mem.s + k,
+              .ldc = lds,
+              .m = n,
+              .n = m - k,
+              .K = p.inner,
+              .accumulate = false});
     }
     for (int64_t r = 0; r < n; ++r) {
       FillRow(mem.s + r * lds, std::clamp<int64_t>(p.end[i + r] - j, 0, m), m, 0.0f);
     }
     auto* product = p.finite ? &MatMul : &MatMulSkippingZeros;
-    product({mem.s, lds, 1}, mem.z, mem.ldz, mem.out, mem.ldz, n, p.outer, m, true);
+    product({.a = {mem.s, lds, 1},
+             .b = mem.z,
+             .ldb = mem.ldz,
+             .c = mem.out,
+             .ldc = mem.ldz,
+             .m = n,
+             .n = p.outer,
+             .K = m,
+             .accumulate = true});
   }
 }
 
@@ -81,11 +105,19 @@ HWY_NOINLINE void RunPrefix(const Prefix& p, const PrefixScratch& mem, float fac
   int64_t taken = 0;
   for (int64_t i = 0; i < p.n_x; i += PrefixScratch::kRows) {
     const int64_t n = std::min(PrefixScratch::kRows, p.n_x - i);
-    PackRows({p.x.data + i * p.x.row, p.x.row, p.x.c}, n, p.inner, 1.0f, mem.x, mem.ldx);
+    PackRows({p.x.data + i * p.x.row, p.x.row, p.x.c}, n, p.inner, 1.0f, {mem.x, mem.ldx});
     TakeKeys(p, mem, taken, p.end[i]);
     taken = std::max<int64_t>(taken, p.end[i]);
-    MatMul({mem.x, mem.ldx, 1}, mem.state, mem.ldz, mem.out, mem.ldz, n, p.outer, p.inner, false);
-    AddPartlySeen(p, mem, i, n, taken, p.end[i + n - 1]);
+    MatMul({.a = {mem.x, mem.ldx, 1},
+            .b = mem.state,
+            .ldb = mem.ldz,
+            .c = mem.out,
+            .ldc = mem.ldz,
+            .m = n,
+            .n = p.outer,
+            .K = p.inner,
+            .accumulate = false});
+    AddPartlySeen(p, mem, i, n, taken);
     for (int64_t r = 0; r < n; ++r) {
       float* out = to.data + (i + r) * to.r;
       const float* from = mem.out + r * mem.ldz;

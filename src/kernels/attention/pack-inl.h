@@ -19,6 +19,12 @@ struct Rows {
   int64_t row, c;
 };
 
+// Rows to write, `ld` apart.
+struct DenseRows {
+  float* data;
+  int64_t ld;
+};
+
 inline Rows RowsOf(const View<const float>& v, int64_t b, int64_t h, int64_t first = 0) {
   return {v.row(b, h, first), v.r, v.c};
 }
@@ -115,41 +121,41 @@ struct PanelChange {
   Magnitude* exponential = nullptr;
 };
 
-// Features [d0, d1) of up to 16 keys, transposed, and 0 up to the next whole vector.
-HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t d0, int64_t d1, const PanelChange& change,
+// `width` features of up to 16 keys, transposed, and 0 up to the next whole vector.
+HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t width, const PanelChange& change,
                           float* to) {
   const int64_t padded = RoundUp(n, kLanes);
   const float factor = change.factor;
   int64_t j = 0;
 #if FOVEA_TRANSPOSES_16
-  if (from.c == 1 && d1 - d0 == 16 && n == 16) {
-    Transpose16x16(from.data + d0, from.row, hn::Set(F(), factor), to + d0 * kPanel, kPanel);
+  if (from.c == 1 && width == 16 && n == 16) {
+    Transpose16x16(from.data, from.row, hn::Set(F(), factor), to, kPanel);
     j = 16;
   }
 #endif
   if (n < padded) {  // the last vector of every row, before the keys go into it
-    for (int64_t d = d0; d < d1; ++d) {
+    for (int64_t d = 0; d < width; ++d) {
       hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
     }
   }
-  const int64_t whole = from.c == 1 ? d0 + RoundDown(d1 - d0, 4) : d0;
+  const int64_t whole = from.c == 1 ? RoundDown(width, 4) : 0;
   for (; j + 4 <= n; j += 4) {
     const float* row = from.data + j * from.row;
-    for (int64_t d = d0; d < whole; d += 4) {
+    for (int64_t d = 0; d < whole; d += 4) {
       Transpose4x4(row + d, from.row, factor, to + d * kPanel + j, kPanel);
     }
-    for (int64_t d = whole; d < d1; ++d) {
+    for (int64_t d = whole; d < width; ++d) {
       for (int64_t i = 0; i < 4; ++i) {
         to[d * kPanel + j + i] = row[i * from.row + d * from.c] * factor;
       }
     }
   }
   for (; j < n; ++j) {
-    for (int64_t d = d0; d < d1; ++d) {
+    for (int64_t d = 0; d < width; ++d) {
       to[d * kPanel + j] = from.data[j * from.row + d * from.c] * factor;
     }
   }
-  for (int64_t d = d0; d < d1 && change.exponential; ++d) {
+  for (int64_t d = 0; d < width && change.exponential; ++d) {
     for (int64_t i = 0; i < padded; i += kLanes) {
       change.exponential->See(hn::LoadU(F(), to + d * kPanel + i));
     }
@@ -164,9 +170,10 @@ HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelCha
   for (int64_t j = 0; j < n; j += kPanel, to += rows * kPanel) {
     const int64_t m = std::min(kPanel, n - j);
     for (int64_t i = 0; i < m; i += 16) {
-      const Rows keys{from.data + (j + i) * from.row, from.row, from.c};
+      const float* keys = from.data + (j + i) * from.row;
       for (int64_t d = 0; d < width; d += 16) {
-        PackBlock(keys, std::min<int64_t>(16, m - i), d, std::min(d + 16, width), change, to + i);
+        PackBlock({keys + d * from.c, from.row, from.c}, std::min<int64_t>(16, m - i),
+                  std::min<int64_t>(16, width - d), change, to + d * kPanel + i);
       }
     }
     for (int64_t d = width; d < rows; ++d) FillRow(to + d * kPanel, 0, RoundUp(m, kLanes), 0.0f);
@@ -174,11 +181,11 @@ HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelCha
 }
 
 // to[i][d] = factor·from[i][d], rows padded with 0 to `ld`.
-HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, float* to,
-                           int64_t ld) {
+HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, DenseRows out) {
   const F d;
-  for (int64_t i = 0; i < n; ++i, to += ld) {
+  for (int64_t i = 0; i < n; ++i) {
     const float* row = from.data + i * from.row;
+    float* to = out.data + i * out.ld;
     int64_t k = 0;
     if (from.c == 1) {
       for (; k + kLanes <= width; k += kLanes) {
@@ -186,7 +193,7 @@ HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, fl
       }
     }
     for (; k < width; ++k) to[k] = row[k * from.c] * factor;
-    FillRow(to, width, ld, 0.0f);
+    FillRow(to, width, out.ld, 0.0f);
   }
 }
 

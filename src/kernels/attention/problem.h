@@ -66,6 +66,10 @@ struct AttentionProblem {
   float temperature = 1.0f;
   float dropout = 0.0f;
   uint64_t seed = 0;
+  // Where row (0, 0, 0) lies in the call this is a part of: random numbers go by that.
+  struct {
+    int64_t b = 0, h = 0, i = 0;
+  } first;
   RowFormula formula;
 
   bool masked() const { return begin.data || allowed || bias; }

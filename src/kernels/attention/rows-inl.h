@@ -22,8 +22,9 @@ struct Stretch {
   int64_t size() const { return to - from; }
 };
 
-inline RandomKey RowKey(const AttentionProblem& p, Purpose purpose, const Stretch& x) {
-  return random_key(p.seed, purpose, x.b, x.h, x.i);
+inline RandomKey RowKey(const AttentionProblem& p, Purpose purpose, int64_t b, int64_t h,
+                        int64_t i) {
+  return random_key(p.seed, purpose, p.first.b + b, p.first.h + h, p.first.i + i);
 }
 
 inline float KeptFactor(const AttentionProblem& p) { return 1.0f / (1.0f - p.dropout); }
@@ -163,7 +164,7 @@ HWY_NOINLINE void FactorRow(const AttentionProblem& p, const Stretch& x, float* 
     }
   }
   if (p.dropout > 0.0f) {
-    const RandomKey key = RowKey(p, Purpose::weight_dropout, x);
+    const RandomKey key = RowKey(p, Purpose::weight_dropout, x.b, x.h, x.i);
     const uint32_t below = DropBelow(p);
     const float kept = KeptFactor(p);
     for (int64_t j = x.begin; j < x.end; ++j) {
@@ -174,7 +175,7 @@ HWY_NOINLINE void FactorRow(const AttentionProblem& p, const Stretch& x, float* 
 
 HWY_NOINLINE void AddGumbel(const AttentionProblem& p, const Stretch& x, float* s) {
   const F d;
-  const RandomKey key = RowKey(p, Purpose::gumbel, x);
+  const RandomKey key = RowKey(p, Purpose::gumbel, x.b, x.h, x.i);
   float* at = s - x.origin;
   for (int64_t j = x.from; j < x.to; j += kLanes) {
     hn::StoreU(hn::Add(hn::LoadU(d, at + j), Gumbel(key, j)), d, at + j);

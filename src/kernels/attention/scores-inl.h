@@ -75,11 +75,25 @@ HWY_INLINE Fraction GuardedFraction(const float* e, const float* u, Vec k1, Vec 
   return {hn::MulAdd(hn::Set(d, u[0]), x2, hn::Mul(hn::Set(d, u[1]), x1)), hn::Mul(x1, x2)};
 }
 
+// Query rows against the keys of a panel: s[i][j], n of them, whole vectors.
+struct AdditivePanel {
+  const float* q;
+  int64_t ldq;
+  const AdditiveWeights& w;
+  const float* panel;
+  int64_t n, width;
+  DenseRows s;
+};
+
+// Rows first … first + MR.
 template <int MR, bool kGuard>
-HWY_INLINE void AdditiveTile(const float* HWY_RESTRICT q, int64_t ldq, const AdditiveWeights& w,
-                             const float* HWY_RESTRICT panel, int64_t n, int64_t width,
-                             float* HWY_RESTRICT s, int64_t lds) {
+HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
   const F d;
+  const AdditiveWeights& w = x.w;
+  const int64_t ldq = x.ldq, lds = x.s.ld, width = x.width, n = x.n;
+  const float* HWY_RESTRICT q = x.q + first * ldq;
+  const float* HWY_RESTRICT panel = x.panel;
+  float* HWY_RESTRICT s = x.s.data + first * lds;
   for (int64_t j = 0; j < n; j += kLanes) {
     Vec sum[MR];
     HWY_UNROLL(4)
@@ -109,41 +123,37 @@ HWY_INLINE Vec DirectX(Vec a, Vec kappa) {
   return hn::Add(hn::Set(d, 1.0f), Exp(hn::Min(hn::Add(z, z), hn::Set(d, 80.0f))));
 }
 
-HWY_NOINLINE void AdditiveDirect(const float* q, int64_t ldq, const AdditiveWeights& w,
-                                 const float* panel, int64_t n, int64_t width, int64_t m, float* s,
-                                 int64_t lds) {
+HWY_NOINLINE void AdditiveDirect(const AdditivePanel& x, int64_t m) {
   const F d;
   for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; j += kLanes) {
+    for (int64_t j = 0; j < x.n; j += kLanes) {
       Vec sum = hn::Zero(d);
-      for (int64_t k = 0; k < width; ++k) {
-        const Vec x = DirectX(hn::Set(d, q[i * ldq + k]), hn::LoadU(d, panel + k * kPanel + j));
-        sum = hn::Add(sum, hn::Div(hn::Set(d, w.u[k]), x));
+      for (int64_t k = 0; k < x.width; ++k) {
+        const Vec at =
+            DirectX(hn::Set(d, x.q[i * x.ldq + k]), hn::LoadU(d, x.panel + k * kPanel + j));
+        sum = hn::Add(sum, hn::Div(hn::Set(d, x.w.u[k]), at));
       }
-      hn::StoreU(hn::NegMulAdd(hn::Set(d, 2.0f), sum, hn::Set(d, w.total)), d, s + i * lds + j);
+      hn::StoreU(hn::NegMulAdd(hn::Set(d, 2.0f), sum, hn::Set(d, x.w.total)), d,
+                 x.s.data + i * x.s.ld + j);
     }
   }
 }
 
 template <bool kGuard>
-HWY_NOINLINE void AdditiveRows(const float* q, int64_t ldq, const AdditiveWeights& w,
-                               const float* panel, int64_t n, int64_t width, int64_t m, float* s,
-                               int64_t lds) {
+HWY_NOINLINE void AdditiveRows(const AdditivePanel& x, int64_t m) {
   int64_t i = 0;
-  for (; i + 4 <= m; i += 4) {
-    AdditiveTile<4, kGuard>(q + i * ldq, ldq, w, panel, n, width, s + i * lds, lds);
-  }
-  for (; i < m; ++i)
-    AdditiveTile<1, kGuard>(q + i * ldq, ldq, w, panel, n, width, s + i * lds, lds);
+  for (; i + 4 <= m; i += 4) AdditiveTile<4, kGuard>(x, i);
+  for (; i < m; ++i) AdditiveTile<1, kGuard>(x, i);
 }
 
 HWY_NOINLINE void PackAdditiveQueries(Rows from, int64_t n, int64_t width, const AdditiveWeights& w,
-                                      float* to, int64_t ld) {
+                                      DenseRows out) {
   const F d;
   const int64_t padded = PanelRows(width);
-  for (int64_t i = 0; i < n; ++i, to += ld) {
-    PackRows({from.data + i * from.row, from.row, from.c}, 1, width, 1.0f, to,
-             RoundUp(width, kLanes));
+  for (int64_t i = 0; i < n; ++i) {
+    float* to = out.data + i * out.ld;
+    PackRows({from.data + i * from.row, from.row, from.c}, 1, width, 1.0f,
+             {to, RoundUp(width, kLanes)});
     ExpTwice(to, RoundUp(width, kLanes));
     FillRow(to, width, padded, 0.0f);
     for (int64_t k = 0; k < padded; k += kLanes) {
@@ -176,11 +186,28 @@ HWY_INLINE void AddTerm(float g, Vec r, Vec& da, GradSums& sums) {
   sums.gr = hn::Add(sums.gr, gr);
 }
 
+// ds of query rows and keys, their exponentials, and what they are added to; ld floats a row.
+struct AdditiveGrad {
+  const float *ea, *ek;
+  int64_t ld;
+  const float* g;
+  int64_t ldg;
+  float *da, *dk, *gr_sum;
+};
+HWY_INLINE AdditiveGrad From(const AdditiveGrad& x, int64_t i, int64_t j) {
+  return {x.ea + i * x.ld, x.ek + j * x.ld, x.ld,    x.g + i * x.ldg + j, x.ldg,
+          x.da + i * x.ld, x.dk + j * x.ld, x.gr_sum};
+}
+
 template <int MR, Range kRange>
-HWY_INLINE void AdditiveGradTile(const float* HWY_RESTRICT ea, const float* HWY_RESTRICT ek,
-                                 int64_t ld, const float* HWY_RESTRICT g, int64_t ldg, int64_t n,
-                                 float* HWY_RESTRICT da, float* HWY_RESTRICT dk,
-                                 float* HWY_RESTRICT gr_sum) {
+HWY_INLINE void AdditiveGradTile(const AdditiveGrad& x, int64_t n) {
+  const int64_t ld = x.ld, ldg = x.ldg;
+  const float* HWY_RESTRICT ea = x.ea;
+  const float* HWY_RESTRICT ek = x.ek;
+  const float* HWY_RESTRICT g = x.g;
+  float* HWY_RESTRICT da = x.da;
+  float* HWY_RESTRICT dk = x.dk;
+  float* HWY_RESTRICT gr_sum = x.gr_sum;
   static_assert(MR == 1 || MR == 4);
   const F d;
   const Vec one = hn::Set(d, 1.0f);
@@ -215,36 +242,40 @@ HWY_INLINE void AdditiveGradTile(const float* HWY_RESTRICT ea, const float* HWY_
   }
 }
 
+// m rows and n keys. What is not finite is kept out of sums where its g is 0.
 template <Range kRange>
-HWY_NOINLINE void AdditiveGradRows(const float* ea, const float* ek, int64_t ld, const float* g,
-                                   int64_t ldg, int64_t m, int64_t n, bool finite, float* da,
-                                   float* dk, float* gr_sum) {
+HWY_NOINLINE void AdditiveGradRows(const AdditiveGrad& x, int64_t m, int64_t n, bool finite) {
   int64_t i = 0;
   if (finite) {
-    for (; i + 4 <= m; i += 4) {
-      AdditiveGradTile<4, kRange>(ea + i * ld, ek, ld, g + i * ldg, ldg, n, da + i * ld, dk,
-                                  gr_sum);
-    }
-    for (; i < m; ++i) {
-      AdditiveGradTile<1, kRange>(ea + i * ld, ek, ld, g + i * ldg, ldg, n, da + i * ld, dk,
-                                  gr_sum);
-    }
+    for (; i + 4 <= m; i += 4) AdditiveGradTile<4, kRange>(From(x, i, 0), n);
+    for (; i < m; ++i) AdditiveGradTile<1, kRange>(From(x, i, 0), n);
     return;
   }
   for (; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      const float* gij = g + i * ldg + j;
-      if (*gij == 0.0f) continue;
-      AdditiveGradTile<1, kRange>(ea + i * ld, ek + j * ld, ld, gij, ldg, 1, da + i * ld,
-                                  dk + j * ld, gr_sum);
+      if (x.g[i * x.ldg + j] != 0.0f) AdditiveGradTile<1, kRange>(From(x, i, j), 1);
     }
   }
 }
 
 // ---- one panel of any family -------------------------------------------------------------------
 
-struct ScoreBlock {  // where a block's rows are, for the family that reads a matrix
+// Both sides of the scores of one block.
+struct ScoreSides {
+  const AttentionProblem& p;
+  const AdditiveWeights& w;
+  PackedKeys keys;
+  PackedQueries queries;
+};
+
+// A query row, for the family that reads a matrix.
+struct RowAt {
   int64_t b, h, i;
+};
+
+// m query rows, from row `first` of the block on.
+struct RowsPart {
+  int64_t first, m;
 };
 
 // Keys j … j+n of one panel, whole vectors of them.
@@ -252,32 +283,40 @@ struct PanelPart {
   int64_t j, n;
 };
 
-// s[m][n] ← scores of m query rows (the first is row `first` of the block) and those keys.
-HWY_INLINE void ScorePanel(const AttentionProblem& p, const PackedKeys& keys,
-                           const PackedQueries& queries, const AdditiveWeights& w,
-                           const ScoreBlock& at, int64_t first, int64_t m, PanelPart part, float* s,
-                           int64_t lds) {
-  const float* q = queries.rows + first * queries.ld;
+// s[m][n] ← scores of those rows, the first of which is `at`, and those keys.
+HWY_INLINE void ScorePanel(const ScoreSides& x, const RowAt& at, RowsPart rows, PanelPart part,
+                           DenseRows s) {
+  const AttentionProblem& p = x.p;
+  const int64_t ldq = x.queries.ld;
+  const float* q = x.queries.rows + rows.first * ldq;
   const int64_t width = PanelRows(p.D), inside = part.j % kPanel;
-  const float* k = keys.panels + (part.j - inside) * width + inside;
+  const float* k = x.keys.panels + (part.j - inside) * width + inside;
   if (p.family == Family::dot) {
-    MatMul({q, queries.ld, 1}, k, kPanel, s, lds, m, part.n, p.D, false);
+    MatMul({.a = {q, ldq, 1},
+            .b = k,
+            .ldb = kPanel,
+            .c = s.data,
+            .ldc = s.ld,
+            .m = rows.m,
+            .n = part.n,
+            .K = p.D,
+            .accumulate = false});
   } else if (p.family == Family::additive) {
-    switch (keys.range) {
+    switch (x.keys.range) {
       case Range::small:
-        return AdditiveRows<false>(q, queries.ld, w, k, part.n, width, m, s, lds);
+        return AdditiveRows<false>({q, ldq, x.w, k, part.n, width, s}, rows.m);
       case Range::medium:
-        return AdditiveRows<true>(q, queries.ld, w, k, part.n, width, m, s, lds);
+        return AdditiveRows<true>({q, ldq, x.w, k, part.n, width, s}, rows.m);
       case Range::large:
-        return AdditiveDirect(q, queries.ld, w, k, part.n, p.D, m, s, lds);
+        return AdditiveDirect({q, ldq, x.w, k, part.n, p.D, s}, rows.m);
     }
   } else {
     const float factor = p.scale / p.temperature;
     const int64_t n = std::min(part.n, p.Lk - part.j);
-    for (int64_t i = 0; i < m; ++i) {
-      const float* from = p.given.row(at.b, at.h, at.i + first + i) + part.j * p.given.c;
-      for (int64_t j = 0; j < n; ++j) s[i * lds + j] = factor * from[j * p.given.c];
-      FillRow(s + i * lds, n, part.n, 0.0f);
+    for (int64_t i = 0; i < rows.m; ++i) {
+      const float* from = p.given.row(at.b, at.h, at.i + i) + part.j * p.given.c;
+      for (int64_t j = 0; j < n; ++j) s.data[i * s.ld + j] = factor * from[j * p.given.c];
+      FillRow(s.data + i * s.ld, n, part.n, 0.0f);
     }
   }
 }
@@ -287,17 +326,23 @@ inline int64_t QueryFloats(const AttentionProblem& p) {  // of one packed row
                                       : RoundUp(p.D, kLanes);
 }
 
-// Rows whose elements follow one another are read where they are; `to` has room for a copy.
-HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, Range range,
-                                     const AdditiveWeights& w, Rows from, int64_t n, float* to) {
+struct QueryRows {
+  Rows from;
+  int64_t n;
+};
+
+// As scores against keys of this range want them. Rows whose elements follow one another are read
+// where they are; `to` has room for a copy.
+HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, const AdditiveWeights& w,
+                                     Range range, const QueryRows& q, float* to) {
   const int64_t ld = QueryFloats(p);
   if (p.family == Family::given) return {to, ld};
   if (p.family == Family::additive && range != Range::large) {
-    PackAdditiveQueries(from, n, p.D, w, to, ld);
+    PackAdditiveQueries(q.from, q.n, p.D, w, {to, ld});
     return {to, ld};
   }
-  if (from.c == 1) return {from.data, from.row};
-  PackRows(from, n, p.D, 1.0f, to, ld);
+  if (q.from.c == 1) return {q.from.data, q.from.row};
+  PackRows(q.from, q.n, p.D, 1.0f, {to, ld});
   return {to, ld};
 }
 

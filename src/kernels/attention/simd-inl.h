@@ -137,28 +137,41 @@ struct Left {
   int64_t row, k;  // strides
 };
 
+struct Product {
+  Left a;
+  const float* b;
+  int64_t ldb;
+  float* c;
+  int64_t ldc;
+  int64_t m, n, K;
+  bool accumulate;
+};
+
+// The first MR rows and NV vectors of columns.
 template <int MR, int NV>
-HWY_INLINE void Tile(Left a, const float* HWY_RESTRICT b, int64_t ldb, float* HWY_RESTRICT c,
-                     int64_t ldc, int64_t K, bool accumulate) {
+HWY_INLINE void Tile(const Product& x) {
   const F d;
+  const int64_t ldb = x.ldb, ldc = x.ldc, K = x.K, a_row = x.a.row, a_k = x.a.k;
+  float* HWY_RESTRICT c = x.c;
   Vec sum[MR][NV];
   HWY_UNROLL(8)
   for (int i = 0; i < MR; ++i) {
     HWY_UNROLL(4)
     for (int j = 0; j < NV; ++j) {
-      sum[i][j] = accumulate ? hn::LoadU(d, c + i * ldc + j * kLanes) : hn::Zero(d);
+      sum[i][j] = x.accumulate ? hn::LoadU(d, c + i * ldc + j * kLanes) : hn::Zero(d);
     }
   }
-  const float* HWY_RESTRICT left = a.data;
-  for (int64_t k = 0; k < K; ++k, left += a.k, b += ldb) {
+  const float* HWY_RESTRICT left = x.a.data;
+  const float* HWY_RESTRICT b = x.b;
+  for (int64_t k = 0; k < K; ++k, left += a_k, b += ldb) {
     Vec right[NV];
     HWY_UNROLL(4)
     for (int j = 0; j < NV; ++j) right[j] = hn::LoadU(d, b + j * kLanes);
     HWY_UNROLL(8)
     for (int i = 0; i < MR; ++i) {
-      const Vec x = hn::Set(d, left[i * a.row]);
+      const Vec one = hn::Set(d, left[i * a_row]);
       HWY_UNROLL(4)
-      for (int j = 0; j < NV; ++j) sum[i][j] = hn::MulAdd(x, right[j], sum[i][j]);
+      for (int j = 0; j < NV; ++j) sum[i][j] = hn::MulAdd(one, right[j], sum[i][j]);
     }
   }
   HWY_UNROLL(8)
@@ -168,63 +181,66 @@ HWY_INLINE void Tile(Left a, const float* HWY_RESTRICT b, int64_t ldb, float* HW
   }
 }
 
+// All rows of NV vectors of columns from `column` on.
 template <int NV>
-HWY_NOINLINE void TileColumn(Left a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t m,
-                             int64_t K, bool accumulate) {
+HWY_NOINLINE void TileColumn(const Product& all, int64_t column) {
   constexpr int kRows = TileRows(NV);
-  for (; m >= kRows; m -= kRows, a.data += kRows * a.row, c += kRows * ldc) {
-    Tile<kRows, NV>(a, b, ldb, c, ldc, K, accumulate);
+  Product x = all;  // its own, so that what is written cannot be a part of it
+  x.b += column, x.c += column;
+  const auto done = [&x](int64_t rows) {
+    x.m -= rows, x.a.data += rows * x.a.row, x.c += rows * x.ldc;
+  };
+  for (; x.m >= kRows; done(kRows)) Tile<kRows, NV>(x);
+  if (x.m >= 4) {
+    Tile<4, NV>(x);
+    done(4);
   }
-  if (m >= 4) {
-    Tile<4, NV>(a, b, ldb, c, ldc, K, accumulate);
-    m -= 4, a.data += 4 * a.row, c += 4 * ldc;
-  }
-  if (m == 3) Tile<3, NV>(a, b, ldb, c, ldc, K, accumulate);
-  if (m == 2) Tile<2, NV>(a, b, ldb, c, ldc, K, accumulate);
-  if (m == 1) Tile<1, NV>(a, b, ldb, c, ldc, K, accumulate);
+  if (x.m == 3) Tile<3, NV>(x);
+  if (x.m == 2) Tile<2, NV>(x);
+  if (x.m == 1) Tile<1, NV>(x);
 }
 
-HWY_NOINLINE void MatMulOnce(Left a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t m,
-                             int64_t n, int64_t K, bool accumulate) {
-  int64_t vecs = (n + kLanes - 1) / kLanes;
-  for (; vecs >= kTileVecs; vecs -= kTileVecs, b += kTileVecs * kLanes, c += kTileVecs * kLanes) {
-    TileColumn<kTileVecs>(a, b, ldb, c, ldc, m, K, accumulate);
+HWY_NOINLINE void MatMulOnce(const Product& x) {
+  int64_t vecs = (x.n + kLanes - 1) / kLanes, column = 0;
+  for (; vecs >= kTileVecs; vecs -= kTileVecs, column += kTileVecs * kLanes) {
+    TileColumn<kTileVecs>(x, column);
   }
   if constexpr (kTileVecs > 2) {
-    if (vecs == 3) TileColumn<3>(a, b, ldb, c, ldc, m, K, accumulate);
-    if (vecs == 2) TileColumn<2>(a, b, ldb, c, ldc, m, K, accumulate);
+    if (vecs == 3) TileColumn<3>(x, column);
+    if (vecs == 2) TileColumn<2>(x, column);
   }
-  if (vecs == 1) TileColumn<1>(a, b, ldb, c, ldc, m, K, accumulate);
+  if (vecs == 1) TileColumn<1>(x, column);
 }
 
 // Wide rows of B are read 8 at a time from end to end: as many streams as a core follows. Down
 // whole columns each step would be on another page.
 constexpr int64_t kWide = 256, kWideRows = 8;
 
-HWY_INLINE void MatMul(Left a, const float* b, int64_t ldb, float* c, int64_t ldc, int64_t m,
-                       int64_t n, int64_t K, bool accumulate) {
-  for (; n > kWide && K > kWideRows; K -= kWideRows, accumulate = true) {
-    MatMulOnce(a, b, ldb, c, ldc, m, n, kWideRows, accumulate);
-    a.data += kWideRows * a.k;
-    b += kWideRows * ldb;
+HWY_INLINE void MatMul(const Product& x) {
+  if (x.n <= kWide || x.K <= kWideRows) return MatMulOnce(x);
+  Product part = x;
+  for (int64_t k = 0; k < x.K; k += kWideRows) {
+    part.a.data = x.a.data + k * x.a.k;
+    part.b = x.b + k * x.ldb;
+    part.K = std::min(kWideRows, x.K - k);
+    MatMulOnce(part);
+    part.accumulate = true;
   }
-  MatMulOnce(a, b, ldb, c, ldc, m, n, K, accumulate);
 }
 
 // The same product where an element of A that is 0 contributes nothing, whatever B holds there:
 // for tiles that a mask cuts through while the data holds Inf or NaN.
-HWY_NOINLINE void MatMulSkippingZeros(Left a, const float* b, int64_t ldb, float* c, int64_t ldc,
-                                      int64_t m, int64_t n, int64_t K, bool accumulate) {
+HWY_NOINLINE void MatMulSkippingZeros(const Product& x) {
   const F d;
-  for (int64_t i = 0; i < m; ++i) {
-    float* out = c + i * ldc;
-    if (!accumulate) FillRow(out, 0, RoundUp(n, kLanes), 0.0f);
-    for (int64_t k = 0; k < K; ++k) {
-      const float x = a.data[i * a.row + k * a.k];
-      if (x == 0.0f) continue;
-      for (int64_t j = 0; j < n; j += kLanes) {
-        const Vec right = hn::LoadU(d, b + k * ldb + j);
-        hn::StoreU(hn::MulAdd(hn::Set(d, x), right, hn::LoadU(d, out + j)), d, out + j);
+  for (int64_t i = 0; i < x.m; ++i) {
+    float* out = x.c + i * x.ldc;
+    if (!x.accumulate) FillRow(out, 0, RoundUp(x.n, kLanes), 0.0f);
+    for (int64_t k = 0; k < x.K; ++k) {
+      const float left = x.a.data[i * x.a.row + k * x.a.k];
+      if (left == 0.0f) continue;
+      for (int64_t j = 0; j < x.n; j += kLanes) {
+        const Vec right = hn::LoadU(d, x.b + k * x.ldb + j);
+        hn::StoreU(hn::MulAdd(hn::Set(d, left), right, hn::LoadU(d, out + j)), d, out + j);
       }
     }
   }

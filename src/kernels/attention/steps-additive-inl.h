@@ -142,11 +142,22 @@ HWY_INLINE Vec Slope(const Sums& s, const float* u) {
   return hn::Mul(hn::Mul(hn::Set(d, 4.0f), hn::LoadU(d, u)), hn::Sub(s.r, s.rr));
 }
 
-// dq = 4u∘Σ_j g_j·(r − r²), for N vectors of features.
+// What gradients of additive scores are made of: both sides, ds and u.
+struct AdditiveSlopes {
+  Sides side;
+  const float* g;
+  int64_t ldg, steps;  // of g; one step for a query's gradient
+  const float* u;
+  int64_t ld, width;
+};
+
+// dq = 4u∘Σ_j g_j·(r − r²) over n keys, for N vectors of features from c on.
 template <Reach kReach, int N>
-HWY_INLINE void AdditiveQuery(const Sides& side, int64_t c, int64_t ld, const float* g, int64_t n,
-                              const float* u, int64_t width, float* dq) {
+HWY_INLINE void AdditiveQuery(const AdditiveSlopes& x, int64_t c, int64_t n, float* dq) {
   const F d;
+  const Sides side = x.side;
+  const float* g = x.g;
+  const int64_t ld = x.ld, width = x.width;
   const Vec one = hn::Set(d, 1.0f);
   Vec q[N];
   Sums sums[N];
@@ -167,22 +178,24 @@ HWY_INLINE void AdditiveQuery(const Sides& side, int64_t c, int64_t ld, const fl
   }
   if (j < n) {
     for (int v = 0; v < N; ++v) {
-      const Vec x = OnePlus<kReach>(q[v], hn::LoadU(d, side.k + j * ld + c + v * kLanes));
-      sums[v].Add(g[j], hn::Div(one, x));
+      const Vec last = OnePlus<kReach>(q[v], hn::LoadU(d, side.k + j * ld + c + v * kLanes));
+      sums[v].Add(g[j], hn::Div(one, last));
     }
   }
   for (int v = 0; v < N; ++v) {
     const int64_t at = c + v * kLanes;
-    if (at < width) StorePart(Slope(sums[v], u + at), dq + at, width - at);
+    if (at < width) StorePart(Slope(sums[v], x.u + at), dq + at, width - at);
   }
 }
 
-// One vector of features of R keys over all steps: dk of each, and Σ g·r over all.
+// One vector of features, from c on, of R keys, from j on, over all steps: dk of each (null: not
+// wanted), and Σ g·r over all.
 template <Reach kReach, int R>
-HWY_INLINE Vec AdditiveKeys(const Sides& side, int64_t c, int64_t ld, const float* g, int64_t ldg,
-                            int64_t steps, int64_t j, const Vec& total, const float* u,
-                            float* const* dk, int64_t n) {
+HWY_INLINE Vec AdditiveKeys(const AdditiveSlopes& x, int64_t c, int64_t j, float* const* dk,
+                            const Vec& total) {
   const F d;
+  const Sides side = x.side;
+  const int64_t ld = x.ld;
   const Vec one = hn::Set(d, 1.0f);
   Vec k[R];
   Sums sums[R];
@@ -190,9 +203,9 @@ HWY_INLINE Vec AdditiveKeys(const Sides& side, int64_t c, int64_t ld, const floa
     k[i] = hn::LoadU(d, side.k + (j + i) * ld + c);
     sums[i] = NoSums();
   }
-  for (int64_t t = 0; t < steps; ++t) {
+  for (int64_t t = 0; t < x.steps; ++t) {
     const Vec q = hn::LoadU(d, side.q + t * ld + c);
-    const float* at = g + t * ldg + j;
+    const float* at = x.g + t * x.ldg + j;
     if constexpr (R == 1) {
       sums[0].Add(at[0], hn::Div(one, OnePlus<kReach>(q, k[0])));
     } else {
@@ -207,7 +220,7 @@ HWY_INLINE Vec AdditiveKeys(const Sides& side, int64_t c, int64_t ld, const floa
   Vec all = total;
   for (int i = 0; i < R; ++i) {
     all = hn::Add(all, sums[i].r);
-    if (dk) StorePart(Slope(sums[i], u + c), dk[i] + c, n);
+    if (dk) StorePart(Slope(sums[i], x.u + c), dk[i] + c, x.width - c);
   }
   return all;
 }

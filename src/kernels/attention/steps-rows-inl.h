@@ -130,11 +130,20 @@ HWY_INLINE void SoftmaxInPlace(float* s, int64_t end, int64_t n, float factor) {
 
 // ---- Σ_t w_tj·x_t ------------------------------------------------------------------------------
 
-// R rows of N vectors; w [steps][ldw], x [steps][ldx].
+struct OuterSum {
+  const float* w;  // [steps][ldw]
+  int64_t ldw;
+  const float* x;  // [steps][ldx]
+  int64_t ldx, steps;
+};
+
+// R rows of N vectors, of which n floats are written.
 template <int R, int N>
-HWY_INLINE void OuterTile(const float* HWY_RESTRICT w, int64_t ldw, const float* HWY_RESTRICT x,
-                          int64_t ldx, int64_t steps, float* const* to, int64_t n) {
+HWY_INLINE void OuterTile(const OuterSum& of, float* const* to, int64_t n) {
   const F d;
+  const int64_t ldw = of.ldw, ldx = of.ldx, steps = of.steps;
+  const float* HWY_RESTRICT w = of.w;
+  const float* HWY_RESTRICT x = of.x;
   Vec sum[R][N];
   for (int i = 0; i < R; ++i) {
     for (int v = 0; v < N; ++v) sum[i][v] = hn::Zero(d);

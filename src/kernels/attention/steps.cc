@@ -5,6 +5,7 @@
 #include <hwy/highway.h>
 
 #include "core/threads.h"
+#include "kernels/attention/step_parts.h"
 #include "kernels/attention/steps-additive-inl.h"
 #include "kernels/attention/steps-rows-inl.h"
 #include "kernels/attention/steps.h"
@@ -23,12 +24,11 @@ void PrepareRow(StepMemory& m, int64_t b) {
   m.largest_keys[b] = most;
 }
 
-void ForwardRow(const StepMemory& m, int64_t b, const float* q, float factor, float* p,
-                float* context, float* room) {
+void ForwardRow(const StepMemory& m, int64_t b, const StepForward& x, float* room) {
   const int64_t end = m.ends[b], ld = m.ld;
-  float* s = p + b * m.Lk;
+  float* s = x.p + b * m.Lk;
   if (m.additive && end > 0) {
-    const Sides side = SidesOf(m, b, &q, 1, room);
+    const Sides side = SidesOf(m, b, &x.q, 1, room);
     ByReach(side.reach, [&](auto reach) HWY_ATTR {
       int64_t j = 0;
       for (; j + 4 <= end; j += 4) {
@@ -39,10 +39,10 @@ void ForwardRow(const StepMemory& m, int64_t b, const float* q, float factor, fl
       }
     });
   } else {
-    DotWithRows(m.keys, b, end, q + b * m.keys.width, s);
+    DotWithRows(m.keys, b, end, x.q + b * m.keys.width, s);
   }
-  SoftmaxInPlace(s, end, m.Lk, factor);
-  SumRows(m.values, b, end, s, context + b * m.values.width);
+  SoftmaxInPlace(s, end, m.Lk, x.factor);
+  SumRows(m.values, b, end, s, x.context + b * m.values.width);
 }
 
 void DWeightsRow(const StepMemory& m, int64_t b, const float* d_context, float* dp) {
@@ -61,14 +61,14 @@ void DQueryRow(const StepMemory& m, int64_t b, const StepGradient& x, float* roo
   std::fill(g + end, g + m.Lk, 0.0f);
   float* dq = x.dq + b * width;
   if (!m.additive || end == 0) return SumRows(m.keys, b, end, g, dq);
-  const Sides side = SidesOf(m, b, &x.q, 1, room);
-  ByReach(side.reach, [&](auto reach) HWY_ATTR {
+  const AdditiveSlopes slopes{SidesOf(m, b, &x.q, 1, room), g, m.Lk, 1, m.u.data(), m.ld, width};
+  ByReach(slopes.side.reach, [&](auto reach) HWY_ATTR {
     int64_t c = 0;
     for (; c + kVecs * kLanes <= m.ld; c += kVecs * kLanes) {
-      AdditiveQuery<reach(), kVecs>(side, c, m.ld, g, end, m.u.data(), width, dq);
+      AdditiveQuery<reach(), kVecs>(slopes, c, end, dq);
     }
     for (; c < m.ld; c += kLanes) {
-      AdditiveQuery<reach(), 1>(side, c, m.ld, g, end, m.u.data(), width, dq);
+      AdditiveQuery<reach(), 1>(slopes, c, end, dq);
     }
   });
 }
@@ -90,46 +90,45 @@ void DRowsRow(const StepMemory& m, int64_t b, const std::vector<KeptStep>& kept,
     for (; j + kRows <= end; j += kRows) {
       float* rows[kRows];
       for (int i = 0; i < kRows; ++i) rows[i] = to.row(b, j + i) + c;
-      OuterTile<kRows, kVecs>(w + j, m.Lk, x + c, ldx, steps, rows, width - c);
+      OuterTile<kRows, kVecs>({w + j, m.Lk, x + c, ldx, steps}, rows, width - c);
     }
     for (; j < end; ++j) {
       float* row = to.row(b, j) + c;
-      OuterTile<1, kVecs>(w + j, m.Lk, x + c, ldx, steps, &row, width - c);
+      OuterTile<1, kVecs>({w + j, m.Lk, x + c, ldx, steps}, &row, width - c);
     }
   }
   for (int64_t j = end; j < m.Lk; ++j) std::fill_n(to.row(b, j), width, 0.0f);
 }
 
-// room: steps·(Lk + ld) + Lk·ld floats; gr [ld] ← Σ g·r of this row
+// room: steps·(Lk + ld) + Lk·ld floats
 void DAdditiveRow(const StepMemory& m, int64_t b, const std::vector<KeptStep>& kept,
-                  const RowsView<float>& to, float* gr, float* room) {
+                  const AdditiveTargets& out, float* room) {
   const F d;
   const int64_t steps = static_cast<int64_t>(kept.size()), width = m.keys.width, end = m.ends[b];
   std::vector<const float*> queries;
   for (const KeptStep& step : kept) queries.push_back(step.vectors);
-  const Sides side = SidesOf(m, b, queries.data(), steps, room);
+  const RowsView<float>& to = out.d_keys;
   float* g = room + (steps + m.Lk) * m.ld;
+  const AdditiveSlopes slopes{
+      SidesOf(m, b, queries.data(), steps, room), g, m.Lk, steps, m.u.data(), m.ld, width};
   for (int64_t t = 0; t < steps; ++t) {
     std::memcpy(g + t * m.Lk, kept[t].weights + b * m.Lk, m.Lk * sizeof(float));
   }
-  ByReach(side.reach, [&](auto reach) HWY_ATTR {
+  ByReach(slopes.side.reach, [&](auto reach) HWY_ATTR {
     for (int64_t c = 0; c < m.ld; c += kLanes) {
-      const int64_t n = width - c;
       Vec total = hn::Zero(d);
       float* rows[4] = {};
-      const bool write = to.data != nullptr && n > 0;
+      const bool write = to.data != nullptr && c < width;
       int64_t j = 0;
       for (; j + 4 <= end; j += 4) {
         for (int i = 0; write && i < 4; ++i) rows[i] = to.row(b, j + i);
-        total = AdditiveKeys<reach(), 4>(side, c, m.ld, g, m.Lk, steps, j, total, m.u.data(),
-                                         write ? rows : nullptr, n);
+        total = AdditiveKeys<reach(), 4>(slopes, c, j, write ? rows : nullptr, total);
       }
       for (; j < end; ++j) {
         if (write) rows[0] = to.row(b, j);
-        total = AdditiveKeys<reach(), 1>(side, c, m.ld, g, m.Lk, steps, j, total, m.u.data(),
-                                         write ? rows : nullptr, n);
+        total = AdditiveKeys<reach(), 1>(slopes, c, j, write ? rows : nullptr, total);
       }
-      hn::StoreU(total, d, gr + c);
+      hn::StoreU(total, d, out.gr + b * m.ld + c);
     }
   });
   for (int64_t j = end; to.data && j < m.Lk; ++j) std::fill_n(to.row(b, j), width, 0.0f);
@@ -177,7 +176,7 @@ void StepMemory::prepare(const float* u_from) {
 
 void step_forward(const StepMemory& m, const float* q, float factor, float* p, float* context) {
   for_rows(m, touched(m), (1 + m.Lk) * m.ld, [&](int64_t b, float* room) {
-    HWY_DYNAMIC_DISPATCH(ForwardRow)(m, b, q, factor, p, context, room);
+    HWY_DYNAMIC_DISPATCH(ForwardRow)(m, b, {q, factor, p, context}, room);
   });
 }
 
@@ -208,7 +207,7 @@ void steps_d_additive(const StepMemory& m, const std::vector<KeptStep>& kept,
   const Buffer<float> gr(m.B * m.ld);
   for_rows(m, steps * touched(m), (steps + m.Lk) * m.ld + steps * m.Lk,
            [&](int64_t b, float* room) {
-             HWY_DYNAMIC_DISPATCH(DAdditiveRow)(m, b, kept, d_keys, gr.data() + b * m.ld, room);
+             HWY_DYNAMIC_DISPATCH(DAdditiveRow)(m, b, kept, {d_keys, gr.data()}, room);
            });
   if (du == nullptr) return;
   for (int64_t c = 0; c < m.keys.width; ++c) {

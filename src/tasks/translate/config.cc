@@ -1,12 +1,11 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <filesystem>
 
-#include "tasks/builtin/builtin.h"
-#include "tasks/config.h"
-#include "tasks/translate.h"
+#include "tasks/translate/builtin.h"
+#include "tasks/translate/translate.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 std::vector<std::string> names_of(const std::vector<Listed>& listed) {
@@ -32,7 +31,6 @@ void visit_data(Fields& f, TranslateData& d) {
   f.real("test-share", d.test_share, "share of unique sources held out to test", {0, 0.9});
   f.flag("swap", d.swap, "translate from the second column to the first");
   f.integer("longest", d.longest, "tokens; longer pairs are left out of training", {1, 100000});
-  f.text("fingerprint", d.fingerprint, "of the pairs as read; a resumed run checks it");
 }
 
 void visit_text(Fields& f, TranslateConfig& c) {
@@ -46,9 +44,8 @@ void visit_text(Fields& f, TranslateConfig& c) {
   f.integer("min-count", c.source.min_count, "rarer words and characters are unknown", {1, 1e6});
 }
 
-void visit_model(Fields& f, TranslateConfig& c) {
+void visit_network(Fields& f, models::Seq2SeqConfig& m) {
   using namespace models;
-  Seq2SeqConfig& m = c.model;
   f.group("Model");
   f.named("context", m.context, "one fixed vector, or attention at each step",
           std::vector<Context>{Context::fixed, Context::attention});
@@ -81,105 +78,107 @@ void visit_loss(Fields& f, models::LossConfig& l) {
   f.real("semi-sampling", l.semi_sampling, "hard: share of sentences that take the mean", {0, 1});
 }
 
-void visit_train(Fields& f, TranslateConfig& c) {
-  using namespace train;
-  TrainConfig& t = c.train;
-  f.group("Training");
-  f.integer("steps", t.steps, "end of the run; 0: no such limit", {0, 1e12});
-  f.integer("epochs", t.epochs, "end of the run; 0: no such limit", {0, 1e9});
-  f.real("minutes", t.minutes, "end of the run; 0: no such limit", {0, 1e7});
-  f.named("optimizer", t.optimizer.method, "",
-          std::vector<Method>{Method::adam, Method::adamw, Method::sgd});
-  f.real("rate", t.schedule.rate, "learning rate", {0, 100});
-  f.named("decay", t.schedule.decay, "how the rate falls",
-          std::vector<Decay>{Decay::constant, Decay::cosine, Decay::inverse_root, Decay::plateau});
-  f.integer("warmup", t.schedule.warmup, "steps of linear growth", {0, 1e9});
-  f.real("rate-floor", t.schedule.floor, "smallest rate, as a share", {0, 1});
-  f.real("plateau-factor", t.schedule.factor, "plateau: multiplies the rate", {0.001, 1});
-  f.integer("plateau-patience", t.schedule.patience, "plateau: validations to wait", {1, 1e6});
-  f.real("beta1", t.optimizer.beta1, "adam", {0, 0.99999});
-  f.real("beta2", t.optimizer.beta2, "adam", {0, 0.99999999});
-  f.real("epsilon", t.optimizer.epsilon, "adam", {0, 1});
-  f.real("momentum", t.optimizer.momentum, "sgd", {0, 0.99999});
-  f.real("weight-decay", t.optimizer.weight_decay, "", {0, 10});
-  f.real("clip", t.clip, "largest gradient norm; 0: no limit", {0, 1e9});
-  f.real("average", t.average, "decay of the averaged weights that are kept; 0: none",
-         {0, 0.999999});
-  f.integer("batch-tokens", t.batch_tokens, "sentences times the longest of them", {1, 1e9});
-  f.integer("batch-sentences", t.batch_examples, "at most; 0: no limit", {0, 1e9});
-  f.integer("validate-every", t.validate_every, "steps; 0: after each epoch", {0, 1e9});
-  f.integer("valid-sentences", c.valid_sentences, "translated at each validation", {0, 1e6});
-  f.choice("watch", c.watch, "the score whose best weights are kept",
-           {"loss", "bleu", "chrf", "exact", "token_error"});
-  f.integer("stop-after", t.stop_after, "validations without a better score; 0: never", {0, 1e6});
-  f.integer("save-every", t.save_every, "steps between checkpoints; 0: at validations", {0, 1e9});
-  f.integer("beam", c.beam, "of the final scores", {1, models::kLargestBeam});
-  auto seed = static_cast<int64_t>(t.seed);
-  f.integer("seed", seed, "of weights, shuffles, dropout, splits and draws", {0, 9e15});
-  t.seed = static_cast<uint64_t>(seed);
-}
-
 }  // namespace
 
-void visit(Fields& f, TranslateConfig& c) {
-  visit_data(f, c.data);
-  visit_text(f, c);
-  visit_model(f, c);
-  visit_loss(f, c.loss);
-  visit_train(f, c);
-  c.target.min_count = c.source.min_count;
+const std::vector<Measure>& measures() {
+  static const std::vector<Measure> all = {
+      {"perplexity", "perplexity", Better::lower, 3},
+      {"bleu", "BLEU"},
+      {"chrf", "chrF"},
+      {"exact", "exact match"},
+      {.name = "loss", .title = "loss", .better = Better::lower, .digits = 3, .leading = false},
+      {.name = "token_error", .title = "token error", .better = Better::lower, .leading = false},
+  };
+  return all;
+}
+
+void TranslateConfig::visit(Fields& f) {
+  visit_data(f, data);
+  visit_text(f, *this);
+  visit_network(f, network);
+  visit_loss(f, loss);
+  visit_training(f, measures());
+  f.integer("batch-tokens", train.batch_tokens, "sentences times the longest of them", {1, 1e9});
+  f.integer("batch-sentences", train.batch_examples, "at most; 0: no limit", {0, 1e9});
+  f.integer("valid-sentences", valid_sentences, "translated at each validation", {0, 1e6});
+  f.integer("beam", beam, "of the final scores", {1, models::kLargestBeam});
+  target.min_count = source.min_count;
+}
+
+void TranslateConfig::suit_data() {
+  train.schedule.decay = train::Decay::cosine;
+  train.schedule.rate = 2e-3f;
+  train.schedule.warmup = 100;
+  train.optimizer.beta2 = 0.98f;
+  const bool own = !data.tsv.empty() || !data.source.empty();
+  if (!own && data.builtin == "dates") {
+    network.embedding = 64;
+    network.hidden = 128;
+    train.epochs = 6;
+    train.schedule.rate = 4e-3f;
+    train.batch_tokens = 2048;
+    loss.dropout = 0.1f;
+  } else if (!own) {
+    source.unit = target.unit = text::Unit::words;
+    network.embedding = 96;
+    network.hidden = 160;
+    train.epochs = 4;
+    train.schedule.rate = 3e-3f;
+    train.batch_tokens = 1024;
+  } else {
+    // Small batches and a large rate learn most from each sentence of a small corpus.
+    source.unit = target.unit = text::Unit::subwords;
+    source.size = target.size = 3000;
+    network.embedding = 192;
+    train.epochs = 10;
+    train.schedule.rate = 2.5e-3f;
+    train.schedule.warmup = 400;
+    train.batch_tokens = 512;
+    train.average = 0.998f;
+    loss.dropout = 0.15f;
+    loss.label_smoothing = 0.1f;
+    watch = "bleu";
+  }
 }
 
 TranslateConfig defaults_for(const TranslateData& data) {
   TranslateConfig c;
   c.data = data;
-  c.train.schedule.decay = train::Decay::cosine;
-  c.train.schedule.rate = 2e-3f;
-  c.train.schedule.warmup = 100;
-  c.train.optimizer.beta2 = 0.98f;
-  const bool own = !data.tsv.empty() || !data.source.empty();
-  if (!own && data.builtin == "dates") {
-    c.model.embedding = 64;
-    c.model.hidden = 128;
-    c.train.epochs = 6;
-    c.train.schedule.rate = 4e-3f;
-    c.train.batch_tokens = 2048;
-    c.loss.dropout = 0.1f;
-  } else if (!own) {
-    c.source.unit = c.target.unit = text::Unit::words;
-    c.model.embedding = 96;
-    c.model.hidden = 160;
-    c.train.epochs = 4;
-    c.train.schedule.rate = 3e-3f;
-    c.train.batch_tokens = 1024;
-  } else {
-    // Small batches and a large rate learn most from each sentence of a small corpus.
-    c.source.unit = c.target.unit = text::Unit::subwords;
-    c.source.size = c.target.size = 3000;
-    c.model.embedding = 192;
-    c.train.epochs = 10;
-    c.train.schedule.rate = 2.5e-3f;
-    c.train.schedule.warmup = 400;
-    c.train.batch_tokens = 512;
-    c.train.average = 0.998f;
-    c.loss.dropout = 0.15f;
-    c.loss.label_smoothing = 0.1f;
-    c.watch = "bleu";
-  }
+  c.suit_data();
   return c;
 }
 
-TranslateConfig read_config(const std::filesystem::path& run) {
-  const std::filesystem::path file = run / "config.json";
-  nlohmann::ordered_json json = read_json(file);
-  if (!json.is_object() || !json.contains("task") || json["task"] != "translate") {
-    throw Error("config", file.string() + " is not a translation run's");
-  }
-  json.erase("task");
-  TranslateConfig c;
-  from_json(
-      json, [&](Fields& f) { visit(f, c); }, file.string());
-  return c;
+std::string TranslateConfig::data_name() const {
+  const std::string& file = data.tsv.empty() ? data.source : data.tsv;
+  return file.empty() ? data.builtin : std::filesystem::path(file).stem().string();
 }
 
-}  // namespace fovea::tasks
+std::string TranslateConfig::model() const {
+  const models::Seq2SeqConfig& m = network;
+  const std::string cell = fmt::format("{} {}, {} layer{}", name_of(m.cell), m.hidden, m.layers,
+                                       m.layers == 1 ? "" : "s");
+  if (m.context == models::Context::fixed) return cell;
+  return fmt::format("{}, {} order{}", cell, name_of(m.order),
+                     m.input_feeding ? " with input feeding" : "");
+}
+
+std::string TranslateConfig::attention() const {
+  if (network.context == models::Context::fixed) return "none, a fixed context";
+  return fmt::format("{} {}, {}", name_of(network.locality), network.score, network.weighting);
+}
+
+void EvaluateSettings::visit(Fields& f) {
+  f.group("Decoding");
+  f.integer("beam", decode.beam, "hypotheses kept at each step; 1 is greedy",
+            {1, models::kLargestBeam});
+  f.real("length-power", decode.length_power, "compare by log p / length^POWER", {0, 10});
+}
+
+void PredictSettings::visit(Fields& f) {
+  EvaluateSettings::visit(f);
+  f.integer("n-best", decode.n_best, "print this many, each with its score",
+            {1, models::kLargestBeam});
+  f.integer("longest", decode.longest, "tokens; 0: twice the source and ten", {0, 1e6});
+}
+
+}  // namespace fovea::tasks::translation

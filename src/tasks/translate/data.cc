@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "core/random.h"
-#include "tasks/builtin/builtin.h"
-#include "tasks/translate.h"
+#include "tasks/translate/builtin.h"
+#include "tasks/translate/translate.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 uint64_t hash_of(const std::vector<text::Pair>& pairs, uint64_t h) {
@@ -115,4 +115,4 @@ models::Batch make_batch(std::span<const EncodedPair* const> pairs) {
           .target_out = time_major(targets, text::kPad, text::kEnd)};
 }
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

@@ -8,7 +8,7 @@
 #include "fovea/seq2seq.h"
 #include "fovea/text.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 
 // A pair as ids; the source ends with kEnd, the target has neither begin nor end.
 struct EncodedPair {
@@ -25,4 +25,4 @@ struct Sources {
 Sources pad_sources(std::span<const std::vector<int64_t>* const>);
 models::Batch make_batch(std::span<const EncodedPair* const>);
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

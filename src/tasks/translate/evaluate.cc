@@ -4,11 +4,11 @@
 #include <cmath>
 #include <map>
 
-#include "tasks/translate.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/score.h"
+#include "tasks/translate/translate.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 std::string spaced(const text::Tokenizer& tokenizer, const std::string& line) {
@@ -88,8 +88,7 @@ double mean_loss(const Translator& t, std::span<const text::Pair> pairs) {
 }
 
 Evaluation evaluate(const Translator& t, std::span<const text::Pair> pairs,
-                    const models::DecodeConfig& config,
-                    const std::function<void(double)>& progress) {
+                    const models::DecodeConfig& config, const ShareDone& progress) {
   if (pairs.empty()) throw Error("evaluate", "there are no pairs to score");
   const References r = group_by_source(pairs);
   const auto translations = translate(t, r.sources, config, progress);
@@ -97,7 +96,7 @@ Evaluation evaluate(const Translator& t, std::span<const text::Pair> pairs,
   for (const auto& n_best : translations) {
     hypotheses.push_back(n_best.empty() ? std::string() : n_best.front().text);
   }
-  Evaluation e{.sentences = static_cast<int64_t>(r.sources.size())};
+  Evaluation e{.count = static_cast<int64_t>(r.sources.size()), .unit = "sentences"};
   e.scores = text_scores(t.target, hypotheses, r.targets);
   const double loss = mean_loss(t, pairs);
   e.scores.insert(e.scores.begin(), {{"loss", loss}, {"perplexity", std::exp(loss)}});
@@ -106,6 +105,7 @@ Evaluation evaluate(const Translator& t, std::span<const text::Pair> pairs,
   for (const std::string& s : r.sources) {
     lengths.push_back(static_cast<int64_t>(t.source.encode(s).size()));
   }
+  Breakdown by_length{.by = "length"};
   for (const auto& [low, high] : cuts_of(lengths)) {
     std::vector<std::string> some;
     text::References their;
@@ -115,10 +115,11 @@ Evaluation evaluate(const Translator& t, std::span<const text::Pair> pairs,
       their.push_back(r.targets[i]);
     }
     if (some.empty()) continue;
-    e.by_length.push_back(
-        {low, high, static_cast<int64_t>(some.size()), text_scores(t.target, some, their)});
+    by_length.parts.push_back({Between{low, high}, static_cast<int64_t>(some.size()),
+                               text_scores(t.target, some, their)});
   }
+  e.breakdowns.push_back(std::move(by_length));
   return e;
 }
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

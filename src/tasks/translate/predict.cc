@@ -3,10 +3,10 @@
 #include <string_view>
 
 #include "fovea/io.h"
-#include "tasks/translate.h"
 #include "tasks/translate/data.h"
+#include "tasks/translate/translate.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 namespace {
 
 constexpr const char* kEndMark = "⏎";
@@ -47,14 +47,14 @@ report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source
   return map;
 }
 
-Translation finish(const Translator& t, const std::string& line, const models::Decoded& d,
-                   bool keep_map) {
-  Translation result{.text = t.target.decode(d.tokens), .score = d.score, .ended = d.ended};
+Prediction finish(const Translator& t, const std::string& line, const models::Decoded& d,
+                  bool keep_map) {
+  Prediction result{.text = t.target.decode(d.tokens), .score = d.score, .ended = d.ended};
   if (d.weights.empty() || !(keep_map || has_unknown(d))) return result;
   const std::vector<std::string> source = t.source.pieces(line);
   const std::vector<std::string> target = pieces_of(t.target, d, source);
   if (has_unknown(d)) result.text = t.target.join(target);
-  if (keep_map) result.map = map_of(d, source, target, line);
+  if (keep_map) result.maps.push_back(map_of(d, source, target, line));
   return result;
 }
 
@@ -76,24 +76,22 @@ void check_sizes(const models::Seq2SeqConfig& c, const Tensors& weights) {
 
 }  // namespace
 
-Translator load_translator(const std::filesystem::path& run) {
+Translator load_translator(const RunFolder& run) {
   Translator t;
-  t.config = read_config(run);
+  t.config = dynamic_cast<const TranslateConfig&>(*run.config_of(task_translate));
   t.source = text::Tokenizer::load(run / "source.vocab");
   t.target = text::Tokenizer::load(run / "target.vocab");
-  t.config.model.source_vocabulary = t.source.size();
-  t.config.model.target_vocabulary = t.target.size();
+  t.config.network.source_vocabulary = t.source.size();
+  t.config.network.target_vocabulary = t.target.size();
   const Tensors weights = load_safetensors(run / "model.safetensors");
-  check_sizes(t.config.model, weights);
-  t.model = models::seq2seq(t.config.model, t.config.train.seed);
+  check_sizes(t.config.network, weights);
+  t.model = models::seq2seq(t.config.network, t.config.train.seed);
   t.model.weights.load(weights);
   return t;
 }
 
-std::vector<std::vector<Translation>> translate(const Translator& t,
-                                                std::span<const std::string> lines,
-                                                const models::DecodeConfig& config,
-                                                const std::function<void(double)>& progress) {
+std::vector<Predictions> translate(const Translator& t, std::span<const std::string> lines,
+                                   const models::DecodeConfig& config, const ShareDone& progress) {
   std::vector<std::vector<int64_t>> ids;
   for (const std::string& line : lines) ids.push_back(encode_source(t.source, line));
   std::vector<size_t> order(lines.size());
@@ -103,10 +101,10 @@ std::vector<std::vector<Translation>> translate(const Translator& t,
 
   models::DecodeConfig c = config;
   // Unknown tokens need them, and the text must not depend on who asks.
-  c.weights = t.config.model.context == models::Context::attention;
+  c.weights = t.config.network.context == models::Context::attention;
   constexpr size_t kRows = 128;
   const size_t at_once = std::max<size_t>(1, kRows / static_cast<size_t>(c.beam));
-  std::vector<std::vector<Translation>> results(lines.size());
+  std::vector<Predictions> results(lines.size());
   for (size_t begin = 0; begin < order.size(); begin += at_once) {
     const size_t end = std::min(order.size(), begin + at_once);
     std::vector<const std::vector<int64_t>*> rows;
@@ -123,4 +121,4 @@ std::vector<std::vector<Translation>> translate(const Translator& t,
   return results;
 }
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

@@ -6,9 +6,9 @@
 
 #include "fovea/text.h"
 #include "fovea/train.h"
-#include "tasks/translate.h"
+#include "tasks/translate/translate.h"
 
-namespace fovea::tasks {
+namespace fovea::tasks::translation {
 
 // Unique sources in the order they first come, each with all its translations.
 struct References {
@@ -24,4 +24,4 @@ train::Scores text_scores(const text::Tokenizer& target, std::span<const std::st
 // −log p a token, under the model as it would be used.
 double mean_loss(const Translator&, std::span<const text::Pair>);
 
-}  // namespace fovea::tasks
+}  // namespace fovea::tasks::translation

@@ -1,0 +1,151 @@
+#include "attention/pairs.h"
+
+#include <algorithm>
+
+#include "attention/check.h"
+#include "attention/state.h"
+#include "fovea/ops.h"
+#include "kernels/lookup.h"
+#include "tensor/impl.h"
+
+namespace fovea {
+namespace {
+
+struct Room {
+  int64_t pairs = kPartPairs, scores = kPartScores;
+  bool take(int64_t more_pairs, int64_t more_scores) {
+    return (pairs -= more_pairs) >= 0 && (scores -= more_scores) >= 0;
+  }
+};
+
+Tensor leaf(Tensor t, bool wanted) {
+  t = t.detach();
+  return wanted ? t.set_requires_grad() : t;
+}
+
+Tensor rows_of(const Tensor& t, const std::vector<int64_t>& ids) {
+  return index_select(t.detach().reshape({-1, t.size(3)}), 0,
+                      Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())}));
+}
+
+Tensor dot_of_pairs(const Tensor& q_rows, const Tensor& k_rows, const Tensors&) {
+  return sum(q_rows * k_rows, {1});
+}
+
+Tensor additive_of_pairs(const Tensor& q_rows, const Tensor& k_rows, const Tensors& p) {
+  return sum(tanh(q_rows + k_rows) * p.at("u"), {1});
+}
+
+void add_rows(const Tensor& d_rows, const std::vector<int64_t>& ids, const Tensor& to) {
+  const int64_t width = to.size(3);
+  kernels::add_rows({.size = to.numel() / std::max<int64_t>(1, width), .inner = width}, ids.data(),
+                    static_cast<int64_t>(ids.size()), raw(d_rows.contiguous()), raw(to));
+}
+
+}  // namespace
+
+Part whole(const Sizes& n) { return {.B = n.B, .H = n.H, .Lq = n.Lq}; }
+
+std::vector<Part> parts_of(const LoweredMask& m, const Sizes& n) {
+  const int64_t group = n.H / n.Hk;
+  const auto in_row = [&](int64_t b, int64_t h, int64_t i) {
+    const int64_t at = b * m.stride_b + h * m.stride_h + i;
+    return m.begin.empty() ? n.Lk : std::max<int64_t>(0, m.end[at] - m.begin[at]);
+  };
+  const auto in_heads = [&](int64_t b, int64_t h, int64_t heads) {
+    int64_t pairs = 0;
+    for (int64_t at = 0; at < heads * n.Lq; ++at) pairs += in_row(b, h + at / n.Lq, at % n.Lq);
+    return pairs;
+  };
+  std::vector<Part> parts;
+  const auto add_rows_of = [&](int64_t b, int64_t h) {
+    for (int64_t i = 0, rows = 0; i < n.Lq; i += rows) {
+      Room room;
+      rows = 0;
+      while (i + rows < n.Lq && room.take(in_row(b, h, i + rows), n.Lk)) ++rows;
+      rows = std::max<int64_t>(rows, 1);
+      parts.push_back({b, h, i, 1, 1, rows});
+    }
+  };
+  const auto add_heads_of = [&](int64_t b) {
+    for (int64_t h = 0, heads = 0; h < n.H; h += std::max(heads, group)) {
+      Room room;
+      heads = 0;
+      while (h + heads < n.H && room.take(in_heads(b, h + heads, group), group * n.Lq * n.Lk)) {
+        heads += group;
+      }
+      if (heads > 0) {
+        parts.push_back({b, h, 0, 1, heads, n.Lq});
+      } else {
+        for (int64_t g = 0; g < group; ++g) add_rows_of(b, h + g);
+      }
+    }
+  };
+  for (int64_t b = 0, entries = 0; b < n.B; b += std::max<int64_t>(entries, 1)) {
+    Room room;
+    entries = 0;
+    while (b + entries < n.B && room.take(in_heads(b + entries, 0, n.H), n.H * n.Lq * n.Lk)) {
+      ++entries;
+    }
+    if (entries > 0) {
+      parts.push_back({b, 0, 0, entries, n.H, n.Lq});
+    } else {
+      add_heads_of(b);
+    }
+  }
+  return parts;
+}
+
+PairScore pair_score(const Score& score) {
+  const ScoreDef& def = def_of(score);
+  switch (def.form) {
+    case Form::dot:
+      return {dot_of_pairs, {}};
+    case Form::additive:
+      return {additive_of_pairs, {{"u", def.u(score.parameters)}}};
+    case Form::pairs:
+      break;
+  }
+  return {def.pairs, score.parameters};
+}
+
+PartScores scores_of(const AttendedState& s, const Part& part, const PairGradients& wanted) {
+  const Sizes& n = s.n;
+  const int64_t group = n.H / n.Hk;
+  const int64_t first = (part.b * n.H + part.h) * n.Lq + part.i;
+  PartScores out;
+  each_permitted(s.mask, n, part, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    const int64_t row = (b * n.H + h) * n.Lq + i;
+    out.q.push_back(row);
+    out.k.push_back((b * n.Hk + h / group) * n.Lk + j);
+    out.places.push_back((row - first) * n.Lk + j);
+  });
+  out.matrix = Tensor::zeros({part.B, part.H, part.Lq, n.Lk});
+  if (out.places.empty()) return out;
+  out.q_rows = leaf(rows_of(s.inputs.q, out.q), wanted.q.defined());
+  out.k_rows = leaf(rows_of(s.inputs.k, out.k), wanted.k.defined());
+  for (const auto& [name, t] : s.pair.parameters) {
+    out.parameters[name] = leaf(t, wanted.parameters.contains(name));
+  }
+  const Recording on;  // where a row or a parameter is wanted
+  out.scores = s.pair.score(out.q_rows, out.k_rows, out.parameters);
+  kernels::add_rows({.size = out.matrix.numel()}, out.places.data(),
+                    static_cast<int64_t>(out.places.size()), raw(out.scores.detach().contiguous()),
+                    raw(out.matrix));
+  return out;
+}
+
+void add_gradients(const PartScores& part, const Tensor& d_matrix, PairGradients& sums) {
+  if (!part.scores || !part.scores.requires_grad()) return;
+  const Shape count{static_cast<int64_t>(part.places.size())};
+  part.scores.backward(
+      index_select(d_matrix.reshape({-1}), 0, Tensor::from_ids(part.places, count)));
+  if (sums.q && part.q_rows.grad()) add_rows(part.q_rows.grad(), part.q, sums.q);
+  if (sums.k && part.k_rows.grad()) add_rows(part.k_rows.grad(), part.k, sums.k);
+  for (auto& [name, sum] : sums.parameters) {
+    const Tensor d = part.parameters.at(name).grad();
+    if (d) sum.add_(d);
+  }
+}
+
+}  // namespace fovea

@@ -1,0 +1,167 @@
+#include "tasks/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "fovea/error.h"
+
+namespace fovea::tasks {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kExamples = 12;
+
+struct Log {
+  report::Curve train{"training", {}}, valid{"validation", {}}, rate{"rate", {}};
+  std::vector<report::Curve> scores;  // of validations
+};
+
+std::vector<Measure> leading(const Task& task) {
+  std::vector<Measure> some;
+  for (const Measure& m : task.measures) {
+    if (m.leading) some.push_back(m);
+  }
+  return some;
+}
+
+void add_validation(Log& log, double step, const Json& valid, const std::vector<Measure>& curves) {
+  const auto add = [&](report::Curve& curve, const std::string& name) {
+    const auto found = valid.find(name);
+    if (found != valid.end() && found->is_number()) {
+      curve.points.emplace_back(step, found->get<double>());
+    }
+  };
+  add(log.valid, "loss");
+  for (size_t i = 0; i < curves.size(); ++i) add(log.scores[i], curves[i].name);
+}
+
+Log read_log(const fs::path& file, const Task& task) {
+  Log log;
+  std::vector<Measure> curves = leading(task);  // those that share an axis
+  std::erase_if(curves, [](const Measure& m) { return m.better == Better::lower; });
+  for (const Measure& m : curves) log.scores.push_back({m.title, {}});
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const Json j = Json::parse(line, nullptr, false);
+    if (!j.is_object() || !j.contains("step") || !j["step"].is_number()) continue;
+    const auto step = j["step"].get<double>();
+    const auto number = [&](const char* name, report::Curve& curve) {
+      if (j.contains(name) && j[name].is_number())
+        curve.points.emplace_back(step, j[name].get<double>());
+    };
+    number("loss", log.train);
+    number("rate", log.rate);
+    if (j.contains("valid")) add_validation(log, step, j["valid"], curves);
+  }
+  std::erase_if(log.scores, [](const report::Curve& c) { return c.points.empty(); });
+  return log;
+}
+
+report::Section curves_of(const Log& log) {
+  report::Section s{"Training", {}};
+  s.blocks.push_back(report::Chart{.x = "step", .y = "loss", .curves = {log.train, log.valid}});
+  if (!log.scores.empty()) {
+    s.blocks.push_back(report::Chart{.x = "step", .y = "validation score", .curves = log.scores});
+  }
+  s.blocks.push_back(report::Chart{.x = "step", .y = "learning rate", .curves = {log.rate}});
+  return s;
+}
+
+report::Section scores_of(const Task& task, const Evaluation& e) {
+  report::Table table{{"measure", "value"}, {}};
+  for (const auto& [name, value] : e.scores) {
+    const Measure* m = find_measure(task.measures, name);
+    table.rows.push_back({m ? m->title : name, m ? shown(*m, value) : fmt::format("{}", value)});
+  }
+  return {
+      "Scores on held-out " + e.unit,
+      {report::Text{fmt::format("{} {}, none of them seen in training.", e.count, e.unit)}, table}};
+}
+
+report::Section breakdown_of(const Task& task, const Breakdown& b) {
+  report::Bars bars{.x = b.by, .y = "score"};
+  for (const Part& part : b.parts) bars.groups.push_back(label_of(part));
+  for (const Measure& m : leading(task)) {
+    std::vector<double> values;
+    for (const Part& part : b.parts) values.push_back(score_of(part.scores, m.name));
+    if (std::all_of(values.begin(), values.end(), [](double v) { return std::isnan(v); })) continue;
+    bars.series.push_back(m.title);
+    bars.values.push_back(values);
+  }
+  return {"Scores by " + b.by, {bars}};
+}
+
+report::Section examples_of(const Task& task, Run& run) {
+  const std::vector<Example> examples = run.examples(kExamples);
+  std::vector<std::string> inputs;
+  for (const Example& e : examples) inputs.push_back(e.input);
+  const auto predicted = run.predict(inputs, *task.predict_settings(), Maps::keep);
+  report::Gallery gallery;
+  report::Table table{{"input", "output", "expected"}, {}};
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const Prediction& best = predicted[i].front();
+    table.rows.push_back({inputs[i], best.text, examples[i].expected});
+    for (const report::Heatmap& map : best.maps) {
+      gallery.items.push_back({inputs[i] + " → " + best.text, map});
+    }
+  }
+  report::Section s{"Examples", {table}};
+  if (!gallery.items.empty()) {
+    s.blocks.push_back(report::Text{
+        "Where the model looked: a row for each output, dark where its attention was."});
+    s.blocks.push_back(std::move(gallery));
+  }
+  return s;
+}
+
+report::Section settings_of(TaskConfig& config) {
+  report::Table table{{"setting", "value"}, {}};
+  const Json settings = to_json(config);
+  for (const auto& [name, value] : settings.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    if (!text.empty()) table.rows.push_back({name, text});
+  }
+  return {"Settings", {table}};
+}
+
+}  // namespace
+
+std::string shown(const Measure& m, double value) {
+  return std::isnan(value) ? "" : fmt::format("{:.{}f}", value, m.digits);
+}
+
+report::Page page_of(const RunFolder& folder, Run& run, const Trained& trained) {
+  const Task& task = folder.task();
+  report::Page page{.title = task.title + ": " + folder.name(),
+                    .subtitle = run.config().model() + "; attention: " + run.config().attention()};
+  for (const Measure& m : leading(task)) {
+    const double value = score_of(trained.test.scores, m.name);
+    if (!std::isnan(value)) page.headline.emplace_back(m.title, shown(m, value));
+  }
+  page.headline.emplace_back("training", fmt::format("{:.0f} s", trained.finished.seconds));
+  page.headline.emplace_back("weights",
+                             fmt::format("{:.2f} M", static_cast<double>(run.weights()) / 1e6));
+  page.sections.push_back(scores_of(task, trained.test));
+  for (const Breakdown& b : trained.test.breakdowns) {
+    page.sections.push_back(breakdown_of(task, b));
+  }
+  page.sections.push_back(examples_of(task, run));
+  for (report::Section& section : run.sections()) page.sections.push_back(std::move(section));
+  page.sections.push_back(curves_of(read_log(folder / "log.jsonl", task)));
+  page.sections.push_back(settings_of(run.config()));
+  return page;
+}
+
+report::Page page_of(const RunFolder& folder) {
+  const Task& task = folder.task();
+  const Trained results = folder.results();
+  return page_of(folder, *task.open(folder), results);
+}
+
+}  // namespace fovea::tasks

@@ -1,0 +1,35 @@
+#include "tasks/task.h"
+
+#include <fmt/format.h>
+
+#include "fovea/error.h"
+#include "fovea/text.h"
+
+namespace fovea::tasks {
+
+const char* name_of(Set s) {
+  constexpr const char* kNames[] = {"train", "valid", "test"};
+  return kNames[static_cast<size_t>(s)];
+}
+
+std::string nearest_hint(const std::string& name, const std::vector<std::string>& names) {
+  const auto edits = [&](const std::string& other) {
+    return text::edit_distance(text::characters(name), text::characters(other));
+  };
+  const std::string* nearest = nullptr;
+  for (const std::string& one : names) {
+    if (nearest == nullptr || edits(one) < edits(*nearest)) nearest = &one;
+  }
+  return nearest == nullptr ? "" : fmt::format("; did you mean \"{}\"?", *nearest);
+}
+
+const Task& task(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Task* t : task_table()) {
+    if (t->name == name) return *t;
+    names.push_back(t->name);
+  }
+  throw Error("task", fmt::format("there is no task \"{}\"{}", name, nearest_hint(name, names)));
+}
+
+}  // namespace fovea::tasks

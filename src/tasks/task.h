@@ -1,0 +1,107 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fovea/train.h"
+#include "report/report.h"
+#include "tasks/config.h"
+#include "tasks/evaluation.h"
+#include "tasks/fields.h"
+
+// A task is a folder: src/tasks/NAME/task.cc defines `extern const Task task_NAME`, which says all
+// that is said about it. CMake makes a table of the folders (cmake/Tasks.cmake); the program's
+// verbs go through it and know no task by name.
+namespace fovea::tasks {
+
+class RunFolder;
+
+// What long work tells whoever waits for it.
+struct Watching {
+  std::function<void(const std::string&)> say;  // a line about what happens
+  std::function<void(const train::Progress&)> progress;
+  const std::atomic<bool>* stop = nullptr;
+};
+using ShareDone = std::function<void(double)>;
+
+// What is judged: a file of the user's, or one of the run's own sets.
+enum class Set : uint8_t { train, valid, test };
+const char* name_of(Set);
+struct Judged {
+  std::string file;  // empty: the set
+  Set set = Set::test;
+};
+
+// An input that was held out of training, and what should come of it.
+struct Example {
+  std::string input, expected;
+};
+
+struct Prediction {
+  std::string text;
+  double score = 0;                   // larger is likelier
+  bool ended = true;                  // false: cut at a limit
+  std::vector<report::Heatmap> maps;  // where it looked, if asked for and if it looks
+};
+using Predictions = std::vector<Prediction>;  // of one input, best first
+enum class Maps : uint8_t { none, keep };
+
+// A run at work: its settings, its model and, read when they are needed, its data.
+class Run {
+ public:
+  virtual ~Run() = default;
+  virtual TaskConfig& config() = 0;
+  virtual int64_t weights() const = 0;  // how many numbers it learns
+
+  // ---- training
+  virtual void save_files(const RunFolder&) {}  // what goes with the weights, as vocabularies do
+  virtual train::Learner learner(const Watching&) = 0;  // refers to this run
+  virtual Evaluation final_scores() = 0;  // of what was held out, decoded as the settings say
+
+  // ---- use; the settings are those that the task makes for it
+  virtual Evaluation evaluate(const Judged&, const Settings&, const ShareDone& = {}) = 0;
+  // Inputs are lines of text or names of files, as the task says.
+  virtual std::vector<Predictions> predict(std::span<const std::string> inputs, const Settings&,
+                                           Maps = Maps::none, const ShareDone& = {}) = 0;
+  virtual std::vector<Example> examples(size_t n) = 0;  // held out, of all sorts, at most n
+  virtual std::vector<report::Section> sections() { return {}; }  // the task's own, of the page
+};
+
+enum class Input : uint8_t { text, files };
+
+struct Task {
+  std::string name;                    // as it is typed; the folder is called so
+  std::string title;                   // of pages: "Translation"
+  std::string about;                   // a line, for lists
+  std::string examples;                // commands to try, a line each
+  std::string demo;                    // what its built-in data ask of a model
+  std::string data_field, data_about;  // what DATA on the command line sets, and what it is
+  Input input = Input::text;
+  std::vector<Measure> measures;  // the leading ones first
+
+  std::unique_ptr<TaskConfig> (*config)();
+  std::unique_ptr<Settings> (*evaluate_settings)();
+  std::unique_ptr<Settings> (*predict_settings)();
+
+  // A new run, or one to go on with where the folder holds it: reads the data and makes the model,
+  // and writes nothing.
+  std::unique_ptr<Run> (*begin)(const RunFolder&, const TaskConfig&);
+  std::unique_ptr<Run> (*open)(const RunFolder&);  // with the weights that were kept
+};
+
+// For the functions above: make<MyConfig, TaskConfig>.
+template <class T, class Base = Settings>
+std::unique_ptr<Base> make() {
+  return std::make_unique<T>();
+}
+
+std::span<const Task* const> task_table();
+const Task& task(const std::string& name);  // throws, with the nearest name there is
+// "; did you mean \"NAME\"?", or nothing where there are no names.
+std::string nearest_hint(const std::string& name, const std::vector<std::string>& names);
+
+}  // namespace fovea::tasks

@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "fovea/error.h"
+#include "tasks/translate/data.h"
+#include "tasks/translate/score.h"
+#include "tasks/translate/translate.h"
+
+namespace fovea::tasks {
+namespace translation {
+namespace {
+
+class TranslateRun final : public Run {
+ public:
+  explicit TranslateRun(Translator t, std::optional<TranslateSets> sets = {})
+      : t_(std::move(t)), sets_(std::move(sets)) {}
+
+  TaskConfig& config() override { return t_.config; }
+  int64_t weights() const override { return t_.model.weights.count(); }
+
+  void save_files(const RunFolder& run) override {
+    t_.source.save(run / "source.vocab");
+    t_.target.save(run / "target.vocab");
+  }
+  train::Learner learner(const Watching& watching) override {
+    return translation::learner(t_, pairs(), watching);
+  }
+  Evaluation final_scores() override {
+    return translation::evaluate(t_, held_out(), {.beam = t_.config.beam});
+  }
+
+  Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) override {
+    const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
+    return translation::evaluate(t_, judged(what), settings.decode, done);
+  }
+  std::vector<Predictions> predict(std::span<const std::string> lines, const Settings& how,
+                                   Maps maps, const ShareDone& done) override {
+    models::DecodeConfig decode = dynamic_cast<const PredictSettings&>(how).decode;
+    decode.beam = std::max(decode.beam, decode.n_best);
+    decode.weights = maps == Maps::keep;
+    return translate(t_, lines, decode, done);
+  }
+
+  // Spread over the held-out sources, short to long.
+  std::vector<Example> examples(size_t n) override {
+    const References r = group_by_source(held_out());
+    std::vector<size_t> order(r.sources.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return r.sources[a].size() < r.sources[b].size(); });
+    n = std::min(n, order.size());
+    std::vector<Example> some;
+    for (size_t i = 0; i < n; ++i) {
+      const size_t which = order[(2 * i + 1) * order.size() / (2 * n)];
+      some.push_back({r.sources[which], r.targets[which].front()});
+    }
+    return some;
+  }
+
+ private:
+  const text::Split& pairs() {
+    if (!sets_) sets_ = load_data(t_.config.data, t_.config.train.seed);
+    return sets_->pairs;
+  }
+  const std::vector<text::Pair>& held_out() {
+    return pairs().test.empty() ? pairs().valid : pairs().test;
+  }
+  std::vector<text::Pair> judged(const Judged& what) {
+    if (what.file.empty()) {
+      return what.set == Set::train   ? pairs().train
+             : what.set == Set::valid ? pairs().valid
+                                      : pairs().test;
+    }
+    std::vector<text::Pair> read = text::read_tsv(what.file);
+    if (t_.config.data.swap) {
+      for (text::Pair& p : read) std::swap(p.source, p.target);
+    }
+    return read;
+  }
+
+  Translator t_;
+  std::optional<TranslateSets> sets_;
+};
+
+// A run's vocabularies are made once; what lies in a folder without a config is not of a run.
+text::Tokenizer tokenizer(const RunFolder& run, const char* file, const text::TokenizerConfig& c,
+                          const std::vector<text::Pair>& pairs, std::string text::Pair::*side) {
+  if (run.holds_run()) return text::Tokenizer::load(run / file);
+  std::vector<std::string> lines;
+  lines.reserve(pairs.size());
+  for (const text::Pair& p : pairs) lines.push_back(p.*side);
+  return text::Tokenizer::train(c, lines);
+}
+
+std::unique_ptr<Run> begin(const RunFolder& run, const TaskConfig& config) {
+  Translator t;
+  t.config = dynamic_cast<const TranslateConfig&>(config);
+  TranslateConfig& c = t.config;
+  TranslateSets sets = load_data(c.data, c.train.seed);
+  if (c.watch != "loss" && c.watch != "perplexity" && c.valid_sentences == 0) {
+    throw Error("train", "watching '" + c.watch + "' needs --valid-sentences above 0");
+  }
+  c.fingerprint = sets.fingerprint;
+  t.source = tokenizer(run, "source.vocab", c.source, sets.pairs.train, &text::Pair::source);
+  t.target = tokenizer(run, "target.vocab", c.target, sets.pairs.train, &text::Pair::target);
+  c.network.source_vocabulary = t.source.size();
+  c.network.target_vocabulary = t.target.size();
+  t.model = models::seq2seq(c.network, c.train.seed);
+  return std::make_unique<TranslateRun>(std::move(t), std::move(sets));
+}
+
+std::unique_ptr<Run> open(const RunFolder& run) {
+  return std::make_unique<TranslateRun>(load_translator(run));
+}
+
+}  // namespace
+}  // namespace translation
+
+extern const Task task_translate = {
+    .name = "translate",
+    .title = "Translation",
+    .about = "Text to text: recurrent sequence to sequence, with or without attention",
+    .examples =
+        "  fovea train translate                          built-in dates, 1 minute\n"
+        "  fovea train translate pairs.tsv                your pairs, source<TAB>target a line\n"
+        "  fovea train translate --src a.en.gz --tgt a.fr.gz --minutes 30\n"
+        "  fovea train translate --out runs/x --resume    go on after a stop\n"
+        "  fovea predict runs/translate-dates --show \"3rd of May 2021\"\n"
+        "  fovea predict runs/translate-dates --file in.txt --beam 5 > out.txt",
+    .demo =
+        "The model reads a date as people write it, in nine languages, letter by letter, and\n"
+        "writes it as yyyy-mm-dd; at each character it writes, it looks.",
+    .data_field = "tsv",
+    .data_about = "Pairs, source<TAB>target a line; gzip too",
+    .input = Input::text,
+    .measures = translation::measures(),
+    .config = make<translation::TranslateConfig, TaskConfig>,
+    .evaluate_settings = make<translation::EvaluateSettings>,
+    .predict_settings = make<translation::PredictSettings>,
+    .begin = translation::begin,
+    .open = translation::open,
+};
+
+}  // namespace fovea::tasks

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fovea/seq2seq.h"
+#include "fovea/text.h"
+#include "report/report.h"
+#include "tasks/run_folder.h"
+#include "tasks/task.h"
+
+// Translation: from pairs of sentences to a trained model, its scores and what it looked at.
+namespace fovea::tasks {
+extern const Task task_translate;
+}
+
+namespace fovea::tasks::translation {
+
+struct TranslateData {
+  std::string builtin = "dates";  // used where no file is given
+  int64_t examples = 20000;       // of the built-in data
+  int64_t min_words = 3, max_words = 30;
+  std::string tsv, source, target;  // the user's pairs: one file, or two
+  std::string valid, test;          // more of the kind; otherwise a share of the pairs
+  double valid_share = 0.05, test_share = 0.05;
+  bool swap = false;      // translate the other way
+  int64_t longest = 200;  // tokens of either side; longer pairs are left out of training
+};
+
+struct TranslateConfig final : TaskConfig {
+  TranslateData data;
+  text::TokenizerConfig source, target;
+  models::Seq2SeqConfig network;  // vocabularies are found in the data
+  models::LossConfig loss;
+  int64_t valid_sentences = 300;  // translated at each validation
+  int64_t beam = 1;               // of the final scores
+
+  void visit(Fields&) override;
+  void suit_data() override;
+  std::string data_name() const override;
+  std::string model() const override;
+  std::string attention() const override;
+};
+TranslateConfig defaults_for(const TranslateData&);
+const std::vector<Measure>& measures();
+
+// Options of eval and predict.
+struct EvaluateSettings : Settings {
+  models::DecodeConfig decode;
+  void visit(Fields&) override;
+};
+struct PredictSettings final : EvaluateSettings {
+  void visit(Fields&) override;
+};
+
+struct TranslateSets {
+  text::Split pairs;
+  std::string fingerprint;
+};
+TranslateSets load_data(const TranslateData&, uint64_t seed);
+
+struct Translator {
+  TranslateConfig config;
+  text::Tokenizer source, target;
+  models::Seq2Seq model;
+};
+Translator load_translator(const RunFolder&);
+
+// n-best for each line, in its order.
+std::vector<Predictions> translate(const Translator&, std::span<const std::string> lines,
+                                   const models::DecodeConfig&, const ShareDone& = {});
+
+// Of unique sources, all their targets being references; and by their length.
+Evaluation evaluate(const Translator&, std::span<const text::Pair>, const models::DecodeConfig&,
+                    const ShareDone& = {});
+
+// What is minimised: −log p of the targets. It refers to the translator.
+train::Learner learner(const Translator&, const text::Split&, const Watching&);
+
+}  // namespace fovea::tasks::translation

@@ -1,0 +1,254 @@
+#include "tensor/recurrent.h"
+
+#include "kernels/gemm.h"
+#include "kernels/recurrent.h"
+#include "kernels/rowwise.h"
+#include "tensor/impl.h"
+#include "tensor/tape.h"
+
+namespace fovea {
+namespace {
+
+// Numbers a cell keeps for the backward, per unit (kernels/recurrent.h).
+int64_t kept_by(Cell cell) { return cell == Cell::rnn ? 0 : cell == Cell::gru ? 4 : 5; }
+
+float* place(const Tensor& t, int64_t at = 0) { return t ? raw(t) + at : nullptr; }
+
+// One direction as it is run. Step i is at time(i). A row keeps its state where it is not valid,
+// and the sequence holds that state there until the last step, then 0: which is what comes before a
+// row's first valid step, whichever the direction.
+struct DirectionRun {
+  Cell cell;
+  int64_t steps, batch, hidden;
+  int64_t width, offset;  // of the sequence's rows, and this direction's place in them
+  bool backwards;
+  Tensor valid;     // bool [T,B] or undefined
+  Tensor sequence;  // [T,B,width]
+  Tensor zeros;     // [B,width], the state before the first step
+  Tensor kept;      // [T,B,kept_by·H] or undefined
+  Tensor c;         // [T+1,B,H], lstm alone: before step i, and after the last
+
+  int64_t gates() const { return gates_of(cell) * hidden; }
+  int64_t time(int64_t i) const { return backwards ? steps - 1 - i : i; }
+  float* h(int64_t i) const {  // after step i
+    return i < 0 ? raw(zeros) : raw(sequence) + time(i) * batch * width + offset;
+  }
+  float* c_before(int64_t i) const { return raw(c) + i * batch * hidden; }
+  kernels::CellRows rows(int64_t i) const {
+    return {batch, hidden, valid ? raw_bools(valid) + time(i) * batch : nullptr, width};
+  }
+  float* kept_at(int64_t i) const { return place(kept, i * batch * kept_by(cell) * hidden); }
+};
+
+void step(const DirectionRun& run, int64_t i, const float* x, const float* u) {
+  switch (run.cell) {
+    case Cell::rnn:
+      return kernels::rnn_forward(run.rows(i), {u, run.h(i - 1), run.h(i)});
+    case Cell::gru:
+      return kernels::gru_forward(run.rows(i), {x, u, run.h(i - 1), run.h(i), run.kept_at(i)});
+    case Cell::lstm:
+      return kernels::lstm_forward(run.rows(i), {u, run.h(i - 1), run.c_before(i), run.h(i),
+                                                 run.c_before(i + 1), run.kept_at(i)});
+  }
+}
+
+constexpr int64_t kFew = 16;  // rows from which products with a dense transpose are faster
+
+// u = h·W_hᵀ + b_h, for rnn and lstm with gates_x; then the cell.
+void forward(const DirectionRun& run, const Direction& given) {
+  const int64_t n = run.gates();
+  const LinearWeights& recurrent = given.recurrent;
+  const Tensor x = given.gates_x.detach().contiguous();
+  const Tensor weight = run.batch < kFew ? recurrent.weight.detach().transpose(0, 1)
+                                         : dense_transpose(recurrent.weight);
+  const Tensor bias = recurrent.bias ? recurrent.bias.detach().contiguous() : Tensor();
+  const Tensor u = Tensor::empty({run.batch, n});
+  for (int64_t i = 0; i < run.steps; ++i) {
+    const float* x_now = raw(x) + run.time(i) * run.batch * n;
+    kernels::fill_rows({run.batch, n}, place(bias), run.cell == Cell::gru ? nullptr : x_now,
+                       raw(u));
+    if (i > 0) {
+      kernels::gemm({.m = run.batch,
+                     .n = n,
+                     .k = run.hidden,
+                     .a = run.h(i - 1),
+                     .a_row = run.width,
+                     .b = raw(weight),
+                     .b_row = weight.strides()[0],
+                     .b_col = weight.strides()[1],
+                     .c = raw(u),
+                     .c_row = n,
+                     .beta = 1.0f});
+    }
+    step(run, i, x_now, raw(u));
+  }
+}
+
+// [B,width] and, in it, this direction's columns: to or from a dense [B,H].
+Tensor columns(const Tensor& t, const DirectionRun& run) {
+  return view_of(t, {run.batch, run.hidden}, {run.width, 1}, run.offset);
+}
+
+struct Gradients {
+  Tensor sequence, h, c;  // undefined: 0
+};
+
+struct DirectionGradients {
+  Tensor gates_x, gates_h;  // [T,B,G·H]; one tensor but for gru
+  Tensor weight, bias;
+  Tensor h, c;  // [B,H], of the state between two steps
+};
+
+void step_back(const DirectionRun& run, int64_t i, const Tensor& d_sequence,
+               const DirectionGradients& out) {
+  const int64_t at = run.time(i) * run.batch * run.gates();
+  const float* d_out = place(d_sequence, run.time(i) * run.batch * run.width + run.offset);
+  float *dx = raw(out.gates_x) + at, *du = raw(out.gates_h) + at;
+  // Of rnn and lstm: of rows that are not valid.
+  float* dh_before = run.valid ? raw(out.h) : nullptr;
+  switch (run.cell) {
+    case Cell::rnn:
+      return kernels::rnn_backward(run.rows(i), {run.h(i), d_out, raw(out.h), du, dh_before});
+    case Cell::gru:
+      return kernels::gru_backward(
+          run.rows(i), {run.kept_at(i), run.h(i - 1), d_out, raw(out.h), dx, du, raw(out.h)});
+    case Cell::lstm:
+      return kernels::lstm_backward(
+          run.rows(i), {run.kept_at(i), run.c_before(i), d_out, raw(out.h), raw(out.c), du,
+                        dh_before, raw(out.c)});
+  }
+}
+
+// dW_h = Σ_i du_iᵀ·h_{i−1}: the first step's state is 0, so that both are slabs of memory.
+Tensor d_weight(const DirectionRun& run, const Tensor& du) {
+  const int64_t n = run.gates(), rows = (run.steps - 1) * run.batch;
+  const Tensor dw = Tensor::empty({n, run.hidden});
+  kernels::gemm({.m = n,
+                 .n = run.hidden,
+                 .k = rows,
+                 .a = raw(du) + (run.backwards ? 0 : run.batch * n),
+                 .a_row = 1,
+                 .a_col = n,
+                 .b = raw(run.sequence) + (run.backwards ? run.batch * run.width : 0) + run.offset,
+                 .b_row = run.width,
+                 .c = raw(dw),
+                 .c_row = run.hidden});
+  return dw;
+}
+
+DirectionGradients backward(const DirectionRun& run, const Gradients& d, const Tensor& weight) {
+  const int64_t n = run.gates();
+  DirectionGradients out;
+  out.gates_h = Tensor::empty({run.steps, run.batch, n});
+  out.gates_x = run.cell == Cell::gru ? Tensor::empty(out.gates_h.shape()) : out.gates_h;
+  out.h = Tensor::zeros({run.batch, run.hidden});
+  if (d.h) out.h.copy_(columns(d.h, run));
+  if (run.cell == Cell::lstm) out.c = Tensor::zeros({run.batch, run.hidden});
+  if (d.c) out.c.copy_(columns(d.c, run));
+  const Tensor b = weight.contiguous();
+  for (int64_t i = run.steps - 1; i >= 0; --i) {
+    step_back(run, i, d.sequence, out);
+    if (i == 0) break;
+    kernels::gemm({.m = run.batch,
+                   .n = run.hidden,
+                   .k = n,
+                   .a = raw(out.gates_h) + run.time(i) * run.batch * n,
+                   .a_row = n,
+                   .b = raw(b),
+                   .b_row = run.hidden,
+                   .c = raw(out.h),
+                   .c_row = run.hidden,
+                   .beta = run.cell == Cell::gru || run.valid ? 1.0f : 0.0f});
+  }
+  out.weight = d_weight(run, out.gates_h);
+  out.bias = d_product_bias(out.gates_h);
+  return out;
+}
+
+struct Layer {
+  std::vector<Tensor> inputs;  // gates_x, W_h, b_h of each direction
+  std::vector<DirectionRun> runs;
+  std::vector<Saved> weights;
+};
+
+Layer prepare(Cell cell, std::span<const Direction> directions, const Tensor& valid) {
+  const Tensor& gates = directions[0].gates_x;
+  const int64_t T = gates.size(0), B = gates.size(1), H = directions[0].recurrent.weight.size(1);
+  const int64_t width = H * static_cast<int64_t>(directions.size());
+  const Tensor sequence = Tensor::empty({T, B, width}), zeros = Tensor::zeros({B, width});
+  Layer layer;
+  for (const Direction& d : directions) {
+    layer.inputs.insert(layer.inputs.end(), {d.gates_x, d.recurrent.weight, d.recurrent.bias});
+  }
+  const bool keep = needs_grad(layer.inputs);
+  for (size_t d = 0; d < directions.size(); ++d) {
+    DirectionRun run{.cell = cell,
+                     .steps = T,
+                     .batch = B,
+                     .hidden = H,
+                     .width = width,
+                     .offset = static_cast<int64_t>(d) * H,
+                     .backwards = d == 1,
+                     .valid = valid,
+                     .sequence = sequence,
+                     .zeros = zeros};
+    if (keep && kept_by(cell) > 0) run.kept = Tensor::empty({T, B, kept_by(cell) * H});
+    if (cell == Cell::lstm) {
+      run.c = Tensor::empty({T + 1, B, H});
+      run.c.slice(0, 0, 1).fill_(0.0f);
+    }
+    if (keep) layer.weights.push_back(Saved(directions[d].recurrent.weight));
+    layer.runs.push_back(std::move(run));
+  }
+  return layer;
+}
+
+Unrolled unroll(const Layer& layer, std::span<const Direction> directions) {
+  const DirectionRun& first = layer.runs[0];
+  // The runs go into the graph of the output: were it the same tensor, neither would ever be freed.
+  Unrolled out{first.sequence.detach(), {Tensor::empty(first.zeros.shape()), {}}};
+  if (first.cell == Cell::lstm) out.last.c = Tensor::empty(first.zeros.shape());
+  for (size_t d = 0; d < directions.size(); ++d) {
+    const DirectionRun& run = layer.runs[d];
+    forward(run, directions[d]);
+    const int64_t end = run.time(run.steps - 1);
+    const Tensor last =
+        view_of(run.sequence, run.zeros.shape(), {run.width, 1}, end * run.batch * run.width);
+    columns(out.last.h, run).copy_(columns(last, run));
+    if (run.c) {
+      columns(out.last.c, run)
+          .copy_(view_of(run.c, {run.batch, run.hidden}, {run.hidden, 1},
+                         run.steps * run.batch * run.hidden));
+    }
+  }
+  if (first.valid) {
+    kernels::clear_rows({first.valid.numel(), first.width}, raw_bools(first.valid),
+                        raw(first.sequence));
+  }
+  return out;
+}
+
+}  // namespace
+
+Unrolled recurrent_layer(Cell cell, std::span<const Direction> directions, const Tensor& valid) {
+  const Layer layer = prepare(cell, directions, valid ? valid.contiguous() : valid);
+  const Unrolled out = unroll(layer, directions);
+  if (!needs_grad(layer.inputs)) return out;
+  const std::vector<Tensor> outputs =
+      record("recurrent", layer.inputs, {out.sequence, out.last.h, out.last.c},
+             [runs = layer.runs, weights = layer.weights,
+              sequence = Saved(out.sequence)](const Grads& d_outputs) {
+               sequence.get("recurrent");
+               const auto dense = [](const Tensor& d) { return d ? d.contiguous() : d; };
+               const Gradients d{dense(d_outputs[0]), dense(d_outputs[1]), dense(d_outputs[2])};
+               Grads grads;
+               for (size_t i = 0; i < runs.size(); ++i) {
+                 const DirectionGradients g = backward(runs[i], d, weights[i].get("recurrent"));
+                 grads.insert(grads.end(), {g.gates_x, g.weight, g.bias});
+               }
+               return grads;
+             });
+  return {outputs[0], {outputs[1], outputs[2]}};
+}
+
+}  // namespace fovea

@@ -1,0 +1,295 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include "fovea/error.h"
+#include "fovea/io.h"
+#include "fovea/nn.h"
+#include "fovea/ops.h"
+#include "fovea/text.h"
+#include "tasks/draw.h"
+#include "tasks/run_folder.h"
+#include "tasks/task.h"
+
+// A task that the library does not have, in one folder: which of these numbers is the largest? The
+// model looks at one of them: a_i = softmax_i(u·tanh(w x_i + b)), loss −log a_largest.
+namespace fovea::tasks {
+namespace largest {
+namespace {
+
+using Numbers = std::vector<int64_t>;
+constexpr int64_t kBelow = 100;
+
+std::vector<Measure> measures() {
+  return {
+      {"exact", "right"},
+      {.name = "loss", .title = "loss", .better = Better::lower, .digits = 3, .leading = false}};
+}
+
+struct Config final : TaskConfig {
+  std::string file;  // numbers, a line for an example
+  int64_t examples = 600, count = 5, width = 8;
+
+  Config() {
+    train.epochs = 6;
+    train.schedule.rate = 0.05f;
+    train.batch_examples = 20;
+  }
+  void visit(Fields& f) override {
+    f.group("Data and model");
+    f.text("file", file, "numbers, a line for an example");
+    f.integer("examples", examples, "how many are made up", {20, 1e6});
+    f.integer("count", count, "numbers of each of these", {2, 100});
+    f.integer("width", width, "of the layer that judges a number", {1, 1000});
+    visit_training(f, measures());
+  }
+  std::string data_name() const override {
+    return file.empty() ? "numbers" : std::filesystem::path(file).stem().string();
+  }
+  std::string model() const override { return fmt::format("one layer of {}", width); }
+  std::string attention() const override { return "over the numbers, softmax"; }
+};
+
+struct EvaluateSettings final : Settings {
+  void visit(Fields&) override {}
+};
+struct PredictSettings final : Settings {
+  int64_t best = 1;
+  void visit(Fields& f) override {
+    f.group("Output");
+    f.integer("best", best, "print this many", {1, 100});
+  }
+};
+
+Numbers numbers_in(const std::string& line) {
+  Numbers numbers;
+  const char* at = line.data();
+  const char* end = at + line.size();
+  while (at != end) {
+    if (*at == ' ') {
+      ++at;
+      continue;
+    }
+    const auto [next, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc()) throw Error("largest", "'" + line + "' is no list of numbers");
+    at = next;
+  }
+  if (numbers.empty()) throw Error("largest", "there are no numbers in '" + line + "'");
+  return numbers;
+}
+
+int64_t place_of_largest(const Numbers& x) {
+  return std::max_element(x.begin(), x.end()) - x.begin();
+}
+
+struct Data {
+  std::vector<Numbers> train, valid, test;
+  std::string fingerprint;
+};
+
+Data read_data(const Config& c) {
+  std::vector<Numbers> all;
+  if (c.file.empty()) {
+    for (int64_t i = 0; i < c.examples; ++i) {
+      Draw draw(c.train.seed, static_cast<uint64_t>(i), 99);
+      Numbers& x = all.emplace_back();
+      for (int64_t n = 0; n < c.count; ++n) x.push_back(draw.below(kBelow));
+    }
+  } else {
+    for (const std::string& line : text::read_lines(c.file)) all.push_back(numbers_in(line));
+  }
+  uint64_t hash = 1;
+  Data d;
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const int64_t x : all[i]) hash = mix64(hash ^ static_cast<uint64_t>(x));
+    (i % 10 == 0 ? d.test : i % 10 == 1 ? d.valid : d.train).push_back(all[i]);
+  }
+  d.fingerprint = fmt::format("{:016x}", hash);
+  return d;
+}
+
+struct Model {
+  nn::Weights weights;
+  nn::Linear in, out;
+
+  Model(int64_t width, uint64_t seed)
+      : weights(seed),
+        in(nn::linear(weights, "in", 1, width)),
+        out(nn::linear(weights, "out", width, 1, nn::WithBias::no)) {}
+
+  Tensor scores(const Numbers& numbers) const {  // [n]
+    const auto n = static_cast<int64_t>(numbers.size());
+    std::vector<float> x;
+    for (const int64_t i : numbers) {
+      x.push_back(static_cast<float>(i) / static_cast<float>(kBelow) - 0.5f);
+    }
+    return out(tanh(in(Tensor::from(x, {n, 1})))).reshape({n});
+  }
+  Tensor loss(const Numbers& numbers) const {  // [1]
+    const auto n = static_cast<int64_t>(numbers.size());
+    return cross_entropy(scores(numbers).reshape({1, n}),
+                         Tensor::from_ids(Numbers{place_of_largest(numbers)}, {1}));
+  }
+};
+
+std::string line_of(const Numbers& x) { return fmt::format("{}", fmt::join(x, " ")); }
+
+class LargestRun final : public Run {
+ public:
+  LargestRun(const Config& c, Data d)
+      : config_(c), data_(std::move(d)), model_(c.width, c.train.seed) {
+    config_.fingerprint = data_.fingerprint;
+  }
+
+  void load(const Tensors& weights) { model_.weights.load(weights); }
+  TaskConfig& config() override { return config_; }
+  int64_t weights() const override { return model_.weights.count(); }
+
+  train::Learner learner(const Watching&) override {
+    train::Learner l;
+    l.parameters = model_.weights.all();
+    l.lengths.assign(data_.train.size(), config_.count);
+    l.loss = [this](std::span<const int64_t> examples, uint64_t) {
+      Tensor sum = Tensor::scalar(0);
+      for (const int64_t i : examples) {
+        sum = sum + model_.loss(data_.train[static_cast<size_t>(i)]);
+      }
+      const auto n = static_cast<double>(examples.size());
+      return train::StepLoss{sum / static_cast<float>(n), sum.item(), n};
+    };
+    l.validate = [this] { return judge(data_.valid).scores; };
+    l.unit = "lists";
+    l.watch = config_.watch;
+    l.higher_is_better = find_measure(measures(), l.watch)->better == Better::higher;
+    return l;
+  }
+  Evaluation final_scores() override { return judge(data_.test); }
+
+  Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
+    Data other;
+    if (!what.file.empty()) {
+      for (const std::string& line : text::read_lines(what.file)) {
+        other.test.push_back(numbers_in(line));
+      }
+    }
+    const Data& d = what.file.empty() ? data_ : other;
+    if (done) done(1);
+    return judge(what.set == Set::train ? d.train : what.set == Set::valid ? d.valid : d.test);
+  }
+
+  std::vector<Predictions> predict(std::span<const std::string> lines, const Settings& how,
+                                   Maps maps, const ShareDone&) override {
+    const NoGrad off;
+    const auto wanted = static_cast<size_t>(dynamic_cast<const PredictSettings&>(how).best);
+    std::vector<Predictions> all;
+    for (const std::string& line : lines) {
+      const Numbers x = numbers_in(line);
+      const std::vector<float> a = softmax(model_.scores(x)).to_vector();
+      Predictions& some = all.emplace_back();
+      for (size_t i = 0; i < x.size(); ++i) {
+        some.push_back({.text = std::to_string(x[i]), .score = std::log(a[i])});
+      }
+      std::stable_sort(some.begin(), some.end(),
+                       [](const auto& p, const auto& q) { return p.score > q.score; });
+      some.resize(std::min(wanted, some.size()));
+      if (maps == Maps::none) continue;
+      report::Heatmap map{.title = line, .rows = {some[0].text}, .weights = a};
+      for (const int64_t i : x) map.columns.push_back(std::to_string(i));
+      some[0].maps = {map};
+    }
+    return all;
+  }
+
+  std::vector<Example> examples(size_t n) override {
+    std::vector<Example> some;
+    for (const Numbers& x : data_.test) {
+      if (some.size() < n)
+        some.push_back({line_of(x), std::to_string(*std::ranges::max_element(x))});
+    }
+    return some;
+  }
+
+  std::vector<report::Section> sections() override {
+    const NoGrad off;
+    Numbers all(kBelow);
+    for (int64_t i = 0; i < kBelow; ++i) all[static_cast<size_t>(i)] = i;
+    report::Curve curve{"score", {}};
+    const std::vector<float> scores = model_.scores(all).to_vector();
+    for (size_t i = 0; i < scores.size(); ++i) {
+      curve.points.emplace_back(static_cast<double>(i), scores[i]);
+    }
+    return {{"What a number is worth",
+             {report::Chart{.x = "number", .y = "score", .curves = {curve}}}}};
+  }
+
+ private:
+  Evaluation judge(const std::vector<Numbers>& set) const {
+    if (set.empty()) throw Error("evaluate", "there is nothing to judge");
+    const NoGrad off;
+    double right[2] = {}, loss = 0;
+    int64_t count[2] = {};
+    for (const Numbers& x : set) {
+      const size_t late = 2 * place_of_largest(x) >= static_cast<int64_t>(x.size());
+      const bool found = argmax(model_.scores(x), 0).to_ids()[0] == place_of_largest(x);
+      loss += static_cast<double>(model_.loss(x).item());
+      right[late] += found ? 100 : 0;
+      ++count[late];
+    }
+    const auto n = static_cast<double>(set.size());
+    Evaluation e{.count = static_cast<int64_t>(set.size()), .unit = "lists"};
+    e.scores = {{"loss", loss / n}, {"exact", (right[0] + right[1]) / n}};
+    Breakdown b{.by = "place"};
+    const char* names[] = {"in the first half", "in the second half"};
+    for (size_t i = 0; i < 2; ++i) {
+      if (count[i] == 0) continue;
+      b.parts.push_back(
+          {names[i], count[i], {{"exact", right[i] / static_cast<double>(count[i])}}});
+    }
+    e.breakdowns = {b};
+    return e;
+  }
+
+  Config config_;
+  Data data_;
+  Model model_;
+};
+
+std::unique_ptr<Run> begin(const RunFolder&, const TaskConfig& config) {
+  const auto& c = dynamic_cast<const Config&>(config);
+  return std::make_unique<LargestRun>(c, read_data(c));
+}
+
+std::unique_ptr<Run> open(const RunFolder& folder) {
+  const auto config = folder.config();
+  const auto& c = dynamic_cast<const Config&>(*config);
+  auto run = std::make_unique<LargestRun>(c, read_data(c));
+  run->load(load_safetensors(folder / "model.safetensors"));
+  return run;
+}
+
+}  // namespace
+}  // namespace largest
+
+extern const Task task_largest = {
+    .name = "largest",
+    .title = "The largest number",
+    .about = "Which of these numbers is the largest? A model that looks at one of them",
+    .examples =
+        "  fovea train largest\n"
+        "  fovea predict runs/largest-numbers --show \"3 14 15 92\"",
+    .demo = "The model reads numbers and looks at the largest.",
+    .data_field = "file",
+    .data_about = "Numbers, a line for an example",
+    .input = Input::text,
+    .measures = largest::measures(),
+    .config = make<largest::Config, TaskConfig>,
+    .evaluate_settings = make<largest::EvaluateSettings>,
+    .predict_settings = make<largest::PredictSettings>,
+    .begin = largest::begin,
+    .open = largest::open,
+};
+
+}  // namespace fovea::tasks
