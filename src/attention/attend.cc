@@ -91,6 +91,7 @@ Tensor lower_and_run(AttendedState& s, Tensor q, const Keys& keys, const Tensor&
   }
   if (sides.queries) q = def.queries(q, parameters);
   if (sides.keys) k = def.keys(k, parameters);
+  s.problem.finite = keys.finite;
   attend_by_kernels(s, {q, k}, v, keep_weights);
   return s.context;
 }

@@ -43,8 +43,8 @@ Tensor empty_in_order_of(const Tensor& like, const Shape& shape) {
   return Tensor::empty(sizes).permute(inverse_of(order));
 }
 
-// dx = dy·w, dw = dyᵀ·x, db = Σ dy. Over the rows as they lie; of several heads in the order of their
-// numbers, so that heads split off a sequence give the bits of heads apart.
+// dx = dy·w, dw = dyᵀ·x, db = Σ dy. Over the rows as they lie; of several heads in the order of
+// their numbers, so that heads split off a sequence give the bits of heads apart.
 Tensor project(const Tensor& x, const Tensor& w, const Tensor& b) {
   const auto product = [](const Tensor& rows, const Tensor& weight, const Tensor& bias) {
     const Tensor y = matmul(rows, weight.transpose(0, 1));

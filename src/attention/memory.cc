@@ -1,6 +1,7 @@
 #include "fovea/memory.h"
 
 #include <cmath>
+#include <optional>
 
 #include "attention/check.h"
 #include "attention/layout.h"
@@ -211,6 +212,7 @@ struct Memory::State {
   Score score;
   Mask lengths;
   bool keys_finite = true;
+  std::optional<bool> finite;  // lowered keys and values: looked at once, by the first call
   bool empty_rows = false;
   std::vector<int32_t> ends;
   std::shared_ptr<Steps> steps;  // where the score has such a form
@@ -221,7 +223,7 @@ struct Memory::State {
   Tensor seeing(const Tensor& query) const;
   bool deferred(const Mask&, const Weighting&) const;
   MemoryStep step(const Tensor& query, const Weighting&) const;
-  MemoryStep call(const Tensor& query, const Mask&, const Weighting&) const;
+  MemoryStep call(const Tensor& query, const Mask&, const Weighting&);
 };
 
 // Padding must not reach projections and their gradients: 0·NaN.
@@ -291,11 +293,13 @@ MemoryStep Memory::State::step(const Tensor& query, const Weighting& w) const {
 
 // One call of attend(). What the mask hides of keys that are not finite must not reach their
 // projection, which it would where that is done already.
-MemoryStep Memory::State::call(const Tensor& query, const Mask& mask, const Weighting& w) const {
+MemoryStep Memory::State::call(const Tensor& query, const Mask& mask, const Weighting& w) {
+  if (!finite) finite = all_finite(lowered) && all_finite(values);
   const bool as_given = !mask.terms.empty() && !keys_finite;
+  const Keys known{keys, as_given ? Tensor() : lowered, *finite};
   MemoryStep out;
-  out.attended = attend_to(query.unsqueeze(1), {keys, as_given ? Tensor() : lowered}, values,
-                           {score, lengths & mask, w}, {.weights = true});
+  out.attended =
+      attend_to(query.unsqueeze(1), known, values, {score, lengths & mask, w}, {.weights = true});
   out.context = out.attended.context.squeeze(1);
   return out;
 }

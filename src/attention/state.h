@@ -52,6 +52,7 @@ struct AttendedState {
 // them.
 struct Keys {
   Tensor given, lowered;
+  bool finite = false;  // what the kernels read of them, and the values, is known to be
 };
 // attend() over them.
 Attended attend_to(const Tensor& q, const Keys&, const Tensor& v, const Attention&, const Want&);

@@ -305,7 +305,9 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
   const AttentionProblem& p = c.p;
   UnitKeys keys{PackKeys(p, b, hk, mem.k_panels), RowsOf(p.k, b, hk)};
   // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq.
-  if (!p.masked() && p.family == Family::dot) keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
+  if (!p.masked() && p.family == Family::dot && !p.finite) {
+    keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
+  }
   if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
   if (BackwardScratch::KeyRows(c) > 0) {
     PackRows(keys.rows, p.Lk, p.D, 1.0f, {mem.k_rows, c.ld});

@@ -144,7 +144,7 @@ HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t h
     keys.range = RangeOf(LargestQuery(p, b, hk), kappa.Largest());
     if (keys.range == Range::large) PackPanels(from, p.Lk, p.D, {}, to);
   }
-  if (p.masked()) {
+  if (p.masked() && !p.finite) {
     keys.finite = AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
                   (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D));
   }

@@ -135,7 +135,7 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
     part.m[r * stride] = m;
     part.l[r * stride] = ExpRow(at, RoundUp(n, kLanes), m == -kInf ? 0.0f : m);
   }
-  const bool careful = cut && !AllFinite(RowsOf(p.v, b, hk, first), n, p.Dv);
+  const bool careful = cut && !p.finite && !AllFinite(RowsOf(p.v, b, hk, first), n, p.Dv);
   auto* product = careful ? &MatMulSkippingZeros : &MatMul;
   product({.a = {s, lds, 1},
            .b = p.v.row(b, hk, first),

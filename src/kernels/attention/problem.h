@@ -50,6 +50,7 @@ struct AttentionProblem {
   View<const float> q, k, v;
   const float* u = nullptr;  // additive: [A], contiguous
   View<const float> given;   // [B,H,Lq,Lk]
+  bool finite = false;       // k and v are known to be: nothing hidden there needs care
   float scale = 1.0f;        // s = (scale·raw + bias) / temperature
 
   // Keys begin ≤ j < end of each row, by (b, h, i); null: all keys.
