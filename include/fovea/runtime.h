@@ -9,8 +9,8 @@
 namespace fovea {
 
 // Threads used by every operation. Results do not depend on the number.
-// Default: FOVEA_THREADS, else OMP_NUM_THREADS, else the cores this process may run on: its affinity
-// and the quota of its control group.
+// Default: FOVEA_THREADS, else OMP_NUM_THREADS, else the cores this process may run on: its
+// affinity and the quota of its control group.
 FOVEA_API int threads();
 FOVEA_API void set_threads(int n);
 
