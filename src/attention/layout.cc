@@ -1,6 +1,7 @@
 #include "attention/layout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 

@@ -1,5 +1,6 @@
 #include "fovea/memory.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 

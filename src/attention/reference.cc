@@ -1,6 +1,8 @@
 #include "attention/reference.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "attention/check.h"
 #include "core/random.h"

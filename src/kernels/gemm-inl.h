@@ -1,9 +1,9 @@
 // A block of C = alpha·A·B + beta·C on the calling thread.
 //
-// B is packed into panels of kPanelVecs vectors, [k][panel], and a tile of C, kTileRows rows of a
-// panel, stays in registers while k runs: each step loads a row of the panel and multiplies it by
-// kTileRows numbers of A. A is read where it lies if its rows do, else it is packed too.
-// Products of few rows wait for B's memory: they read it once, as it lies.
+// A tile of C, kTileRows rows of a panel of kPanelVecs vectors, stays in registers while k runs:
+// each step loads a row of B's panel and multiplies it by kTileRows numbers of A. Both are read
+// where they lie if their rows do and the caches bear it, else packed: B into [k][panel], A into
+// [k][kTileRows]. Few rows against columns that lie in memory are sums along k.
 #if defined(FOVEA_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_GEMM_INL_H_
 #undef FOVEA_GEMM_INL_H_
@@ -11,7 +11,6 @@
 #define FOVEA_GEMM_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -97,6 +96,7 @@ struct Strided {
   const float* data;
   int64_t row, col;
   const float* at(int64_t i, int64_t j) const { return data + i * row + j * col; }
+  Strided from(int64_t i, int64_t j) const { return {at(i, j), row, col}; }
 };
 
 // The left side of a tile; `next` leads to the next kTileRows rows.
@@ -104,20 +104,26 @@ struct Left {
   const float* data;
   int64_t row, col, next;
 };
-
+// The right side: rows of whole vectors.
+struct Right {
+  const float* data;
+  int64_t row;
+};
 struct Corner {
   float* data;
   int64_t row;
   bool add;  // to what is there
+  Corner from(int64_t i, int64_t j) const { return {data + i * row + j, row, add}; }
+};
+struct Extent {
+  int64_t m, n, depth;
 };
 
 // ---- Tiles: lanes along columns ----------------------------------------------------------------
 
-// c[i][j] (+)= Σ_k a[i][k]·b[k][j] for MR rows and n ≤ NV vectors of columns; rows of b are whole
-// vectors, b_row apart.
+// c[i][j] (+)= Σ_k a[i][k]·b[k][j] for MR rows and n ≤ NV vectors of columns.
 template <int MR, int NV>
-HWY_INLINE void Tile(Left a, const float* HWY_RESTRICT b, int64_t b_row, int64_t depth, Corner c,
-                     int64_t n) {
+HWY_INLINE void Tile(Left a, Right b, Corner c, int64_t depth, int64_t n) {
   const F d;
   Vec sum[MR][NV];
   HWY_UNROLL(8)
@@ -126,10 +132,11 @@ HWY_INLINE void Tile(Left a, const float* HWY_RESTRICT b, int64_t b_row, int64_t
     for (int j = 0; j < NV; ++j) sum[i][j] = hn::Zero(d);
   }
   const float* HWY_RESTRICT left = a.data;
-  for (int64_t k = 0; k < depth; ++k, left += a.col, b += b_row) {
+  const float* HWY_RESTRICT panel = b.data;
+  for (int64_t k = 0; k < depth; ++k, left += a.col, panel += b.row) {
     Vec right[NV];
     HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) right[j] = hn::LoadU(d, b + j * kLanes);
+    for (int j = 0; j < NV; ++j) right[j] = hn::LoadU(d, panel + j * kLanes);
     HWY_UNROLL(8)
     for (int i = 0; i < MR; ++i) {
       const Vec x = hn::Set(d, left[i * a.row]);
@@ -147,74 +154,66 @@ HWY_INLINE void Tile(Left a, const float* HWY_RESTRICT b, int64_t b_row, int64_t
 }
 
 template <int NV>
-HWY_INLINE void LastRows(Left a, const float* b, int64_t b_row, int64_t depth, Corner c, int64_t m,
-                         int64_t n) {
-  if (m == 5) Tile<5, NV>(a, b, b_row, depth, c, n);
-  if (m == 4) Tile<4, NV>(a, b, b_row, depth, c, n);
-  if (m == 3) Tile<3, NV>(a, b, b_row, depth, c, n);
-  if (m == 2) Tile<2, NV>(a, b, b_row, depth, c, n);
-  if (m == 1) Tile<1, NV>(a, b, b_row, depth, c, n);
-}
-
-template <int NV>
-HWY_NOINLINE void Column(Left a, const float* b, int64_t b_row, int64_t depth, Corner c, int64_t m,
-                         int64_t n) {
-  for (; m >= kTileRows; m -= kTileRows) {
-    Tile<kTileRows, NV>(a, b, b_row, depth, c, n);
+HWY_NOINLINE void Column(Left a, Right b, Corner c, Extent e) {
+  for (; e.m >= kTileRows; e.m -= kTileRows) {
+    Tile<kTileRows, NV>(a, b, c, e.depth, e.n);
     a.data += a.next;
     c.data += kTileRows * c.row;
   }
-  LastRows<NV>(a, b, b_row, depth, c, m, n);
+  if (e.m == 5) Tile<5, NV>(a, b, c, e.depth, e.n);
+  if (e.m == 4) Tile<4, NV>(a, b, c, e.depth, e.n);
+  if (e.m == 3) Tile<3, NV>(a, b, c, e.depth, e.n);
+  if (e.m == 2) Tile<2, NV>(a, b, c, e.depth, e.n);
+  if (e.m == 1) Tile<1, NV>(a, b, c, e.depth, e.n);
 }
 
 // n ≤ kPanel columns.
-HWY_INLINE void ColumnOf(Left a, const float* b, int64_t b_row, int64_t depth, Corner c, int64_t m,
-                         int64_t n) {
-  const int64_t vecs = (n + kLanes - 1) / kLanes;
-  if (vecs == kPanelVecs) return Column<kPanelVecs>(a, b, b_row, depth, c, m, n);
+HWY_INLINE void Columns(Left a, Right b, Corner c, Extent e) {
+  const int64_t vecs = (e.n + kLanes - 1) / kLanes;
+  if (vecs == kPanelVecs) return Column<kPanelVecs>(a, b, c, e);
   if constexpr (kPanelVecs > 2) {
-    if (vecs == 3) return Column<3>(a, b, b_row, depth, c, m, n);
-    if (vecs == 2) return Column<2>(a, b, b_row, depth, c, m, n);
+    if (vecs == 3) return Column<3>(a, b, c, e);
+    if (vecs == 2) return Column<2>(a, b, c, e);
   }
-  Column<1>(a, b, b_row, depth, c, m, n);
+  Column<1>(a, b, c, e);
 }
 
 // ---- Packing -----------------------------------------------------------------------------------
 
 // to[k][j] = factor·b[k][j], rows of kPanel, filled up with 0 to a whole vector.
-void PackRows(Strided b, int64_t depth, int64_t n, float factor, float* HWY_RESTRICT to) {
+void PackRows(Strided b, Extent e, float factor, float* HWY_RESTRICT to) {
   const F d;
   const Vec f = hn::Set(d, factor);
-  const int64_t whole = n / kLanes * kLanes;
-  for (int64_t k = 0; k < depth; ++k, to += kPanel) {
+  const int64_t whole = e.n / kLanes * kLanes;
+  for (int64_t k = 0; k < e.depth; ++k, to += kPanel) {
     const float* HWY_RESTRICT from = b.at(k, 0);
     for (int64_t j = 0; j < whole; j += kLanes) {
       hn::StoreU(hn::Mul(hn::LoadU(d, from + j), f), d, to + j);
     }
-    if (whole == n) continue;
+    if (whole == e.n) continue;
     hn::StoreU(hn::Zero(d), d, to + whole);
-    for (int64_t j = whole; j < n; ++j) to[j] = from[j] * factor;
+    for (int64_t j = whole; j < e.n; ++j) to[j] = from[j] * factor;
   }
 }
 
 // The same from columns that lie in memory, or from anything.
-void PackColumns(Strided b, int64_t depth, int64_t n, float factor, float* HWY_RESTRICT to) {
-  const int64_t square = b.row == 1 ? kSquare : depth + n;
+void PackColumns(Strided b, Extent e, float factor, float* HWY_RESTRICT to) {
+  const int64_t square = b.row == 1 ? kSquare : e.depth + e.n;
   int64_t j = 0;
-  for (; j + square <= n; j += square) {
+  for (; j + square <= e.n; j += square) {
     int64_t k = 0;
-    for (; k + square <= depth; k += square) {
+    for (; k + square <= e.depth; k += square) {
       TransposeSquare(b.at(k, j), b.col, factor, to + k * kPanel + j, kPanel);
     }
-    for (; k < depth; ++k) {
+    for (; k < e.depth; ++k) {
       for (int64_t i = j; i < j + square; ++i) to[k * kPanel + i] = *b.at(k, i) * factor;
     }
   }
-  for (; j < n; ++j) {
-    for (int64_t k = 0; k < depth; ++k) to[k * kPanel + j] = *b.at(k, j) * factor;
+  for (; j < e.n; ++j) {
+    for (int64_t k = 0; k < e.depth; ++k) to[k * kPanel + j] = *b.at(k, j) * factor;
   }
   for (; j % kLanes != 0; ++j) {
-    for (int64_t k = 0; k < depth; ++k) to[k * kPanel + j] = 0.0f;
+    for (int64_t k = 0; k < e.depth; ++k) to[k * kPanel + j] = 0.0f;
   }
 }
 
@@ -243,10 +242,10 @@ Left PackLeft(Strided a, int64_t m, int64_t depth, float* HWY_RESTRICT to) {
 
 // ---- Few rows ----------------------------------------------------------------------------------
 
-// c[i][j] (+)= factor·Σ_k a[i][k]·b[j][k] for MR rows of A and NR columns of B, lanes along k.
+// c[i][j] (+)= factor·Σ_k a[i][k]·b[k][j] for MR rows of A and NR columns of B, both of which lie
+// in memory: lanes along k.
 template <int MR, int NR>
-HWY_INLINE void Dots(const float* HWY_RESTRICT a, int64_t a_row, const float* HWY_RESTRICT b,
-                     int64_t b_col, int64_t depth, float factor, Corner c) {
+HWY_INLINE void Dots(Strided a, Strided b, Corner c, int64_t depth, float factor) {
   const F d;
   Vec sum[MR][NR];
   HWY_UNROLL(4)
@@ -257,10 +256,10 @@ HWY_INLINE void Dots(const float* HWY_RESTRICT a, int64_t a_row, const float* HW
   const auto step = [&](int64_t k, const auto& load) HWY_ATTR {
     Vec right[NR];
     HWY_UNROLL(4)
-    for (int j = 0; j < NR; ++j) right[j] = load(b + j * b_col + k);
+    for (int j = 0; j < NR; ++j) right[j] = load(b.data + j * b.col + k);
     HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) {
-      const Vec x = load(a + i * a_row + k);
+      const Vec x = load(a.data + i * a.row + k);
       HWY_UNROLL(4)
       for (int j = 0; j < NR; ++j) sum[i][j] = hn::MulAdd(x, right[j], sum[i][j]);
     }
@@ -287,53 +286,45 @@ HWY_INLINE void Dots(const float* HWY_RESTRICT a, int64_t a_row, const float* HW
 }
 
 template <int NR>
-HWY_INLINE void DotsDown(Strided a, const float* b, int64_t b_col, int64_t depth, float factor,
-                         Corner c, int64_t m) {
-  for (; m >= 4; m -= 4, a.data += 4 * a.row, c.data += 4 * c.row) {
-    Dots<4, NR>(a.data, a.row, b, b_col, depth, factor, c);
-  }
-  if (m == 3) Dots<3, NR>(a.data, a.row, b, b_col, depth, factor, c);
-  if (m == 2) Dots<2, NR>(a.data, a.row, b, b_col, depth, factor, c);
-  if (m == 1) Dots<1, NR>(a.data, a.row, b, b_col, depth, factor, c);
+HWY_INLINE void DotsDown(Strided a, Strided b, Corner c, Extent e, float factor) {
+  int64_t i = 0;
+  for (; i + 4 <= e.m; i += 4) Dots<4, NR>(a.from(i, 0), b, c.from(i, 0), e.depth, factor);
+  a = a.from(i, 0);
+  c = c.from(i, 0);
+  if (e.m - i == 3) Dots<3, NR>(a, b, c, e.depth, factor);
+  if (e.m - i == 2) Dots<2, NR>(a, b, c, e.depth, factor);
+  if (e.m - i == 1) Dots<1, NR>(a, b, c, e.depth, factor);
 }
 
-// B's columns lie in memory, as do A's rows.
-HWY_NOINLINE void FewByDots(Strided a, Strided b, int64_t depth, float factor, Corner c, int64_t m,
-                            int64_t n) {
+HWY_NOINLINE void FewByDots(Strided a, Strided b, Corner c, Extent e, float factor) {
   int64_t j = 0;
-  for (; j + 4 <= n; j += 4) {
-    DotsDown<4>(a, b.at(0, j), b.col, depth, factor, {c.data + j, c.row, c.add}, m);
-  }
-  for (; j < n; ++j) {
-    DotsDown<1>(a, b.at(0, j), b.col, depth, factor, {c.data + j, c.row, c.add}, m);
-  }
+  for (; j + 4 <= e.n; j += 4) DotsDown<4>(a, b.from(0, j), c.from(0, j), e, factor);
+  for (; j < e.n; ++j) DotsDown<1>(a, b.from(0, j), c.from(0, j), e, factor);
 }
 
 // ---- A block -----------------------------------------------------------------------------------
 
-HWY_NOINLINE void Packed(Strided a, Strided b, int64_t K, float factor, Corner c, int64_t m,
-                         int64_t n) {
-  const int64_t deepest = std::min(K, kDepth);
+HWY_NOINLINE void ByTiles(Strided a, Strided b, Corner c, Extent e, float factor) {
+  const int64_t deepest = std::min(e.depth, kDepth);
   const bool pack_left = a.col != 1;
-  const bool in_place = b.col == 1 && factor == 1.0f && (b.row % kAlias != 0 || m <= 2 * kTileRows);
-  const int64_t groups = (m + kTileRows - 1) / kTileRows;
+  const bool in_place =
+      b.col == 1 && factor == 1.0f && (b.row % kAlias != 0 || e.m <= 2 * kTileRows);
+  const int64_t groups = (e.m + kTileRows - 1) / kTileRows;
   const Buffer<float> scratch(deepest * (kPanel + (pack_left ? groups * kTileRows : 0)));
   float *panel = scratch.data(), *packed = panel + deepest * kPanel;
-  for (int64_t k = 0; k < K; k += kDepth, c.add = true) {
-    const int64_t depth = std::min(kDepth, K - k);
-    const Strided from{a.at(0, k), a.row, a.col};
-    const Left left =
-        pack_left ? PackLeft(from, m, depth, packed) : Left{from.data, a.row, 1, kTileRows * a.row};
-    for (int64_t j = 0; j < n; j += kPanel) {
-      const int64_t cols = std::min(kPanel, n - j);
-      const Corner to{c.data + j, c.row, c.add};
-      if (in_place && cols == kPanel) {
-        ColumnOf(left, b.at(k, j), b.row, depth, to, m, cols);
-        continue;
+  for (int64_t k = 0; k < e.depth; k += kDepth, c.add = true) {
+    Extent part{e.m, kPanel, std::min(kDepth, e.depth - k)};
+    const Left left = pack_left ? PackLeft(a.from(0, k), e.m, part.depth, packed)
+                                : Left{a.at(0, k), a.row, 1, kTileRows * a.row};
+    for (int64_t j = 0; j < e.n; j += kPanel) {
+      part.n = std::min(kPanel, e.n - j);
+      Right right{b.at(k, j), b.row};
+      if (!in_place || part.n < kPanel) {
+        const auto pack = b.col == 1 ? PackRows : PackColumns;
+        pack(b.from(k, j), part, factor, panel);
+        right = {panel, kPanel};
       }
-      const auto pack = b.col == 1 ? PackRows : PackColumns;
-      pack({b.at(k, j), b.row, b.col}, depth, cols, factor, panel);
-      ColumnOf(left, panel, kPanel, depth, to, m, cols);
+      Columns(left, right, c.from(0, j), part);
     }
   }
 }
@@ -349,8 +340,9 @@ void Block(const Gemm& g) {
     }
   }
   const Corner c{g.c, g.c_row, g.beta != 0.0f};
-  if (g.m < kFewRows && b.row == 1 && a.col == 1) return FewByDots(a, b, g.k, g.alpha, c, g.m, g.n);
-  Packed(a, b, g.k, g.alpha, c, g.m, g.n);
+  const Extent e{g.m, g.n, g.k};
+  if (g.m < kFewRows && b.row == 1 && a.col == 1) return FewByDots(a, b, c, e, g.alpha);
+  ByTiles(a, b, c, e, g.alpha);
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

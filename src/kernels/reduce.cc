@@ -4,6 +4,7 @@
 // Highway's headers follow the line above.
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 

@@ -13,7 +13,28 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-// to[j·to_row + i] = factor·from[i·row + j] for i, j < kSquare.
+// to[j·to_row + i] = factor·from[i·row + j] for i, j < 4.
+HWY_INLINE void Transpose4x4(const float* from, int64_t row, float factor, float* to,
+                             int64_t to_row) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4] * factor;
+#else
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::FixedTag<float, 4> d;
+  const auto f = hn::Set(d, factor);
+  const auto r0 = hn::Mul(hn::LoadU(d, from), f), r1 = hn::Mul(hn::LoadU(d, from + row), f);
+  const auto r2 = hn::Mul(hn::LoadU(d, from + 2 * row), f);
+  const auto r3 = hn::Mul(hn::LoadU(d, from + 3 * row), f);
+  const auto t0 = hn::InterleaveLower(d, r0, r1), t1 = hn::InterleaveUpper(d, r0, r1);
+  const auto t2 = hn::InterleaveLower(d, r2, r3), t3 = hn::InterleaveUpper(d, r2, r3);
+  hn::StoreU(hn::ConcatLowerLower(d, t2, t0), d, to);
+  hn::StoreU(hn::ConcatUpperUpper(d, t2, t0), d, to + to_row);
+  hn::StoreU(hn::ConcatLowerLower(d, t3, t1), d, to + 2 * to_row);
+  hn::StoreU(hn::ConcatUpperUpper(d, t3, t1), d, to + 3 * to_row);
+#endif
+}
+
+// The same for the largest square that registers hold, kSquare.
 #undef FOVEA_SQUARE
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 #define FOVEA_SQUARE 16
@@ -56,22 +77,7 @@ HWY_INLINE void TransposeSquare(const float* from, int64_t row, float factor, fl
 #define FOVEA_SQUARE 4
 HWY_INLINE void TransposeSquare(const float* from, int64_t row, float factor, float* to,
                                 int64_t to_row) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4] * factor;
-#else
-  namespace hn = hwy::HWY_NAMESPACE;
-  const hn::FixedTag<float, 4> d;
-  const auto f = hn::Set(d, factor);
-  const auto r0 = hn::Mul(hn::LoadU(d, from), f), r1 = hn::Mul(hn::LoadU(d, from + row), f);
-  const auto r2 = hn::Mul(hn::LoadU(d, from + 2 * row), f);
-  const auto r3 = hn::Mul(hn::LoadU(d, from + 3 * row), f);
-  const auto t0 = hn::InterleaveLower(d, r0, r1), t1 = hn::InterleaveUpper(d, r0, r1);
-  const auto t2 = hn::InterleaveLower(d, r2, r3), t3 = hn::InterleaveUpper(d, r2, r3);
-  hn::StoreU(hn::ConcatLowerLower(d, t2, t0), d, to);
-  hn::StoreU(hn::ConcatUpperUpper(d, t2, t0), d, to + to_row);
-  hn::StoreU(hn::ConcatLowerLower(d, t3, t1), d, to + 2 * to_row);
-  hn::StoreU(hn::ConcatUpperUpper(d, t3, t1), d, to + 3 * to_row);
-#endif
+  Transpose4x4(from, row, factor, to, to_row);
 }
 #endif
 constexpr int64_t kSquare = FOVEA_SQUARE;

@@ -1,6 +1,7 @@
 #include "fovea/look.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>

@@ -1,6 +1,7 @@
 #include "text/words.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "text/utf8.h"
 

@@ -1,5 +1,8 @@
 #include "attention/cases.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "attention/expect.h"
 #include "fovea/ops.h"
 

@@ -3,6 +3,7 @@
 #include <cairo.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <string>

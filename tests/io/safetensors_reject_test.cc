@@ -1,5 +1,7 @@
 // What a safetensors file may get wrong: each is an Error with one clear line, and no memory is
 // taken on its word.
+#include <cstring>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "core/random.h"
 #include "core/threads.h"
+#include "fovea/runtime.h"
 
 namespace fovea::kernels {
 namespace {
@@ -94,6 +96,24 @@ TEST(Gemm, LargerThanABlock) {
   check(9, 600, 200, Layout::rows, Layout::rows, 1.0f, 0.0f);    // few rows: wider
   check(390, 2050, 3, Layout::rows, Layout::rows, 1.0f, -1.0f);  // many blocks: larger
   check(400, 2100, 3, Layout::columns, Layout::columns, 1.0f, 0.0f);
+}
+
+// Tiles, panels, tails, packed and in place, few rows: each path on each instruction set.
+TEST(Gemm, EveryInstructionSet) {
+  for (const std::string& isa : isas()) {
+    SCOPED_TRACE(isa);
+    use_isa(isa);
+    for (const Layout a : {Layout::rows, Layout::columns, Layout::neither}) {
+      for (const Layout b : {Layout::rows, Layout::columns, Layout::neither}) {
+        check(19, 67, 35, a, b, 1.0f, 0.0f);
+        check(13, 70, 530, a, b, 0.5f, 1.0f);  // deeper than a panel
+        check(3, 9, 21, a, b, 1.0f, 1.0f);
+        check(1, 130, 50, a, b, -1.0f, 0.5f);
+      }
+    }
+    check(30, 1024, 8, Layout::rows, Layout::rows, 1.0f, 0.0f);  // rows that share cache sets
+  }
+  use_isa("");
 }
 
 TEST(Gemm, EmptyInnerSizeScales) {

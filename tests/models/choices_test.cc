@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "core/random.h"
 #include "fovea/train.h"
 #include "models/tiny.h"

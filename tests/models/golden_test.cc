@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "core/memory.h"
 #include "fovea/io.h"
 #include "fovea/runtime.h"

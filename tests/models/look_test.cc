@@ -1,5 +1,7 @@
 #include "fovea/look.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "models/tiny.h"

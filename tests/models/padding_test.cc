@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "fovea/runtime.h"
 #include "models/tiny.h"
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "tests/tensor/check.h"
 
 namespace fovea {

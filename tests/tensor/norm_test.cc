@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/tensor/check.h"
 
 namespace fovea {

@@ -1,6 +1,7 @@
 // BLEU and chrF against sacreBLEU's (make_golden.py), and the measures by hand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>

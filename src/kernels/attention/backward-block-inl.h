@@ -7,6 +7,9 @@
 #define FOVEA_ATTENTION_BACKWARD_BLOCK_INL_H_
 #endif
 
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/attention/backward-rows-inl.h"
 #include "kernels/attention/blocks-inl.h"
 #include "kernels/attention/forward-inl.h"

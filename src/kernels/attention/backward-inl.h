@@ -8,6 +8,9 @@
 #define FOVEA_ATTENTION_BACKWARD_INL_H_
 #endif
 
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/attention/backward-block-inl.h"
 
 HWY_BEFORE_NAMESPACE();

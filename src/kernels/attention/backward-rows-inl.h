@@ -6,6 +6,10 @@
 #define FOVEA_ATTENTION_BACKWARD_ROWS_INL_H_
 #endif
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
 #include "kernels/attention/blocks-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -6,7 +6,9 @@
 #define FOVEA_ATTENTION_BLOCKS_INL_H_
 #endif
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "core/memory.h"
 #include "core/threads.h"

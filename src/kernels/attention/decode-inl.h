@@ -7,6 +7,9 @@
 #define FOVEA_ATTENTION_DECODE_INL_H_
 #endif
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/attention/blocks-inl.h"

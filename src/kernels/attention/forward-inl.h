@@ -7,6 +7,10 @@
 #define FOVEA_ATTENTION_FORWARD_INL_H_
 #endif
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
 #include "kernels/attention/blocks-inl.h"
 #include "kernels/attention/decode-inl.h"
 

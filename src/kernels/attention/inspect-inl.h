@@ -6,6 +6,9 @@
 #define FOVEA_ATTENTION_INSPECT_INL_H_
 #endif
 
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/attention/blocks-inl.h"
 #include "kernels/attention/forward-inl.h"
 

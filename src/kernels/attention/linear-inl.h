@@ -7,6 +7,9 @@
 #define FOVEA_ATTENTION_LINEAR_INL_H_
 #endif
 
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/attention/blocks-inl.h"
 
 HWY_BEFORE_NAMESPACE();

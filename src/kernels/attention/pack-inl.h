@@ -7,8 +7,12 @@
 #define FOVEA_ATTENTION_PACK_INL_H_
 #endif
 
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/attention/problem.h"
 #include "kernels/attention/simd-inl.h"
+#include "kernels/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
@@ -35,64 +39,6 @@ constexpr int64_t PanelRows(int64_t width) { return RoundUp(width, 2); }
 inline int64_t PanelFloats(int64_t n, int64_t width) {
   return RoundUp(n, kPanel) * PanelRows(width);
 }
-
-HWY_INLINE void Transpose4x4(const float* from, int64_t row, float factor, float* to,
-                             int64_t to_row) {
-#if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4] * factor;
-#else
-  const hn::FixedTag<float, 4> d;
-  const auto f = hn::Set(d, factor);
-  const auto r0 = hn::Mul(hn::LoadU(d, from), f), r1 = hn::Mul(hn::LoadU(d, from + row), f);
-  const auto r2 = hn::Mul(hn::LoadU(d, from + 2 * row), f);
-  const auto r3 = hn::Mul(hn::LoadU(d, from + 3 * row), f);
-  const auto t0 = hn::InterleaveLower(d, r0, r1), t1 = hn::InterleaveUpper(d, r0, r1);
-  const auto t2 = hn::InterleaveLower(d, r2, r3), t3 = hn::InterleaveUpper(d, r2, r3);
-  hn::StoreU(hn::ConcatLowerLower(d, t2, t0), d, to);
-  hn::StoreU(hn::ConcatUpperUpper(d, t2, t0), d, to + to_row);
-  hn::StoreU(hn::ConcatLowerLower(d, t3, t1), d, to + 2 * to_row);
-  hn::StoreU(hn::ConcatUpperUpper(d, t3, t1), d, to + 3 * to_row);
-#endif
-}
-
-#undef FOVEA_TRANSPOSES_16
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-#define FOVEA_TRANSPOSES_16 1
-// 16 rows of 16: 4×4 inside 128-bit blocks, then 4×4 of the blocks.
-HWY_INLINE void Transpose16x16(const float* from, int64_t row, Vec factor, float* to,
-                               int64_t to_row) {
-  const F d;
-  const hn::RepartitionToWide<I> d64;
-  Vec out[4][4];  // [i][g]: block b holds column 4b+i of rows 4g … 4g+3
-  HWY_UNROLL(4)
-  for (int g = 0; g < 4; ++g) {
-    const float* at = from + 4 * g * row;
-    const Vec r0 = hn::Mul(hn::LoadU(d, at), factor), r1 = hn::Mul(hn::LoadU(d, at + row), factor);
-    const Vec r2 = hn::Mul(hn::LoadU(d, at + 2 * row), factor);
-    const Vec r3 = hn::Mul(hn::LoadU(d, at + 3 * row), factor);
-    const auto t0 = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
-    const auto t1 = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1));
-    const auto t2 = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
-    const auto t3 = hn::BitCast(d64, hn::InterleaveUpper(d, r2, r3));
-    out[0][g] = hn::BitCast(d, hn::InterleaveLower(d64, t0, t2));
-    out[1][g] = hn::BitCast(d, hn::InterleaveUpper(d64, t0, t2));
-    out[2][g] = hn::BitCast(d, hn::InterleaveLower(d64, t1, t3));
-    out[3][g] = hn::BitCast(d, hn::InterleaveUpper(d64, t1, t3));
-  }
-  HWY_UNROLL(4)
-  for (int i = 0; i < 4; ++i) {
-    const Vec* o = out[i];
-    const Vec x0 = hn::ConcatLowerLower(d, o[2], o[0]), x1 = hn::ConcatUpperUpper(d, o[2], o[0]);
-    const Vec y0 = hn::ConcatLowerLower(d, o[3], o[1]), y1 = hn::ConcatUpperUpper(d, o[3], o[1]);
-    hn::StoreU(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y0), x0), d, to + i * to_row);
-    hn::StoreU(hn::OddEvenBlocks(y0, hn::SwapAdjacentBlocks(x0)), d, to + (4 + i) * to_row);
-    hn::StoreU(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(y1), x1), d, to + (8 + i) * to_row);
-    hn::StoreU(hn::OddEvenBlocks(y1, hn::SwapAdjacentBlocks(x1)), d, to + (12 + i) * to_row);
-  }
-}
-#else
-#define FOVEA_TRANSPOSES_16 0
-#endif
 
 // The largest |x| seen, and a sum that is 0 only while all of them were finite.
 struct Magnitude {
@@ -127,12 +73,10 @@ HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t width, const PanelChange
   const int64_t padded = RoundUp(n, kLanes);
   const float factor = change.factor;
   int64_t j = 0;
-#if FOVEA_TRANSPOSES_16
-  if (from.c == 1 && width == 16 && n == 16) {
-    Transpose16x16(from.data, from.row, hn::Set(F(), factor), to, kPanel);
-    j = 16;
+  if (from.c == 1 && width == kSquare && n == kSquare) {
+    TransposeSquare(from.data, from.row, factor, to, kPanel);
+    j = kSquare;
   }
-#endif
   if (n < padded) {  // the last vector of every row, before the keys go into it
     for (int64_t d = 0; d < width; ++d) {
       hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);

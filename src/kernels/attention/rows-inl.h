@@ -6,6 +6,11 @@
 #define FOVEA_ATTENTION_ROWS_INL_H_
 #endif
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
 #include "kernels/attention/problem.h"
 #include "kernels/attention/simd-inl.h"
 

@@ -7,6 +7,9 @@
 #define FOVEA_ATTENTION_SCORES_INL_H_
 #endif
 
+#include <algorithm>
+#include <cstdint>
+
 #include "kernels/attention/pack-inl.h"
 #include "kernels/attention/problem.h"
 #include "kernels/attention/simd-inl.h"

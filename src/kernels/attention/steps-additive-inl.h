@@ -6,6 +6,10 @@
 #define FOVEA_ATTENTION_STEPS_ADDITIVE_INL_H_
 #endif
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/attention/steps-rows-inl.h"

@@ -1,5 +1,8 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/steps.cc"
+#include <algorithm>
+#include <cstring>
+
 #include <hwy/foreach_target.h>
 // Highway's headers follow the line above.
 #include <hwy/highway.h>
