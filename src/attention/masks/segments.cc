@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <ranges>
-
 #include "attention/def.h"
 
 namespace fovea {
@@ -21,8 +18,16 @@ Segments segments(const MaskTerm& t, const char* name, int64_t b) {
 // How many keys there are before the first for which `before` is false.
 template <class Before>
 int64_t count_while(int64_t Lk, const Before& before) {
-  const auto keys = std::views::iota(int64_t{0}, Lk);
-  return std::ranges::partition_point(keys, before) - keys.begin();
+  int64_t low = 0, high = Lk;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (before(middle)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
 }
 
 }  // namespace
