@@ -20,3 +20,6 @@ if(FOVEA_SANITIZE MATCHES address)
   list(APPEND FOVEA_TEST_ENVIRONMENT
     LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/leaks.supp:print_suppressions=0)
 endif()
+if(FOVEA_SANITIZE MATCHES thread)  # a test starts threads in a forked child
+  list(APPEND FOVEA_TEST_ENVIRONMENT TSAN_OPTIONS=die_after_fork=0)
+endif()
