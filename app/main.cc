@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-#include "app/progress.h"
+#include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -24,12 +23,6 @@ std::string scores_line(const train::Scores& scores) {
     line += fmt::format("  {} {:.{}f}", name, value, name == "loss" ? 4 : 2);
   }
   return line;
-}
-
-std::atomic<bool> stop_asked{false};
-
-extern "C" void on_signal(int number) {
-  if (stop_asked.exchange(true)) ::_exit(128 + number);
 }
 
 }  // namespace
@@ -87,16 +80,5 @@ void ProgressLine::show(const train::Progress& p) {
 void ProgressLine::show(const std::string& what, double done) {
   put(fmt::format("{:3.0f} %  {}", 100 * done, what), false);
 }
-
-StopOnSignal::StopOnSignal() {
-  stop_asked = false;
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
-}
-StopOnSignal::~StopOnSignal() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-}
-const std::atomic<bool>* StopOnSignal::flag() const { return &stop_asked; }
 
 }  // namespace fovea::app

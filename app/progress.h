@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <string>
 
 #include "fovea/train.h"
@@ -26,18 +25,5 @@ class ProgressLine {
 bool stdout_has_colours();
 int terminal_width();
 std::string duration(double seconds);  // 1:05, 2:03:20
-
-// While one lives, the first SIGINT or SIGTERM asks to stop, the second ends the program at once.
-class StopOnSignal {
- public:
-  StopOnSignal();
-  ~StopOnSignal();
-  const std::atomic<bool>* flag() const;
-};
-
-// Thrown where a signal stopped work that was saved: exit code 3.
-struct Interrupted {
-  std::string how_to_go_on;
-};
 
 }  // namespace fovea::app

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/progress.h"
+#include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "report/table_text.h"
 

@@ -6,6 +6,7 @@
 
 #include "app/options.h"
 #include "app/progress.h"
+#include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
 

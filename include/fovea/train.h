@@ -98,6 +98,9 @@ struct StepLoss {
   double count = 0;  // … over this many of Learner::unit
 };
 
+// validate() may throw this when *stop became true: the run is saved as it was before.
+struct Stopped {};
+
 // What is trained.
 struct Learner {
   Tensors parameters;

@@ -1,6 +1,7 @@
 #include "core/pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -43,6 +44,19 @@ bool spin(std::chrono::microseconds time, const Done& done) {
     }
   } while (std::chrono::steady_clock::now() < end);
   return done();
+}
+
+constexpr auto kBetweenMoves = std::chrono::milliseconds(5);
+
+// Moves the calling thread off a CPU, once; where it runs later is the scheduler's choice again.
+void leave_cpu(int cpu) {
+  cpu_set_t all;
+  if (pthread_getaffinity_np(pthread_self(), sizeof all, &all) != 0) return;
+  cpu_set_t others = all;
+  CPU_CLR(static_cast<size_t>(cpu), &others);
+  if (CPU_COUNT(&others) == 0) return;
+  pthread_setaffinity_np(pthread_self(), sizeof others, &others);
+  pthread_setaffinity_np(pthread_self(), sizeof all, &all);
 }
 
 std::atomic<Pool*> the_pool{nullptr};
@@ -96,9 +110,16 @@ void Pool::grow(int workers) {
 
 void Pool::serve(int index) {
   uint32_t seen = 0;
+  std::chrono::steady_clock::time_point moved{};
   while (true) {
     const uint32_t bell = bell_.load(std::memory_order_acquire);
     if (enter(index, seen)) {
+      const int cpu = caller_cpu_.load(std::memory_order_relaxed);
+      const auto now = std::chrono::steady_clock::now();
+      if (cpu >= 0 && sched_getcpu() == cpu && now - moved > kBetweenMoves) {
+        leave_cpu(cpu);
+        moved = now;
+      }
       (*work_)(index);
       leave();
       continue;
@@ -145,6 +166,7 @@ bool Pool::run(int team, const std::function<void(int)>& work) {
   team = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(team), kLargestTeam));
   if (workers_.load(std::memory_order_relaxed) < team - 1) grow(team - 1);
   work_ = &work;
+  caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
   const uint64_t number = number_of(door_.load(std::memory_order_relaxed)) + uint64_t{1};
   door_.store(
       (number & 0xffffffff) << kNumberShift | static_cast<uint64_t>(team) << kTeamShift | kOpen,

@@ -9,7 +9,8 @@ namespace fovea {
 
 // Threads that wait for work. They spin for some microseconds, as long as the gaps between two
 // pieces of work are, then sleep: a core is never kept from whoever else has work for it. A caller
-// waits only for those who have begun; who comes too late finds the door closed.
+// waits only for those who have begun; who comes too late finds the door closed. Who finds itself
+// on the caller's CPU moves to another: schedulers that pack light threads would leave both there.
 class Pool {
  public:
   static Pool& instance();
@@ -33,6 +34,7 @@ class Pool {
   const std::function<void(int)>* work_ = nullptr;  // read inside only
   std::atomic<uint32_t> bell_{0};                   // rung for those who sleep
   std::atomic<uint32_t> last_out_{0};               // rung for a caller who sleeps
+  std::atomic<int> caller_cpu_{-1};
   std::atomic<int> workers_{0};
   std::mutex growing_;
 };

@@ -7,6 +7,12 @@
 
 namespace fovea::tasks {
 
+ShareDone stopping(const Watching& watching) {
+  return [stop = watching.stop](double) {
+    if (stop != nullptr && stop->load()) throw train::Stopped{};
+  };
+}
+
 const char* name_of(Set s) {
   constexpr const char* kNames[] = {"train", "valid", "test"};
   return kNames[static_cast<size_t>(s)];

@@ -26,7 +26,10 @@ struct Watching {
   std::function<void(const train::Progress&)> progress;
   const std::atomic<bool>* stop = nullptr;
 };
+// Called now and then with the share that is done; what it throws ends the work.
 using ShareDone = std::function<void(double)>;
+// One that throws train::Stopped as soon as a stop is asked for.
+ShareDone stopping(const Watching&);
 
 // What is judged: a file of the user's, or one of the run's own sets.
 enum class Set : uint8_t { train, valid, test };
@@ -60,7 +63,8 @@ class Run {
   // ---- training
   virtual void save_files(const RunFolder&) {}  // what goes with the weights, as vocabularies do
   virtual train::Learner learner(const Watching&) = 0;  // refers to this run
-  virtual Evaluation final_scores() = 0;  // of what was held out, decoded as the settings say
+  // Of what was held out, decoded as the settings say.
+  virtual Evaluation final_scores(const ShareDone& = {}) = 0;
 
   // ---- use; the settings are those that the task makes for it
   virtual Evaluation evaluate(const Judged&, const Settings&, const ShareDone& = {}) = 0;

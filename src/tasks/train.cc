@@ -34,7 +34,12 @@ Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& c
   trained.finished =
       train::train(folder.path(), learner, run->config().train, watching.progress, watching.stop);
   if (trained.finished.why == train::Ended::interrupted) return trained;
-  trained.test = run->final_scores();
+  try {
+    trained.test = run->final_scores(stopping(watching));
+  } catch (const train::Stopped&) {
+    trained.finished.why = train::Ended::interrupted;
+    return trained;
+  }
   folder.save_results(trained);
   report::write_page(folder / "report.html", page_of(folder, *run, trained));
   return trained;

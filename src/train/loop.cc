@@ -172,23 +172,24 @@ void Run::resume() {
 }
 
 Finished Run::operator()() {
-  for (;;) {
-    if (stop_ != nullptr && stop_->load()) {
-      if (saved_step_ != state_.step) save();
-      return finished(Ended::interrupted);
+  try {
+    while (stop_ == nullptr || !stop_->load()) {
+      if (validation_due()) {
+        validate();
+      } else if (save_due()) {
+        save();
+      } else if (stopped_early()) {
+        return end(Ended::stopped_early);
+      } else if (at_limit()) {
+        return end(Ended::finished);
+      } else {
+        step();
+      }
     }
-    if (validation_due()) {
-      validate();
-    } else if (save_due()) {
-      save();
-    } else if (stopped_early()) {
-      return end(Ended::stopped_early);
-    } else if (at_limit()) {
-      return end(Ended::finished);
-    } else {
-      step();
-    }
+  } catch (const Stopped&) {
   }
+  if (saved_step_ != state_.step) save();
+  return finished(Ended::interrupted);
 }
 
 bool Run::validation_due() const {
@@ -227,9 +228,10 @@ double Run::done() const {
 void Run::step() {
   const double began = clock_seconds();
   const double total_before = state_.loss_total, count_before = state_.loss_count;
+  const double done_before = done();
   const int64_t number = state_.step + 1;
   const int64_t epoch = state_.epoch + 1;
-  rate_ = rate_at(config_.schedule, number, done(), state_.reductions);
+  rate_ = rate_at(config_.schedule, number, done_before, state_.reductions);
   const double norm = learn(batches_[static_cast<size_t>(state_.position)], number, rate_);
   stepped_ = true;
   state_.step = number;
@@ -238,8 +240,10 @@ void Run::step() {
     ++state_.epoch;
     load_batches();
   }
-  meter_.add(state_.loss_total - total_before, state_.loss_count - count_before,
-             clock_seconds() - began);
+  meter_.add({.total = state_.loss_total - total_before,
+              .count = state_.loss_count - count_before,
+              .share = done() - done_before,
+              .seconds = clock_seconds() - began});
   if (logged(number)) {
     const double loss = state_.loss_count > 0 ? state_.loss_total / state_.loss_count : 0;
     log_.write(line_of({number, epoch, loss, rate_, static_cast<float>(norm)}));
@@ -372,7 +376,7 @@ void Run::report(const Scores* validated, bool better) {
   p.unit = learner_.unit;
   p.seconds = seconds();
   p.done = done();
-  p.seconds_left = p.done > 0 ? p.seconds / p.done * (1 - p.done) : -1;
+  p.seconds_left = meter_.seconds_left(1 - p.done);
   p.validated = validated;
   p.better = better;
   report_(p);

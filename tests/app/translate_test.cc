@@ -152,34 +152,6 @@ TEST(TrainVerb, ExplainsBadInputInOneLine) {
   EXPECT_NE(run_program(bad[0]).err.find("pairs.tsv:2"), std::string::npos);
 }
 
-TEST(TrainVerb, StopsOnASignalAndGoesOnToTheSameWeights) {
-  const Folder folder;
-  const auto limit = std::vector<std::string>{"--steps", "150", "--validate-every", "50"};
-  const Ran whole = run_program(train_command(folder / "whole", limit));
-  ASSERT_EQ(whole.code, 0) << whole.err;
-
-  const std::string cut = folder / "cut";
-  Ran first;
-  const std::string id = folder / "pid";
-  std::thread training([&] {
-    first = run_program(train_command(cut, limit), "echo $$ >" + shell_quoted(id) + "; exec");
-  });
-  const std::string saved = cut + "/log.jsonl";
-  for (int i = 0; i < 3000 && !(fs::exists(saved) && fs::file_size(saved) > 0); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  ::kill(std::stoi(read_bytes(id)), SIGINT);
-  training.join();
-  ASSERT_EQ(first.code, 3) << first.err;
-  EXPECT_NE(first.err.find("--resume"), std::string::npos) << first.err;
-
-  const Ran second = run_program({"train", "translate", "--out", cut, "--resume"});
-  ASSERT_EQ(second.code, 0) << second.err;
-  for (const char* file : {"model.safetensors", "log.jsonl"}) {
-    EXPECT_EQ(read_bytes(folder / "whole" / file), read_bytes(cut + "/" + file)) << file;
-  }
-}
-
 TEST(TrainVerb, SaysWhenTheDiskIsFull) {
   const Folder folder;
   const std::string run = folder / "run";

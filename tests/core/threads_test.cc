@@ -53,6 +53,42 @@ TEST(Pool, WorkersWakeUpAgain) {
   }
 }
 
+// Schedulers may leave a worker on the caller's CPU for as long as both are busy.
+TEST(Pool, AWorkerLeavesTheCallersCpu) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "one CPU";
+  const Threads two(2);
+  int apart = 0;
+  constexpr int kRounds = 20;
+  for (int round = 0; round < kRounds; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const int cpu = sched_getcpu();
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(cpu), &one);
+    std::atomic<int> arrived{0};
+    int found = -1;
+    const auto together = [&](const auto& work) {
+      arrived = 0;
+      parallel_for(2, [&](int64_t) {
+        ++arrived;
+        if (thread_index() == 1) work();
+        while (arrived < 2) std::this_thread::yield();
+      });
+    };
+    together([&] { sched_setaffinity(0, sizeof one, &one); });
+    together([&] {
+      sched_setaffinity(0, sizeof all, &all);  // it stays where it is
+    });
+    sched_setaffinity(0, sizeof one, &one);  // the caller does too
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    together([&] { found = sched_getcpu(); });
+    sched_setaffinity(0, sizeof all, &all);
+    apart += found != cpu;
+  }
+  EXPECT_GE(apart, kRounds - 4);
+}
+
 TEST(Pool, TheTeamMayChange) {
   for (const int n : {1, 3, 2, 8, 1, 4}) {
     const Threads some(n);

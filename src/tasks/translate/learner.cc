@@ -58,13 +58,13 @@ ValidPart valid_part(const std::vector<text::Pair>& valid, int64_t sentences) {
   return part;
 }
 
-train::Scores validate(const Translator& t, const ValidPart& part) {
+train::Scores validate(const Translator& t, const ValidPart& part, const ShareDone& done) {
   const double loss = mean_loss(t, part.for_loss);
   train::Scores scores = {{"loss", loss}, {"perplexity", std::exp(loss)}};
   const References& r = part.to_translate;
   if (r.sources.empty()) return scores;
   std::vector<std::string> hypotheses;
-  for (auto& n_best : translate(t, r.sources, {})) hypotheses.push_back(n_best.front().text);
+  for (auto& n_best : translate(t, r.sources, {}, done)) hypotheses.push_back(n_best.front().text);
   const train::Scores more = text_scores(t.target, hypotheses, r.targets);
   scores.insert(scores.end(), more.begin(), more.end());
   return scores;
@@ -94,8 +94,9 @@ train::Learner learner(const Translator& t, const text::Split& pairs, const Watc
     const models::Loss loss = models::loss(t.model, make_batch(some), c);
     return train::StepLoss{loss.loss, loss.nll, static_cast<double>(loss.tokens)};
   };
-  l.validate = [&t, part = valid_part(pairs.valid, t.config.valid_sentences)] {
-    return validate(t, part);
+  const ShareDone done = stopping(watching);
+  l.validate = [&t, done, part = valid_part(pairs.valid, t.config.valid_sentences)] {
+    return validate(t, part, done);
   };
   l.unit = "tokens";
   l.watch = t.config.watch;

@@ -26,8 +26,8 @@ class TranslateRun final : public Run {
   train::Learner learner(const Watching& watching) override {
     return translation::learner(t_, pairs(), watching);
   }
-  Evaluation final_scores() override {
-    return translation::evaluate(t_, held_out(), {.beam = t_.config.beam});
+  Evaluation final_scores(const ShareDone& done) override {
+    return translation::evaluate(t_, held_out(), {.beam = t_.config.beam}, done);
   }
 
   Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) override {

@@ -166,7 +166,7 @@ class LargestRun final : public Run {
     l.higher_is_better = find_measure(measures(), l.watch)->better == Better::higher;
     return l;
   }
-  Evaluation final_scores() override { return judge(data_.test); }
+  Evaluation final_scores(const ShareDone&) override { return judge(data_.test); }
 
   Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
     Data other;
