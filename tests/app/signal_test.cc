@@ -149,34 +149,26 @@ class SignalsSlow : public testing::Test {
 
 TEST_F(SignalsSlow, StopARunAtAnyMomentAndItGoesOnToTheSameWeights) {
   std::mt19937 random(17);
-  int finished = 0;
   for (int i = 0; i < signals_to_send(); ++i) {
     const Trial t{std::vector{64, 192, 512}[static_cast<size_t>(i / 4 % 3)], 1 + i / 2 % 2,
                   i % 2 == 0 ? SIGINT : SIGTERM};
-    const std::string out = folder_ / ("cut" + std::to_string(i));
-    const double after =
-        std::uniform_real_distribution<double>(0, 0.8 * seconds_[t.hidden])(random);
-    const std::string what = fmt::format("hidden {}, {} threads, signal {} after {:.3f} s",
-                                         t.hidden, t.threads, t.number, after);
-    const int code = stopped(t, out, after);
-    if (code == 0) {
-      ++finished;  // it was faster than the first
-    } else {
-      ASSERT_EQ(code, 3) << what << '\n' << read_bytes(folder_ / "err");
-      ASSERT_EQ(
-          Program({"train", "translate", "--out", out, "--resume"}, t.threads, folder_ / "err")
-              .wait(),
-          0)
-          << what << '\n'
-          << read_bytes(folder_ / "err");
+    const std::string out = folder_ / "cut";
+    double after = std::uniform_real_distribution<double>(0, 0.8 * seconds_[t.hidden])(random);
+    int code = 0;
+    for (; code == 0; after /= 2) {  // a run that had ended already was faster than the first
+      std::filesystem::remove_all(out);
+      code = stopped(t, out, after);
     }
+    const std::string what = fmt::format("hidden {}, {} threads, signal {} after {:.3f} s",
+                                         t.hidden, t.threads, t.number, 2 * after);
+    ASSERT_EQ(code, 3) << what << '\n' << read_bytes(folder_ / "err");
+    const Program rest({"train", "translate", "--out", out, "--resume"}, t.threads,
+                       folder_ / "err");
+    ASSERT_EQ(rest.wait(), 0) << what << '\n' << read_bytes(folder_ / "err");
     ASSERT_EQ(read_bytes(out + "/model.safetensors") + read_bytes(out + "/log.jsonl"),
               whole_[t.hidden])
         << what;
-    std::filesystem::remove_all(out);
   }
-  EXPECT_LE(finished, signals_to_send() / 4);
-  RecordProperty("finished_before_the_signal", finished);
 }
 
 TEST(StopOnSignal, ASecondSignalEndsItAtOnce) {
