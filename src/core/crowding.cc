@@ -1,0 +1,74 @@
+#include "core/crowding.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace fovea {
+namespace {
+
+constexpr auto kWhile = std::chrono::milliseconds(20);
+constexpr double kCrowded = 0.3;  // the share of a while that threads stood in the queue
+constexpr auto kShortest = std::chrono::milliseconds(50), kLongest = std::chrono::milliseconds(800);
+
+// "ns on a CPU, ns in its queue, times on one"
+class QueueTime {
+ public:
+  ~QueueTime() {
+    if (file_ >= 0) ::close(file_);
+  }
+  int64_t since_last() {
+    if (const pid_t here = ::getpid(); here != process_) {  // a forked child has its own
+      if (file_ >= 0) ::close(file_);
+      file_ = ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+      process_ = here;
+      last_ = read();
+    }
+    const int64_t before = last_;
+    last_ = read();
+    return last_ - before;
+  }
+
+ private:
+  int64_t read() const {
+    char text[96];
+    const ssize_t n = file_ < 0 ? -1 : ::pread(file_, text, sizeof text - 1, 0);
+    if (n <= 0) return 0;
+    text[n] = '\0';
+    long long running = 0, queued = 0;
+    return std::sscanf(text, "%lld %lld", &running, &queued) == 2 ? queued : 0;
+  }
+
+  int file_ = -1;
+  pid_t process_ = -1;
+  int64_t last_ = 0;
+};
+
+}  // namespace
+
+int64_t queued_since_last() {
+  thread_local QueueTime time;
+  return time.since_last();
+}
+
+bool Crowding::alone(int team, Time now) {
+  if (now - since_ < kWhile) return alone_;
+  const auto queued = static_cast<double>(queued_.exchange(0, std::memory_order_relaxed));
+  const std::chrono::duration<double, std::nano> passed = now - since_;
+  const bool crowded = queued > kCrowded * team * passed.count();
+  since_ = now;
+  if (alone_) {
+    alone_ = now < alone_until_;
+  } else if (crowded) {
+    alone_for_ = std::clamp(alone_for_ * 2, kShortest, kLongest);
+    alone_until_ = now + alone_for_;
+    alone_ = true;
+  } else {
+    alone_for_ = {};
+  }
+  return alone_;
+}
+
+}  // namespace fovea
