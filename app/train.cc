@@ -39,25 +39,17 @@ std::unique_ptr<TaskConfig> config_to_resume(const Task& task, const RunFolder& 
   return c;
 }
 
-void make_room(const RunFolder& folder, bool force) {
-  if (!folder.holds_run()) return;
-  if (!force) {
-    throw Error("train", fmt::format("{} holds a run already; --resume goes on with it, --force "
-                                     "replaces it, --out takes another folder",
-                                     folder.path().string()));
-  }
-  folder.remove();
-}
-
 void run(const Task& task, Options o) {
   if (!o.data.empty()) o.given[task.data_field] = o.data;
   const auto fresh = o.resume && !o.out.empty() ? nullptr : config_of(task, o);
   const RunFolder folder(o.out.empty() ? fs::path("runs") /
                                              fmt::format("{}-{}", task.name, fresh->data_name())
                                        : fs::path(o.out));
-  if (!o.resume) make_room(folder, o.force);
   const auto resumed = o.resume ? config_to_resume(task, folder, o) : nullptr;
-  const tasks::Trained t = train_showing(task, folder, o.resume ? *resumed : *fresh);
+  const tasks::Former former = o.resume  ? tasks::Former::go_on
+                               : o.force ? tasks::Former::replace
+                                         : tasks::Former::refuse;
+  const tasks::Trained t = train_showing(task, folder, o.resume ? *resumed : *fresh, former);
   fmt::print("{} steps in {}{}\n\n{}", t.finished.steps, duration(t.finished.seconds),
              t.finished.why == train::Ended::stopped_early ? ", stopped early" : "",
              tasks::to_text(t.test));
@@ -80,11 +72,12 @@ void add_task(CLI::App& verb, const Task& task) {
 
 }  // namespace
 
-tasks::Trained train_showing(const Task& task, const RunFolder& folder, const TaskConfig& config) {
+tasks::Trained train_showing(const Task& task, const RunFolder& folder, const TaskConfig& config,
+                             tasks::Former former) {
   ProgressLine line;
   const StopOnSignal signals;
   tasks::Trained trained =
-      tasks::train_run(task, folder, config,
+      tasks::train_run(task, folder, config, former,
                        {.say = [&](const std::string& text) { line.say(text); },
                         .progress = [&](const train::Progress& p) { line.show(p); },
                         .stop = signals.flag()});

@@ -257,7 +257,7 @@ class LargestRun final : public Run {
   Model model_;
 };
 
-std::unique_ptr<Run> begin(const RunFolder&, const TaskConfig& config) {
+std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder*) {
   const auto& c = dynamic_cast<const Config&>(config);
   return std::make_unique<LargestRun>(c, read_data(c));
 }
