@@ -25,9 +25,18 @@ struct Options {
 
 std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
   if (o.config.empty()) return tasks::config_from(task, o.given);
-  const fs::path file = o.config;
-  auto c = RunFolder(fs::is_directory(file) ? file : file.parent_path()).config_of(task);
+  std::error_code error;
+  auto c = fs::is_directory(o.config, error) ? RunFolder(o.config).config_of(task)
+                                             : tasks::config_in(o.config, task);
+  if (!c->former_limits.empty()) {
+    fmt::print(stderr,
+               "fovea train: {} went on under other limits ({}); repeated from its beginning under "
+               "those of its end, it may come to other weights\n",
+               o.config, c->former_limits);
+    c->former_limits.clear();
+  }
   tasks::from_options(o.given, *c);
+  if (!o.given.empty()) c->fingerprint.clear();  // not that run again but a new one
   return c;
 }
 
@@ -64,7 +73,8 @@ void add_task(CLI::App& verb, const Task& task) {
   sub->add_option("--out", o->out, fmt::format("The run folder [runs/{}-…]", task.name));
   sub->add_flag("--resume", o->resume, "Go on with the run in --out");
   sub->add_flag("--force", o->force, "Replace a run that is there");
-  sub->add_option("--config", o->config, "Repeat a run: its folder or config.json");
+  sub->add_option("--config", o->config,
+                  "Repeat a run: its folder, or a file like its config.json; options change it");
   sub->footer(fmt::format("Examples:\n{}\n\n{}", task.examples, verb.get_footer()));
   add_fields(*sub, o->given, *tasks::config_from(task, {}));
   sub->callback([o, &task] { run(task, *o); });

@@ -35,11 +35,15 @@ std::unique_ptr<TaskConfig> config_of(const Outcome& o, double effort) {
   return c;
 }
 
+// A finished run of these settings may be of other data all the same; one that goes on says so.
 bool is_of(const RunFolder& folder, const Task& task, TaskConfig& config) {
   if (!folder.holds_run() || &folder.task() != &task) return false;
   const std::unique_ptr<TaskConfig> found = folder.config();
   found->fingerprint = config.fingerprint;
-  return to_json(*found) == to_json(config);
+  make_paths_absolute(*found);
+  make_paths_absolute(config);
+  if (to_json(*found) != to_json(config)) return false;
+  return !folder.is_finished() || changed_data(*task.open(folder)).empty();
 }
 
 // What an earlier run of the same settings found, or a new one does. False: interrupted.

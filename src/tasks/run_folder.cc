@@ -93,8 +93,7 @@ Json read_config(const fs::path& run) {
   return read_json(run / kConfig);
 }
 
-const Task& task_in(const Json& json, const fs::path& run) {
-  const fs::path file = run / kConfig;
+const Task& task_in(const Json& json, const fs::path& file) {
   if (!json.is_object() || !json.contains("task") || !json["task"].is_string()) {
     throw Error("run", file.string() + " is not a run's: it names no task");
   }
@@ -105,10 +104,10 @@ const Task& task_in(const Json& json, const fs::path& run) {
                                  file.string(), json["task"].dump()));
 }
 
-std::unique_ptr<TaskConfig> config_in(Json json, const Task& task, const fs::path& run) {
+std::unique_ptr<TaskConfig> settings_in(Json json, const Task& task, const fs::path& file) {
   json.erase("task");
   std::unique_ptr<TaskConfig> config = task.config();
-  from_json(json, *config, (run / kConfig).string());
+  from_json(json, *config, file.string());
   return config;
 }
 
@@ -122,7 +121,10 @@ fs::path name_aside(const fs::path& folder, int n) {
   return fmt::format("{}.old{}", folder.string(), n == 1 ? "" : fmt::format("-{}", n));
 }
 
-std::string RunFolder::name() const { return path_.filename().string(); }
+std::string RunFolder::name() const {
+  const fs::path path = fs::absolute(path_).lexically_normal();  // "." has one, too
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
 
 bool RunFolder::is_there() const {
   if (!found_at(path_)) return false;
@@ -152,21 +154,31 @@ void RunFolder::remove_files(const Task& task) const {
   for (const fs::path& file : files) fs::remove(file, ignored);
 }
 
-const Task& RunFolder::task() const { return task_in(read_config(path_), path_); }
+const Task& RunFolder::task() const { return task_in(read_config(path_), path_ / kConfig); }
 
 std::unique_ptr<TaskConfig> RunFolder::config() const {
   const Json json = read_config(path_);
-  return config_in(json, task_in(json, path_), path_);
+  return settings_in(json, task_in(json, path_ / kConfig), path_ / kConfig);
 }
 
 std::unique_ptr<TaskConfig> RunFolder::config_of(const Task& expected) const {
   const Json json = read_config(path_);
-  const Task& found = task_in(json, path_);
+  const Task& found = task_in(json, path_ / kConfig);
   if (&found != &expected) {
     throw Error("run", fmt::format("{} is a run of task {}, not of {}", path_.string(), found.name,
                                    expected.name));
   }
-  return config_in(json, found, path_);
+  return settings_in(json, found, path_ / kConfig);
+}
+
+std::unique_ptr<TaskConfig> config_in(const fs::path& file, const Task& expected) {
+  const Json json = read_json(file);
+  const Task& found = task_in(json, file);
+  if (&found != &expected) {
+    throw Error("run", fmt::format("{} is of task {}, not of {}", file.string(), found.name,
+                                   expected.name));
+  }
+  return settings_in(json, found, file);
 }
 
 void RunFolder::save_config(const Task& task, TaskConfig& config) const {

@@ -51,6 +51,9 @@ class RunFolder {
   std::filesystem::path path_;
 };
 
+// Settings as a run's config.json has them, from any file; throws where they are of another task.
+std::unique_ptr<TaskConfig> config_in(const std::filesystem::path& file, const Task&);
+
 // Where a run waits while another takes its place: NAME.old, NAME.old-2, …
 std::filesystem::path name_aside(const std::filesystem::path& folder, int n = 1);
 

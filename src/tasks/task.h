@@ -55,7 +55,8 @@ class Run {
  public:
   virtual ~Run() = default;
   virtual TaskConfig& config() = 0;
-  virtual int64_t weights() const = 0;  // how many numbers it learns
+  virtual int64_t weights() const = 0;    // how many numbers it learns
+  virtual std::string fingerprint() = 0;  // of its data as they are now, in any form
 
   // ---- training
   virtual void save_files(const RunFolder&) {}          // Task::files
@@ -70,6 +71,9 @@ class Run {
   virtual std::vector<Example> examples(size_t n) = 0;  // held out, of all sorts, at most n
   virtual std::vector<report::Section> sections() { return {}; }  // the task's own, of the page
 };
+
+// A line for whoever looks at a run whose data are no longer those of its training; else nothing.
+std::string changed_data(Run&);
 
 enum class Input : uint8_t { text, files };
 

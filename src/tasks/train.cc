@@ -1,6 +1,7 @@
 #include "tasks/train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "fovea/error.h"
 #include "tasks/page.h"
@@ -10,11 +11,19 @@
 namespace fovea::tasks {
 namespace {
 
-void check_same_data(const TaskConfig& former, const std::string& found) {
+void check_same_data(const TaskConfig& former, const std::string& found, const char* what_to_do) {
   if (former.fingerprint.empty() || former.fingerprint == found) return;
   throw Error("train", fmt::format("the data changed since this run began (fingerprint {}, was "
-                                   "{}); start a new run",
-                                   found, former.fingerprint));
+                                   "{}); {}",
+                                   found, former.fingerprint, what_to_do));
+}
+
+std::string text_of_limits(const train::TrainConfig& c) {
+  std::vector<std::string> limits;
+  if (c.steps > 0) limits.push_back(fmt::format("{} steps", c.steps));
+  if (c.epochs > 0) limits.push_back(fmt::format("{} epochs", c.epochs));
+  if (c.minutes > 0) limits.push_back(fmt::format("{} minutes", c.minutes));
+  return fmt::format("{}", fmt::join(limits, ", "));
 }
 
 // A limit that was changed to one that lies behind would be said in config.json and not be done.
@@ -29,14 +38,18 @@ void check_limits(const train::TrainConfig& c, const train::TrainConfig& former,
   expect_ahead("minutes", c.minutes, former.minutes, at.seconds / 60);
 }
 
-void check_former(const RunFolder& folder, Run& run, const train::Learner& learner,
-                  const TaskConfig& former) {
-  check_same_data(former, run.config().fingerprint);
-  const train::TrainConfig& c = run.config().train;
-  if (const auto at =
-          train::read_state(folder / "state.safetensors", train::identity_of(learner, c))) {
-    check_limits(c, former.train, *at);
-  }
+// That it is the former run which goes on; its limits may be others, and then both are remembered.
+void go_on_with(const RunFolder& folder, const TaskConfig& former, Run& run,
+                const train::Learner& learner) {
+  TaskConfig& c = run.config();
+  check_same_data(former, c.fingerprint, "start a new run");
+  c.former_limits = former.former_limits;
+  const auto at = train::read_state(folder / "state.safetensors", identity_of(learner, c.train));
+  if (!at) return;
+  check_limits(c.train, former.train, *at);
+  if (at->step == 0 || text_of_limits(c.train) == text_of_limits(former.train)) return;
+  c.former_limits += fmt::format("{}{} until step {}", c.former_limits.empty() ? "" : "; ",
+                                 text_of_limits(former.train), at->step);
 }
 
 }  // namespace
@@ -45,10 +58,16 @@ Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& c
                   Former former, const Watching& watching) {
   Claim claim(folder, task, former);
   const std::unique_ptr<Run> run = task.begin(config, claim.goes_on() ? &folder : nullptr);
-  check_same_data(config, run->config().fingerprint);
+  run->config().fingerprint = run->fingerprint();
+  make_paths_absolute(run->config());
   train::Learner learner = run->learner(watching);
   train::check(learner, run->config().train);
-  if (claim.goes_on()) check_former(folder, *run, learner, *folder.config_of(task));
+  if (claim.goes_on()) {
+    go_on_with(folder, *folder.config_of(task), *run, learner);
+  } else {
+    check_same_data(config, run->config().fingerprint,
+                    "name them, to train with what is there now");
+  }
 
   claim.make_room();
   if (!claim.goes_on()) run->save_files(folder);

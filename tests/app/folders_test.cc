@@ -38,6 +38,12 @@ std::vector<std::string> resume(const std::string& run, std::vector<std::string>
   return more;
 }
 
+std::string pairs(int n = 80) {
+  std::string lines;
+  for (int i = 0; i < n; ++i) lines += fmt::format("{0} apples\t{0} pommes\n", i);
+  return lines;
+}
+
 // Every file below a folder with its bytes.
 std::map<std::string, std::string> bytes_below(const fs::path& folder) {
   std::map<std::string, std::string> all;
@@ -93,9 +99,7 @@ TEST(Folders, ARunWithSomethingElseInItIsNotReplaced) {
   expect_refused(run, train(run, {"--force", "--steps", "1"}), "notes.txt");
   expect_refused(run, with({"demo", "--out", run}, {"--steps", "1"}), "notes.txt");
   fs::remove(run + "/notes.txt");
-  std::string pairs;
-  for (int i = 0; i < 80; ++i) pairs += fmt::format("{0} apples\t{0} pommes\n", i);
-  write_bytes(run + "/pairs.tsv", pairs);
+  write_bytes(run + "/pairs.tsv", pairs());
   expect_refused(run, with({"train", "translate", run + "/pairs.tsv", "--out", run, "--force"}, {}),
                  "pairs.tsv");
   fs::remove(run + "/pairs.tsv");
@@ -139,8 +143,10 @@ TEST(Folders, AReplacedRunLeavesNothingBehind) {
 TEST(Folders, ReproduceTakesAFolderOfItsOwn) {
   const Folder folder;
   const std::string run = short_run(folder);
+  write_bytes(folder / "pairs.tsv", pairs());
   const auto command = [&](const std::string& out) {
-    return std::vector<std::string>{"reproduce", "bahdanau2015", "--out", out, "--effort", "0.01"};
+    return std::vector<std::string>{"reproduce", "bahdanau2015", "--out",  out,
+                                    "--effort",  "0.1",          "--data", folder / "pairs.tsv"};
   };
   expect_refused(run, command(run), "not of a reproduction");
   fs::create_directory(folder / "site");
@@ -235,6 +241,111 @@ TEST(Folders, WhereNoFolderCanBeIsSaid) {
   fs::create_symlink(folder / "nowhere/at/all", folder / "link");
   const Ran ran = run_program(train(folder / "link", {"--steps", "1"}));
   EXPECT_EQ(ran.code, 2) << ran.err;
+}
+
+// ---- What is said is what is done ---------------------------------------------------------------
+
+// A run on the user's own pairs.
+std::vector<std::string> train_pairs(const std::string& data, const std::string& run,
+                                     const std::vector<std::string>& more = {}) {
+  return with({"train", "translate", data, "--out", run, "--steps", "4"}, more);
+}
+
+TEST(Settings, AreReadFromTheFileThatIsNamed) {
+  const Folder folder;
+  const std::string run = short_run(folder);
+  Json config = config_of(run);
+  config["hidden"] = 5;
+  write_bytes(folder / "mine.json", config.dump());
+  const auto repeat = [&](const std::string& from, const std::string& out) {
+    return run_program({"train", "translate", "--config", from, "--out", out});
+  };
+  const Ran ran = repeat(folder / "mine.json", folder / "again");
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(config_of(folder / "again")["hidden"], 5);
+  EXPECT_EQ(repeat(run, folder / "same").code, 0);
+  EXPECT_EQ(repeat(run + "/config.json", folder / "same too").code, 0);
+  EXPECT_EQ(config_of(folder / "same"), config_of(run));
+  EXPECT_EQ(config_of(folder / "same too"), config_of(run));
+  EXPECT_TRUE(has(repeat(folder / "none.json", folder / "x").err, "none.json: No such file"));
+}
+
+TEST(Settings, OfARunMakeANewOneOfOtherData) {
+  const Folder folder;
+  write_bytes(folder / "a.tsv", pairs(80));
+  write_bytes(folder / "b.tsv", pairs(90));
+  const std::string run = folder / "run";
+  ASSERT_EQ(run_program(train_pairs(folder / "a.tsv", run)).code, 0);
+  const auto with_config = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train", "translate", "--config", run, "--out", folder / out};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
+  };
+  EXPECT_EQ(with_config("other", {folder / "b.tsv"}).code, 0);
+  EXPECT_EQ(with_config("seed", {"--seed", "9"}).code, 0);
+  EXPECT_NE(config_of(folder / "other")["fingerprint"], config_of(run)["fingerprint"]);
+  // Nothing but the run itself was asked for, and that cannot be had.
+  write_bytes(folder / "a.tsv", pairs(81));
+  const Ran changed = with_config("again", {});
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_TRUE(has(changed.err, "the data changed")) << changed.err;
+  EXPECT_FALSE(fs::exists(folder / "again"));
+  EXPECT_EQ(with_config("anew", {folder / "a.tsv"}).code, 0);
+}
+
+TEST(Settings, ThatChangedUnderwayAreSaid) {
+  const Folder folder;
+  const std::string run = short_run(folder);
+  ASSERT_EQ(run_program(resume(run, {"--steps", "6"})).code, 0);
+  ASSERT_EQ(run_program(resume(run, {"--steps", "6"})).code, 0);  // changes nothing
+  ASSERT_EQ(run_program(resume(run, {"--steps", "7", "--epochs", "9"})).code, 0);
+  const std::string limits = config_of(run).value("former-limits", "");
+  EXPECT_EQ(limits, "4 steps until step 4; 6 steps until step 6");
+  const Ran again = run_program({"train", "translate", "--config", run, "--out", folder / "again"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_TRUE(has(again.err, limits)) << again.err;
+  EXPECT_EQ(config_of(folder / "again")["former-limits"], "");
+  const Ran third =
+      run_program({"train", "translate", "--config", folder / "again", "--out", folder / "third"});
+  EXPECT_FALSE(has(third.err, "limits")) << third.err;
+}
+
+TEST(Data, AreFoundFromAnywhere) {
+  const Folder folder;
+  fs::create_directories(folder / "there");
+  write_bytes(folder / "pairs.tsv", pairs());
+  const std::string here = "cd " + shell_quoted(folder / ".") + ";",
+                    there = "cd " + shell_quoted(folder / "there") + ";";
+  const Ran trained = run_program(train_pairs("./pairs.tsv", "run", {"--steps", "40"}), here);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string page = read_bytes(folder / "run" / "report.html");
+  const Ran scored = run_program({"eval", "../run"}, there);
+  EXPECT_EQ(scored.code, 0) << scored.err;
+  EXPECT_EQ(scored.err, run_program({"eval", "run"}, here).err);
+  EXPECT_EQ(run_program({"report", "../run"}, there).code, 0);
+  EXPECT_EQ(read_bytes(folder / "run" / "report.html"), page);
+  fs::rename(folder / "run", folder / "there" / "moved");
+  EXPECT_EQ(run_program({"eval", "moved"}, there).code, 0);
+  EXPECT_EQ(run_program(resume("moved", {"--steps", "45"}), there).code, 0);
+}
+
+TEST(Data, ThatChangedAreSaid) {
+  const Folder folder;
+  write_bytes(folder / "pairs.tsv", pairs());
+  const std::string run = folder / "run";
+  ASSERT_EQ(run_program(train_pairs(folder / "pairs.tsv", run)).code, 0);
+  const std::string says = "the data changed since the training";
+  EXPECT_FALSE(has(run_program({"eval", run}).err, says));
+  EXPECT_FALSE(has(run_program({"report", run}).err, says));
+  write_bytes(folder / "pairs.tsv", pairs(81));
+  const Ran scored = run_program({"eval", run});
+  EXPECT_EQ(scored.code, 0);
+  EXPECT_TRUE(has(scored.err, says)) << scored.err;
+  EXPECT_FALSE(has(run_program({"eval", run, folder / "pairs.tsv"}).err, says));
+  const Ran shown = run_program({"report", run});
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_TRUE(has(shown.err, says)) << shown.err;
+  EXPECT_TRUE(has(read_bytes(run + "/report.html"), says));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ class TranslateRun final : public Run {
 
   TaskConfig& config() override { return t_.config; }
   int64_t weights() const override { return t_.model.weights.count(); }
+  std::string fingerprint() override { return sets().fingerprint; }
 
   void save_files(const RunFolder& run) override {
     t_.source.save(run / kSourceFile);
@@ -59,10 +60,11 @@ class TranslateRun final : public Run {
   }
 
  private:
-  const text::Split& pairs() {
+  const TranslateSets& sets() {
     if (!sets_) sets_ = load_data(t_.config.data, t_.config.train.seed);
-    return sets_->pairs;
+    return *sets_;
   }
+  const text::Split& pairs() { return sets().pairs; }
   const std::vector<text::Pair>& held_out() {
     return pairs().test.empty() ? pairs().valid : pairs().test;
   }
@@ -100,7 +102,6 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   if (c.watch != "loss" && c.watch != "perplexity" && c.valid_sentences == 0) {
     throw Error("train", "watching '" + c.watch + "' needs --valid-sentences above 0");
   }
-  c.fingerprint = sets.fingerprint;
   t.source = former ? text::Tokenizer::load(*former / kSourceFile)
                     : make_tokenizer(c.source, sets.pairs.train, &text::Pair::source);
   t.target = former ? text::Tokenizer::load(*former / kTargetFile)
