@@ -56,8 +56,8 @@ void run(const std::string& out, const tasks::Given& given) {
              isa());
   std::fflush(stdout);
   const tasks::RunFolder folder(out);
-  if (folder.holds_run()) folder.remove();
-  const tasks::Trained trained = train_showing(task, folder, *tasks::config_from(task, given));
+  const tasks::Trained trained =
+      train_showing(task, folder, *tasks::config_from(task, given), tasks::Former::replace);
   fmt::print("\n{}\nA column for each thing read, a row for each thing written.\n",
              bold("Where it looked, on what it never saw"));
   const std::string input = show_examples(task, folder);

@@ -29,6 +29,11 @@ void run(Options o) {
   tasks::from_options(o.given, *settings);
   const auto opened = task.open(folder);
   ProgressLine line;
+  if (o.what.file.empty()) {
+    if (const std::string changed = tasks::changed_data(*opened); !changed.empty()) {
+      line.say(changed);
+    }
+  }
   const tasks::Evaluation e =
       opened->evaluate(o.what, *settings, [&](double done) { line.show("evaluating", done); });
   if (o.json) {

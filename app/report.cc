@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "app/progress.h"
 #include "app/verbs.h"
 #include "report/table_text.h"
 #include "tasks/page.h"
@@ -17,7 +18,9 @@ void run(const Options& o) {
   if (folders.size() == 1) {
     const std::filesystem::path page =
         o.out.empty() ? folders[0] / "report.html" : std::filesystem::path(o.out);
-    report::write_page(page, tasks::page_of(folders[0]));
+    ProgressLine line;
+    const auto say = [&](const std::string& text) { line.say(text); };
+    report::write_page(page, tasks::page_of(folders[0], {.say = say}));
     fmt::print("{}\n", page.string());
     return;
   }

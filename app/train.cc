@@ -26,9 +26,18 @@ struct Options {
 
 std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
   if (o.config.empty()) return tasks::config_from(task, o.given);
-  const fs::path file = o.config;
-  auto c = RunFolder(fs::is_directory(file) ? file : file.parent_path()).config_of(task);
+  std::error_code error;
+  auto c = fs::is_directory(o.config, error) ? RunFolder(o.config).config_of(task)
+                                             : tasks::config_in(o.config, task);
+  if (!c->former_limits.empty()) {
+    fmt::print(stderr,
+               "fovea train: {} went on under other limits ({}); repeated from its beginning under "
+               "those of its end, it may come to other weights\n",
+               o.config, c->former_limits);
+    c->former_limits.clear();
+  }
   tasks::from_options(o.given, *c);
+  if (!o.given.empty()) c->fingerprint.clear();  // not that run again but a new one
   return c;
 }
 
@@ -40,25 +49,17 @@ std::unique_ptr<TaskConfig> config_to_resume(const Task& task, const RunFolder& 
   return c;
 }
 
-void make_room(const RunFolder& folder, bool force) {
-  if (!folder.holds_run()) return;
-  if (!force) {
-    throw Error("train", fmt::format("{} holds a run already; --resume goes on with it, --force "
-                                     "replaces it, --out takes another folder",
-                                     folder.path().string()));
-  }
-  folder.remove();
-}
-
 void run(const Task& task, Options o) {
   if (!o.data.empty()) o.given[task.data_field] = o.data;
   const auto fresh = o.resume && !o.out.empty() ? nullptr : config_of(task, o);
   const RunFolder folder(o.out.empty() ? fs::path("runs") /
                                              fmt::format("{}-{}", task.name, fresh->data_name())
                                        : fs::path(o.out));
-  if (!o.resume) make_room(folder, o.force);
   const auto resumed = o.resume ? config_to_resume(task, folder, o) : nullptr;
-  const tasks::Trained t = train_showing(task, folder, o.resume ? *resumed : *fresh);
+  const tasks::Former former = o.resume  ? tasks::Former::go_on
+                               : o.force ? tasks::Former::replace
+                                         : tasks::Former::refuse;
+  const tasks::Trained t = train_showing(task, folder, o.resume ? *resumed : *fresh, former);
   fmt::print("{} steps in {}{}\n\n{}", t.finished.steps, duration(t.finished.seconds),
              t.finished.why == train::Ended::stopped_early ? ", stopped early" : "",
              tasks::to_text(t.test));
@@ -73,7 +74,8 @@ void add_task(CLI::App& verb, const Task& task) {
   sub->add_option("--out", o->out, fmt::format("The run folder [runs/{}-…]", task.name));
   sub->add_flag("--resume", o->resume, "Go on with the run in --out");
   sub->add_flag("--force", o->force, "Replace a run that is there");
-  sub->add_option("--config", o->config, "Repeat a run: its folder or config.json");
+  sub->add_option("--config", o->config,
+                  "Repeat a run: its folder, or a file like its config.json; options change it");
   sub->footer(fmt::format("Examples:\n{}\n\n{}", task.examples, verb.get_footer()));
   add_fields(*sub, o->given, *tasks::config_from(task, {}));
   sub->callback([o, &task] { run(task, *o); });
@@ -81,11 +83,12 @@ void add_task(CLI::App& verb, const Task& task) {
 
 }  // namespace
 
-tasks::Trained train_showing(const Task& task, const RunFolder& folder, const TaskConfig& config) {
+tasks::Trained train_showing(const Task& task, const RunFolder& folder, const TaskConfig& config,
+                             tasks::Former former) {
   ProgressLine line;
   const StopOnSignal signals;
   tasks::Trained trained =
-      tasks::train_run(task, folder, config,
+      tasks::train_run(task, folder, config, former,
                        {.say = [&](const std::string& text) { line.say(text); },
                         .progress = [&](const train::Progress& p) { line.show(p); },
                         .stop = signals.flag()});

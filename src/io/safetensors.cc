@@ -13,6 +13,7 @@
 #include "fovea/io.h"
 #include "io/atomic_file.h"
 #include "io/convert.h"
+#include "io/metadata.h"
 #include "io/safetensors_header.h"
 
 // A file is 8 bytes of header length n (little-endian), n bytes of JSON, and the tensors' bytes.
@@ -76,12 +77,17 @@ Tensor read_tensor(const Source& source, uint64_t data, const Entry& entry) {
   return tensor;
 }
 
-TensorFile read_all(const Source& source) {
+Header read_header(const Source& source, uint64_t& data) {
   const uint64_t length = header_length(source);
   std::string json(length, '\0');
   source.read(kPrefix, json.data(), length);
-  const uint64_t data = kPrefix + length;
-  Header header = parse_header(json, source.bytes - data);
+  data = kPrefix + length;
+  return parse_header(json, source.bytes - data);
+}
+
+TensorFile read_all(const Source& source) {
+  uint64_t data = 0;  // where the tensors' bytes begin
+  Header header = read_header(source, data);
   TensorFile file;
   file.metadata = std::move(header.metadata);
   for (const Entry& entry : header.entries) {
@@ -111,8 +117,11 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  uint64_t bytes() const { return bytes_; }
+  Source source() const {
+    return {bytes_, [this](uint64_t offset, void* to, size_t n) { read(offset, to, n); }};
+  }
 
+ private:
   void read(uint64_t offset, void* to, size_t n) const {
     auto* out = static_cast<std::byte*>(to);
     while (n > 0) {
@@ -125,8 +134,6 @@ class OpenFile {
       n -= static_cast<size_t>(got);
     }
   }
-
- private:
   void close() {
     if (file_ >= 0) ::close(file_);
     file_ = -1;
@@ -230,9 +237,16 @@ TensorFile parse_safetensors(std::span<const std::byte> bytes) {
 
 TensorFile read_safetensors(const std::filesystem::path& path) {
   try {
-    const OpenFile file(path);
-    return read_all(
-        {file.bytes(), [&](uint64_t offset, void* to, size_t n) { file.read(offset, to, n); }});
+    return read_all(OpenFile(path).source());
+  } catch (const Malformed& error) {
+    throw Error("read_safetensors", path.string() + ": " + error.what());
+  }
+}
+
+Metadata read_metadata(const std::filesystem::path& path) {
+  try {
+    uint64_t data = 0;
+    return read_header(OpenFile(path).source(), data).metadata;
   } catch (const Malformed& error) {
     throw Error("read_safetensors", path.string() + ": " + error.what());
   }

@@ -44,6 +44,7 @@ void TaskConfig::visit_training(Fields& f, const std::vector<Measure>& to_watch)
   f.integer("seed", seed, "of weights, shuffles, dropout, splits and draws", {0, 9e15});
   t.seed = static_cast<uint64_t>(seed);
   f.record("fingerprint", fingerprint);
+  f.record("former-limits", former_limits);
 }
 
 std::unique_ptr<TaskConfig> config_from(const Task& task, const Given& typed) {

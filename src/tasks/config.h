@@ -17,6 +17,7 @@ struct TaskConfig : Settings {
   train::TrainConfig train;
   std::string watch = "loss";  // the measure whose best weights are kept
   std::string fingerprint;     // of the data as read; a resumed run checks it
+  std::string former_limits;   // "20 steps until step 20": those it had before it went on
 
   virtual void suit_data() {}                 // sets what suits the data that they name
   virtual std::string data_name() const = 0;  // "dates": names the run's folder

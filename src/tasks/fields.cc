@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -13,6 +14,7 @@
 namespace fovea::tasks {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 class Writer final : public Fields {
@@ -141,6 +143,11 @@ class OptionReader final : public Reader {
   void text(const std::string& name, std::string& x, const std::string&) override {
     if (const std::string* s = find(name)) x = *s;
   }
+  // A script's variable that is not set must not mean the built-in data.
+  void file(const std::string& name, std::string& x, const std::string& help) override {
+    text(name, x, help);
+    if (given_.contains(name) && x.empty()) fail(name, "the name of a file", "an empty one");
+  }
   void choice(const std::string& name, std::string& x, const std::string&,
               const std::vector<std::string>& names) override {
     if (const std::string* s = find(name)) {
@@ -158,7 +165,30 @@ class OptionReader final : public Reader {
   const Given& given_;
 };
 
+class PathFixer final : public Fields {
+ public:
+  void group(const std::string&) override {}
+  void integer(const std::string&, int64_t&, const std::string&, Range) override {}
+  void real(const std::string&, double&, const std::string&, Range) override {}
+  void flag(const std::string&, bool&, const std::string&) override {}
+  void text(const std::string&, std::string&, const std::string&) override {}
+  void choice(const std::string&, std::string&, const std::string&,
+              const std::vector<std::string>&) override {}
+  void file(const std::string&, std::string& x, const std::string&) override {
+    if (x.empty()) return;
+    const fs::path path = fs::absolute(x);
+    // After a link, `..` leads elsewhere than it reads.
+    const bool plain = std::find(path.begin(), path.end(), "..") == path.end();
+    x = (plain ? path.lexically_normal() : path).string();
+  }
+};
+
 }  // namespace
+
+void make_paths_absolute(Settings& settings) {
+  PathFixer fixer;
+  settings.visit(fixer);
+}
 
 Json to_json(Settings& settings) {
   Writer writer;

@@ -26,6 +26,10 @@ class Fields {
   // One of several names.
   virtual void choice(const std::string& name, std::string&, const std::string& help,
                       const std::vector<std::string>& names) = 0;
+  // The name of a file of the user's.
+  virtual void file(const std::string& name, std::string& x, const std::string& help) {
+    text(name, x, help);
+  }
   // What a run remembers; no option of the command line.
   virtual void record(const std::string& name, std::string& x) { text(name, x, ""); }
 
@@ -58,5 +62,8 @@ void from_json(const nlohmann::ordered_json& object, Settings&, const std::strin
 // The same from options of a command line, as they were typed.
 using Given = std::map<std::string, std::string>;
 void from_options(const Given&, Settings&);
+
+// So that files are found from any directory.
+void make_paths_absolute(Settings&);
 
 }  // namespace fovea::tasks

@@ -158,10 +158,18 @@ report::Page page_of(const RunFolder& folder, Run& run, const Trained& trained) 
   return page;
 }
 
-report::Page page_of(const RunFolder& folder) {
+report::Page page_of(const RunFolder& folder, const Watching& watching) {
   const Task& task = folder.task();
   const Trained results = folder.results();
-  return page_of(folder, *task.open(folder), results);
+  const std::unique_ptr<Run> run = task.open(folder);
+  report::Page page = page_of(folder, *run, results);
+  if (const std::string line = changed_data(*run); !line.empty()) {
+    if (watching.say) watching.say(line);
+    page.sections.insert(page.sections.begin(),
+                         {"Examples are of other data",
+                          {report::Text{"Scores are those of the training; " + line + "."}}});
+  }
+  return page;
 }
 
 }  // namespace fovea::tasks

@@ -10,7 +10,7 @@
 namespace fovea::tasks {
 
 report::Page page_of(const RunFolder&, Run&, const Trained&);
-report::Page page_of(const RunFolder&);  // of what lies there
+report::Page page_of(const RunFolder&, const Watching& = {});  // of what lies there
 // Finished runs in one table, of different tasks too.
 report::Page compare_page(const std::vector<RunFolder>&);
 

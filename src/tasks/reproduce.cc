@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "fovea/error.h"
 #include "tasks/json_file.h"
 #include "tasks/train.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+constexpr const char *kResults = "results.json", *kPage = "report.html";
 
 std::string run_name(const Outcome& o) { return fmt::format("{}-{}", o.trial.name, o.seed); }
 
@@ -32,11 +35,15 @@ std::unique_ptr<TaskConfig> config_of(const Outcome& o, double effort) {
   return c;
 }
 
+// A finished run of these settings may be of other data all the same; one that goes on says so.
 bool is_of(const RunFolder& folder, const Task& task, TaskConfig& config) {
   if (!folder.holds_run() || &folder.task() != &task) return false;
   const std::unique_ptr<TaskConfig> found = folder.config();
   found->fingerprint = config.fingerprint;
-  return to_json(*found) == to_json(config);
+  make_paths_absolute(*found);
+  make_paths_absolute(config);
+  if (to_json(*found) != to_json(config)) return false;
+  return !folder.is_finished() || changed_data(*task.open(folder)).empty();
 }
 
 // What an earlier run of the same settings found, or a new one does. False: interrupted.
@@ -44,18 +51,34 @@ bool find_or_train(const RunFolder& folder, Outcome& outcome, double effort,
                    const Watching& watching) {
   const Task& of = task(outcome.trial.task);
   std::unique_ptr<TaskConfig> config = config_of(outcome, effort);
+  const bool same = is_of(folder, of, *config);
   Trained trained;
-  if (folder.holds_run() && !is_of(folder, of, *config)) folder.remove();
-  if (folder.is_finished()) {
+  if (same && folder.is_finished()) {
     trained = folder.results();
   } else {
-    if (folder.holds_run()) config = folder.config();
-    trained = train_run(of, folder, *config, watching);
+    if (same) config = folder.config();
+    trained = train_run(of, folder, *config, same ? Former::go_on : Former::replace, watching);
     if (trained.finished.why == train::Ended::interrupted) return false;
   }
   outcome.test = trained.test;
   outcome.seconds = trained.finished.seconds;
   return true;
+}
+
+// It is not a run's own, and no file that is written at the end is another's.
+void check_place(const fs::path& out) {
+  const RunFolder folder(out);
+  if (!folder.is_there()) return;
+  const bool results = fs::exists(folder / kResults), page = fs::exists(folder / kPage);
+  if (folder.holds_run() || (page && !results) ||
+      (results && !read_json(folder / kResults).contains("paper"))) {
+    throw Error("reproduce", fmt::format("{} holds a {} that is not of a reproduction; --out takes "
+                                         "another folder",
+                                         out.string(),
+                                         folder.holds_run() ? "run"
+                                         : results          ? kResults
+                                                            : kPage));
+  }
 }
 
 void save(const fs::path& out, const Paper& paper, const Reproduced& r) {
@@ -67,8 +90,8 @@ void save(const fs::path& out, const Paper& paper, const Reproduced& r) {
                       {"seconds", o.seconds},
                       {"test", to_json(o.test)}});
   }
-  write_json(out / "results.json", {{"paper", paper.name}, {"trials", trials}});
-  report::write_page(out / "report.html", r.page);
+  write_json(out / kResults, {{"paper", paper.name}, {"trials", trials}});
+  report::write_page(out / kPage, r.page);
 }
 
 }  // namespace
@@ -82,7 +105,7 @@ Reproduced reproduce(const Paper& paper, const fs::path& out, const ReproduceOpt
       planned.push_back({.trial = trial, .seed = static_cast<uint64_t>(s)});
     }
   }
-  RunFolder(out).make();
+  check_place(out);
   Reproduced r;
   for (Outcome& outcome : planned) {
     const std::string name = run_name(outcome);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
@@ -16,6 +17,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kResults = "results.json";
+constexpr const char* kState = "state.safetensors";
+constexpr const char* kLog = "log.jsonl";
+constexpr const char* kOthers[] = {"model.safetensors", "report.html"};
 constexpr const char* kEarly = "early";  // how it ended
 constexpr const char* kLimit = "limit";
 
@@ -27,15 +31,69 @@ train::Scores scores_of(const Json& j) {
   return scores;
 }
 
+bool found_at(const fs::path& path) {
+  std::error_code error;
+  const bool there = fs::exists(path, error);
+  if (error) throw Error("run", fmt::format("{}: {}", path.string(), error.message()));
+  return there;
+}
+
+bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// As one of these files is called while it is written.
+bool is_temporary(const std::string& name, const std::vector<std::string>& names) {
+  return name.ends_with(".tmp") &&
+         std::any_of(names.begin(), names.end(),
+                     [&](const std::string& file) { return name.starts_with('.' + file + '.'); });
+}
+
+std::vector<std::string> files_of_run(const Task& task) {
+  std::vector<std::string> names = {kConfig, kResults, kState, kLog};
+  names.insert(names.end(), std::begin(kOthers), std::end(kOthers));
+  names.insert(names.end(), task.files.begin(), task.files.end());
+  return names;
+}
+
+bool is_of_run(const fs::directory_entry& entry, const Task& task) {
+  const std::string name = entry.path().filename().string();
+  const std::vector<std::string> files = files_of_run(task);
+  return !fs::is_directory(entry.symlink_status()) &&
+         (is_one_of(name, files) || is_temporary(name, files));
+}
+
+// config.json is written last; before it come the log, which is the lock, and the task's files.
+bool is_of_beginning(const fs::directory_entry& entry, const Task& task) {
+  const std::string name = entry.path().filename().string();
+  std::error_code error;
+  if (name == kLog) return fs::file_size(entry.path(), error) == 0;
+  return is_of_run(entry, task) && (is_one_of(name, task.files) || name.ends_with(".tmp"));
+}
+
+std::string first_that_is_not(bool (*known)(const fs::directory_entry&, const Task&),
+                              const fs::path& folder, const Task& task) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (!known(entry, task)) return entry.path().filename().string();
+  }
+  if (error) throw Error("run", fmt::format("{}: {}", folder.string(), error.message()));
+  return {};
+}
+
 Json read_config(const fs::path& run) {
-  if (!fs::exists(run / kConfig)) {
-    throw Error("run", fmt::format("{} holds no run: there is no {}", run.string(), kConfig));
+  if (!found_at(run / kConfig)) {
+    const fs::path aside = name_aside(run);
+    throw Error("run",
+                fmt::format("{} holds no run: there is no {}{}", run.string(), kConfig,
+                            found_at(aside / kConfig)
+                                ? "; the one before was being replaced, and is " + aside.string()
+                                : ""));
   }
   return read_json(run / kConfig);
 }
 
-const Task& task_in(const Json& json, const fs::path& run) {
-  const fs::path file = run / kConfig;
+const Task& task_in(const Json& json, const fs::path& file) {
   if (!json.is_object() || !json.contains("task") || !json["task"].is_string()) {
     throw Error("run", file.string() + " is not a run's: it names no task");
   }
@@ -46,45 +104,81 @@ const Task& task_in(const Json& json, const fs::path& run) {
                                  file.string(), json["task"].dump()));
 }
 
-std::unique_ptr<TaskConfig> config_in(Json json, const Task& task, const fs::path& run) {
+std::unique_ptr<TaskConfig> settings_in(Json json, const Task& task, const fs::path& file) {
   json.erase("task");
   std::unique_ptr<TaskConfig> config = task.config();
-  from_json(json, *config, (run / kConfig).string());
+  from_json(json, *config, file.string());
   return config;
 }
 
 }  // namespace
 
+// A slash at the end names the same folder.
+RunFolder::RunFolder(const fs::path& path)
+    : path_(path.has_filename() ? path : path.parent_path()) {}
+
+fs::path name_aside(const fs::path& folder, int n) {
+  return fmt::format("{}.old{}", folder.string(), n == 1 ? "" : fmt::format("-{}", n));
+}
+
 std::string RunFolder::name() const {
-  return (path_.filename().empty() ? path_.parent_path() : path_).filename().string();
+  const fs::path path = fs::absolute(path_).lexically_normal();  // "." has one, too
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-bool RunFolder::holds_run() const { return fs::exists(path_ / kConfig); }
-bool RunFolder::is_finished() const { return holds_run() && fs::exists(path_ / kResults); }
+bool RunFolder::is_there() const {
+  if (!found_at(path_)) return false;
+  if (!fs::is_directory(path_)) throw Error("run", path_.string() + " is no folder");
+  return true;
+}
+bool RunFolder::holds_run() const { return found_at(path_ / kConfig); }
+bool RunFolder::has_state() const { return found_at(path_ / kState); }
+bool RunFolder::is_finished() const { return holds_run() && found_at(path_ / kResults); }
 
-void RunFolder::make() const {
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) throw Error("run", fmt::format("{}: {}", path_.string(), error.message()));
+std::string RunFolder::not_of_a_run(const Task& task) const {
+  return first_that_is_not(is_of_run, path_, task);
 }
 
-void RunFolder::remove() const { fs::remove_all(path_); }
+// The log is made first, so that without it nothing is of a beginning.
+std::string RunFolder::not_of_a_beginning(const Task& task) const {
+  const auto nothing = [](const fs::directory_entry&, const Task&) { return false; };
+  return first_that_is_not(found_at(path_ / kLog) ? is_of_beginning : +nothing, path_, task);
+}
 
-const Task& RunFolder::task() const { return task_in(read_config(path_), path_); }
+void RunFolder::remove_files(const Task& task) const {
+  std::error_code ignored;
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
+    if (is_of_run(entry, task)) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) fs::remove(file, ignored);
+}
+
+const Task& RunFolder::task() const { return task_in(read_config(path_), path_ / kConfig); }
 
 std::unique_ptr<TaskConfig> RunFolder::config() const {
   const Json json = read_config(path_);
-  return config_in(json, task_in(json, path_), path_);
+  return settings_in(json, task_in(json, path_ / kConfig), path_ / kConfig);
 }
 
 std::unique_ptr<TaskConfig> RunFolder::config_of(const Task& expected) const {
   const Json json = read_config(path_);
-  const Task& found = task_in(json, path_);
+  const Task& found = task_in(json, path_ / kConfig);
   if (&found != &expected) {
     throw Error("run", fmt::format("{} is a run of task {}, not of {}", path_.string(), found.name,
                                    expected.name));
   }
-  return config_in(json, found, path_);
+  return settings_in(json, found, path_ / kConfig);
+}
+
+std::unique_ptr<TaskConfig> config_in(const fs::path& file, const Task& expected) {
+  const Json json = read_json(file);
+  const Task& found = task_in(json, file);
+  if (&found != &expected) {
+    throw Error("run", fmt::format("{} is of task {}, not of {}", file.string(), found.name,
+                                   expected.name));
+  }
+  return settings_in(json, found, file);
 }
 
 void RunFolder::save_config(const Task& task, TaskConfig& config) const {

@@ -20,18 +20,25 @@ struct Trained {
 
 // The folder of a run: config.json says which task it is of and all its settings; train() adds
 // log.jsonl, model.safetensors and state.safetensors, the task what goes with its weights; at the
-// end come results.json and report.html. This is the one place that makes, reads and replaces it.
+// end come results.json and report.html. What they are called is said here alone; a training takes
+// the folder by a Claim (claim.h).
 class RunFolder {
  public:
-  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit RunFolder(const std::filesystem::path&);
   const std::filesystem::path& path() const { return path_; }
   std::string name() const;  // the last part of the path
   std::filesystem::path operator/(const std::string& file) const { return path_ / file; }
 
+  bool is_there() const;     // throws where it is something else than a folder
   bool holds_run() const;    // config.json is there
-  bool is_finished() const;  // results.json too
-  void make() const;
-  void remove() const;
+  bool has_state() const;    // there is something to go on from
+  bool is_finished() const;  // results.json is there too
+
+  // The first thing in it that no run of this task has, or that no beginning of one leaves when it
+  // is killed; nothing where there is no such thing.
+  std::string not_of_a_run(const Task&) const;
+  std::string not_of_a_beginning(const Task&) const;
+  void remove_files(const Task&) const;  // those of a run, and nothing else
 
   const Task& task() const;  // throws where there is no run, or one of no task we know
   std::unique_ptr<TaskConfig> config() const;
@@ -43,5 +50,11 @@ class RunFolder {
  private:
   std::filesystem::path path_;
 };
+
+// Settings as a run's config.json has them, from any file; throws where they are of another task.
+std::unique_ptr<TaskConfig> config_in(const std::filesystem::path& file, const Task&);
+
+// Where a run waits while another takes its place: NAME.old, NAME.old-2, …
+std::filesystem::path name_aside(const std::filesystem::path& folder, int n = 1);
 
 }  // namespace fovea::tasks

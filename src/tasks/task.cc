@@ -18,6 +18,15 @@ const char* name_of(Set s) {
   return kNames[static_cast<size_t>(s)];
 }
 
+std::string changed_data(Run& run) {
+  const std::string before = run.config().fingerprint;
+  if (before.empty() || before == run.fingerprint()) return {};
+  return fmt::format(
+      "the data changed since the training (fingerprint {}, was {}): what follows is "
+      "of the data as they are now",
+      run.fingerprint(), before);
+}
+
 std::string nearest_hint(const std::string& name, const std::vector<std::string>& names) {
   const auto edits = [&](const std::string& other) {
     return text::edit_distance(text::characters(name), text::characters(other));

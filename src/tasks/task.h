@@ -58,10 +58,11 @@ class Run {
  public:
   virtual ~Run() = default;
   virtual TaskConfig& config() = 0;
-  virtual int64_t weights() const = 0;  // how many numbers it learns
+  virtual int64_t weights() const = 0;    // how many numbers it learns
+  virtual std::string fingerprint() = 0;  // of its data as they are now, in any form
 
   // ---- training
-  virtual void save_files(const RunFolder&) {}  // what goes with the weights, as vocabularies do
+  virtual void save_files(const RunFolder&) {}          // Task::files
   virtual train::Learner learner(const Watching&) = 0;  // refers to this run
   // Of what was held out, decoded as the settings say.
   virtual Evaluation final_scores(const ShareDone& = {}) = 0;
@@ -75,6 +76,9 @@ class Run {
   virtual std::vector<report::Section> sections() { return {}; }  // the task's own, of the page
 };
 
+// A line for whoever looks at a run whose data are no longer those of its training; else nothing.
+std::string changed_data(Run&);
+
 enum class Input : uint8_t { text, files };
 
 struct Task {
@@ -85,15 +89,15 @@ struct Task {
   std::string demo;                    // what its built-in data ask of a model
   std::string data_field, data_about;  // what DATA on the command line sets, and what it is
   Input input = Input::text;
-  std::vector<Measure> measures;  // the leading ones first
+  std::vector<Measure> measures;   // the leading ones first
+  std::vector<std::string> files;  // what goes with the weights, as vocabularies do
 
   std::unique_ptr<TaskConfig> (*config)();
   std::unique_ptr<Settings> (*evaluate_settings)();
   std::unique_ptr<Settings> (*predict_settings)();
 
-  // A new run, or one to go on with where the folder holds it: reads the data and makes the model,
-  // and writes nothing.
-  std::unique_ptr<Run> (*begin)(const RunFolder&, const TaskConfig&);
+  // A new run, or `former` to go on with: reads the data and makes the model, and writes nothing.
+  std::unique_ptr<Run> (*begin)(const TaskConfig&, const RunFolder* former);
   std::unique_ptr<Run> (*open)(const RunFolder&);  // with the weights that were kept
 };
 

@@ -1,38 +1,84 @@
 #include "tasks/train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "fovea/error.h"
 #include "tasks/page.h"
+#include "train/checkpoint.h"
+#include "train/loop.h"
 
 namespace fovea::tasks {
 namespace {
 
-void check_same_data(const TaskConfig& former, const std::string& found) {
+void check_same_data(const TaskConfig& former, const std::string& found, const char* what_to_do) {
   if (former.fingerprint.empty() || former.fingerprint == found) return;
   throw Error("train", fmt::format("the data changed since this run began (fingerprint {}, was "
-                                   "{}); start a new run",
-                                   found, former.fingerprint));
+                                   "{}); {}",
+                                   found, former.fingerprint, what_to_do));
+}
+
+std::string text_of_limits(const train::TrainConfig& c) {
+  std::vector<std::string> limits;
+  if (c.steps > 0) limits.push_back(fmt::format("{} steps", c.steps));
+  if (c.epochs > 0) limits.push_back(fmt::format("{} epochs", c.epochs));
+  if (c.minutes > 0) limits.push_back(fmt::format("{} minutes", c.minutes));
+  return fmt::format("{}", fmt::join(limits, ", "));
+}
+
+// A limit that was changed to one that lies behind would be said in config.json and not be done.
+void check_limits(const train::TrainConfig& c, const train::TrainConfig& former,
+                  const train::RunState& at) {
+  const auto expect_ahead = [](const char* name, auto limit, auto before, auto done) {
+    if (limit == 0 || limit == before || limit >= done) return;
+    throw Error("train", fmt::format("--{} {}: the run has done {} already", name, limit, done));
+  };
+  expect_ahead("steps", c.steps, former.steps, at.step);
+  expect_ahead("epochs", c.epochs, former.epochs, at.epoch);
+  expect_ahead("minutes", c.minutes, former.minutes, at.seconds / 60);
+}
+
+// That it is the former run which goes on; its limits may be others, and then both are remembered.
+void go_on_with(const RunFolder& folder, const TaskConfig& former, Run& run,
+                const train::Learner& learner) {
+  TaskConfig& c = run.config();
+  check_same_data(former, c.fingerprint, "start a new run");
+  c.former_limits = former.former_limits;
+  const auto at = train::read_state(folder / "state.safetensors", identity_of(learner, c.train));
+  if (!at) return;
+  check_limits(c.train, former.train, *at);
+  if (at->step == 0 || text_of_limits(c.train) == text_of_limits(former.train)) return;
+  c.former_limits += fmt::format("{}{} until step {}", c.former_limits.empty() ? "" : "; ",
+                                 text_of_limits(former.train), at->step);
 }
 
 }  // namespace
 
 Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& config,
-                  const Watching& watching) {
-  const bool goes_on = folder.holds_run();
-  const std::unique_ptr<TaskConfig> former = goes_on ? folder.config_of(task) : nullptr;
-  const std::unique_ptr<Run> run = task.begin(folder, config);
-  check_same_data(config, run->config().fingerprint);
-  if (goes_on) check_same_data(*former, run->config().fingerprint);
-
+                  Former former, const Watching& watching) {
+  Claim claim(folder, task, former);
+  const std::unique_ptr<Run> run = task.begin(config, claim.goes_on() ? &folder : nullptr);
+  run->config().fingerprint = run->fingerprint();
+  make_paths_absolute(run->config());
   train::Learner learner = run->learner(watching);
-  folder.make();
-  if (!goes_on) run->save_files(folder);
-  folder.save_config(task, run->config());
+  train::check(learner, run->config().train);
+  if (claim.goes_on()) {
+    go_on_with(folder, *folder.config_of(task), *run, learner);
+  } else {
+    check_same_data(config, run->config().fingerprint,
+                    "name them, to train with what is there now");
+  }
 
+  claim.make_room();
+  if (!claim.goes_on()) run->save_files(folder);
+  folder.save_config(task, run->config());
+  const auto progress = [&](const train::Progress& p) {
+    claim.settle();
+    if (watching.progress) watching.progress(p);
+  };
   Trained trained;
   trained.finished =
-      train::train(folder.path(), learner, run->config().train, watching.progress, watching.stop);
+      train::train(claim.log(), learner, run->config().train, progress, watching.stop);
   if (trained.finished.why == train::Ended::interrupted) return trained;
   try {
     trained.test = run->final_scores(stopping(watching));

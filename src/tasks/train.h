@@ -1,12 +1,13 @@
 #pragma once
 
+#include "tasks/claim.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
 
 namespace fovea::tasks {
 
-// Trains in the folder, or goes on where it holds a run; then scores what was held out and writes
-// results.json and report.html, from what is in memory.
-Trained train_run(const Task&, const RunFolder&, const TaskConfig&, const Watching&);
+// A run from its beginning, or from where it was, to its report. Nothing of a run that is there
+// changes until the folder is held and the settings, the data and the model are known to be good.
+Trained train_run(const Task&, const RunFolder&, const TaskConfig&, Former, const Watching&);
 
 }  // namespace fovea::tasks

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/random.h"
+#include "io/metadata.h"
 
 // state.safetensors: tensors weights/…, buffers/…, optimizer/… and average/…; everything else as
 // metadata, the numbers as decimal text that reads back exactly.
@@ -92,6 +93,19 @@ void expect_same_run(const fs::path& path, const Metadata& found, const Metadata
   }
 }
 
+RunState state_in(const fs::path& path, const Metadata& metadata, const Metadata& run) {
+  const auto format = metadata.find(kFormat);
+  if (format == metadata.end() || format->second != kVersion) {
+    throw Error("train", path.string() + " is no state of a run, or of another version");
+  }
+  expect_same_run(path, metadata, run);
+  try {
+    return parse_state(metadata);
+  } catch (const std::exception& error) {
+    throw Error("train", fmt::format("{} is damaged: {}", path.string(), error.what()));
+  }
+}
+
 bool is_there(const fs::path& path) {
   std::error_code error;
   const bool there = fs::exists(path, error);
@@ -128,21 +142,17 @@ void save_state(const fs::path& path, const Checkpoint& checkpoint) {
   save_safetensors(path, tensors, metadata_of(checkpoint));
 }
 
+std::optional<RunState> read_state(const fs::path& path, const Metadata& run) {
+  if (!is_there(path)) return std::nullopt;
+  return state_in(path, read_metadata(path), run);
+}
+
 std::optional<Checkpoint> load_state(const fs::path& path, const Metadata& run) {
   if (!is_there(path)) return std::nullopt;
   TensorFile file = read_safetensors(path);
-  const auto format = file.metadata.find(kFormat);
-  if (format == file.metadata.end() || format->second != kVersion) {
-    throw Error("train", path.string() + " is no state of a run, or of another version");
-  }
-  expect_same_run(path, file.metadata, run);
   Checkpoint checkpoint;
   checkpoint.run = run;
-  try {
-    checkpoint.state = parse_state(file.metadata);
-  } catch (const std::exception& error) {
-    throw Error("train", fmt::format("{} is damaged: {}", path.string(), error.what()));
-  }
+  checkpoint.state = state_in(path, file.metadata, run);
   for (auto& [name, tensor] : file.tensors) {
     for (const auto& [prefix, part] : kParts) {
       const std::string start = prefix;

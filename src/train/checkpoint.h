@@ -37,6 +37,8 @@ Metadata identity_of(const Learner&, const TrainConfig&);
 void save_state(const std::filesystem::path&, const Checkpoint&);
 // None where there is no such file. Throws where it is no state, or of another run than `run`.
 std::optional<Checkpoint> load_state(const std::filesystem::path&, const Metadata& run);
+// The same without its tensors.
+std::optional<RunState> read_state(const std::filesystem::path&, const Metadata& run);
 
 // The best weights, with their step.
 void save_best(const std::filesystem::path&, const Tensors&, int64_t step);

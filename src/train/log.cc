@@ -22,16 +22,27 @@ std::string number(T value) {
 
 }  // namespace
 
-RunLog::RunLog(const std::filesystem::path& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (file_ < 0) fail("cannot open");
-  if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(file_);
-    throw Error("train", path.parent_path().string() + " is in use by another training process");
-  }
+// Between opening and locking it, whoever held it may have removed or moved it: then once more.
+RunLog::RunLog(const std::filesystem::path& folder) : path_(folder / "log.jsonl") {
+  do {
+    if (file_ >= 0) ::close(file_);
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file_ < 0) fail("cannot open");
+    if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      ::close(file_);
+      throw Error("train", folder.string() + " is in use by another training process");
+    }
+  } while (!is_at_its_path());
 }
 
 RunLog::~RunLog() { ::close(file_); }
+
+bool RunLog::is_at_its_path() const {
+  struct stat held {
+  }, found{};
+  return ::fstat(file_, &held) == 0 && ::stat(path_.c_str(), &found) == 0 &&
+         held.st_ino == found.st_ino && held.st_dev == found.st_dev;
+}
 
 void RunLog::cut(int64_t bytes) {
   struct stat info {};

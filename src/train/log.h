@@ -7,24 +7,26 @@
 
 namespace fovea::train {
 
-// log.jsonl: a JSON object a line, without a clock, so that equal runs have equal logs. Holding it
-// open keeps other processes out of the run's folder.
+// log.jsonl: a JSON object a line, without a clock, so that equal runs have equal logs. It is the
+// folder's lock: holding it open keeps other processes out.
 class RunLog {
  public:
-  explicit RunLog(const std::filesystem::path&);
+  explicit RunLog(const std::filesystem::path& folder);  // throws where another process is in it
   ~RunLog();
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
+  std::filesystem::path folder() const { return path_.parent_path(); }
   void cut(int64_t bytes);  // drops what lies beyond
   void write(const std::string& line);
   int64_t sync();  // through a power cut; gives the bytes so far
 
  private:
+  bool is_at_its_path() const;
   [[noreturn]] void fail(const char* what) const;
 
   std::filesystem::path path_;
-  int file_;
+  int file_ = -1;
   int64_t bytes_ = 0;
 };
 

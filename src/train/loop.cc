@@ -1,13 +1,13 @@
+#include "train/loop.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/random.h"
-#include "fovea/train.h"
 #include "train/average.h"
 #include "train/checkpoint.h"
-#include "train/log.h"
 #include "train/meter.h"
 #include "train/weights.h"
 
@@ -21,39 +21,6 @@ using Report = std::function<void(const Progress&)>;
 uint64_t seed_of_step(uint64_t seed, int64_t step) {
   const RandomKey key = random_key(seed, Purpose::dropout, static_cast<uint64_t>(step));
   return static_cast<uint64_t>(key.b) << 32 | key.a;
-}
-
-void check(const Learner& learner, const TrainConfig& c) {
-  const auto expect = [](bool holds, const std::string& what) {
-    if (!holds) throw Error("train", what);
-  };
-  expect(!learner.parameters.empty(), "the learner has no parameters");
-  for (const auto& [name, tensor] : learner.buffers) {
-    expect(!learner.parameters.contains(name), "'" + name + "' is a parameter and a buffer");
-  }
-  expect(!learner.lengths.empty(), "the learner has no examples");
-  expect(learner.loss != nullptr, "the learner has no loss");
-  expect(c.steps > 0 || c.epochs > 0 || c.minutes > 0,
-         "steps, epochs or minutes must be positive: one of them ends the run");
-  expect(c.steps >= 0 && c.epochs >= 0 && c.minutes >= 0,
-         fmt::format("limits must be 0 or more, found {} steps, {} epochs, {} minutes", c.steps,
-                     c.epochs, c.minutes));
-  expect(c.clip >= 0, fmt::format("clip must be 0 or more, found {}", c.clip));
-  expect(c.average >= 0 && c.average < 1,
-         fmt::format("average must be in [0, 1), found {}", c.average));
-  expect(c.validate_every >= 0 && c.save_every >= 0 && c.stop_after >= 0,
-         fmt::format("validate_every, save_every and stop_after must be 0 or more, found {}, {}, "
-                     "{}",
-                     c.validate_every, c.save_every, c.stop_after));
-  expect(std::isfinite(c.schedule.rate) && c.schedule.rate > 0,
-         fmt::format("the rate must be positive, found {}", c.schedule.rate));
-  expect(c.schedule.warmup >= 0 && c.schedule.patience >= 1,
-         fmt::format("warmup must be 0 or more and patience positive, found {} and {}",
-                     c.schedule.warmup, c.schedule.patience));
-  expect(c.schedule.floor >= 0 && c.schedule.floor <= 1 && c.schedule.factor > 0 &&
-             c.schedule.factor <= 1,
-         fmt::format("the rate's floor must be in [0, 1] and its factor in (0, 1], found {} and {}",
-                     c.schedule.floor, c.schedule.factor));
 }
 
 struct FreeGradients {
@@ -72,8 +39,7 @@ struct FreeGradients {
 // stopped.
 class Run {
  public:
-  Run(const fs::path& folder, Learner&, const TrainConfig&, const Report&,
-      const std::atomic<bool>* stop);
+  Run(RunLog&, Learner&, const TrainConfig&, const Report&, const std::atomic<bool>* stop);
   Finished operator()();
 
  private:
@@ -110,7 +76,7 @@ class Run {
   Optimizer optimizer_;
   Average average_;
   const Metadata identity_;
-  RunLog log_;
+  RunLog& log_;
   RunState state_;
   std::vector<std::vector<int64_t>> batches_;  // of the epoch at hand
   int64_t saved_step_ = -1;
@@ -134,9 +100,9 @@ fs::path made(const fs::path& folder) {
   return folder;
 }
 
-Run::Run(const fs::path& folder, Learner& learner, const TrainConfig& config, const Report& report,
+Run::Run(RunLog& log, Learner& learner, const TrainConfig& config, const Report& report,
          const std::atomic<bool>* stop)
-    : folder_(made(folder)),
+    : folder_(log.folder()),
       learner_(learner),
       config_(config),
       report_(report),
@@ -145,7 +111,7 @@ Run::Run(const fs::path& folder, Learner& learner, const TrainConfig& config, co
       optimizer_(config.optimizer, weights_),
       average_(learner.parameters, config.average),
       identity_(identity_of(learner, config)),
-      log_(folder_ / "log.jsonl") {
+      log_(log) {
   remove_leftovers(folder_);
   resume();
   load_batches();
@@ -384,10 +350,49 @@ void Run::report(const Scores* validated, bool better) {
 
 }  // namespace
 
+void check(const Learner& learner, const TrainConfig& c) {
+  const auto expect = [](bool holds, const std::string& what) {
+    if (!holds) throw Error("train", what);
+  };
+  expect(!learner.parameters.empty(), "the learner has no parameters");
+  for (const auto& [name, tensor] : learner.buffers) {
+    expect(!learner.parameters.contains(name), "'" + name + "' is a parameter and a buffer");
+  }
+  expect(!learner.lengths.empty(), "the learner has no examples");
+  expect(learner.loss != nullptr, "the learner has no loss");
+  expect(c.steps > 0 || c.epochs > 0 || c.minutes > 0,
+         "steps, epochs or minutes must be positive: one of them ends the run");
+  expect(c.steps >= 0 && c.epochs >= 0 && c.minutes >= 0,
+         fmt::format("limits must be 0 or more, found {} steps, {} epochs, {} minutes", c.steps,
+                     c.epochs, c.minutes));
+  expect(c.clip >= 0, fmt::format("clip must be 0 or more, found {}", c.clip));
+  expect(c.average >= 0 && c.average < 1,
+         fmt::format("average must be in [0, 1), found {}", c.average));
+  expect(c.validate_every >= 0 && c.save_every >= 0 && c.stop_after >= 0,
+         fmt::format("validate_every, save_every and stop_after must be 0 or more, found {}, {}, "
+                     "{}",
+                     c.validate_every, c.save_every, c.stop_after));
+  expect(std::isfinite(c.schedule.rate) && c.schedule.rate > 0,
+         fmt::format("the rate must be positive, found {}", c.schedule.rate));
+  expect(c.schedule.warmup >= 0 && c.schedule.patience >= 1,
+         fmt::format("warmup must be 0 or more and patience positive, found {} and {}",
+                     c.schedule.warmup, c.schedule.patience));
+  expect(c.schedule.floor >= 0 && c.schedule.floor <= 1 && c.schedule.factor > 0 &&
+             c.schedule.factor <= 1,
+         fmt::format("the rate's floor must be in [0, 1] and its factor in (0, 1], found {} and {}",
+                     c.schedule.floor, c.schedule.factor));
+}
+
 Finished train(const fs::path& run, Learner& learner, const TrainConfig& config,
                const std::function<void(const Progress&)>& report, const std::atomic<bool>* stop) {
   check(learner, config);
-  return Run(run, learner, config, report, stop)();
+  RunLog log(made(run));
+  return train(log, learner, config, report, stop);
+}
+
+Finished train(RunLog& log, Learner& learner, const TrainConfig& config,
+               const std::function<void(const Progress&)>& report, const std::atomic<bool>* stop) {
+  return Run(log, learner, config, report, stop)();
 }
 
 }  // namespace fovea::train

@@ -93,12 +93,12 @@ TEST(TrainVerb, ForceReplacesARun) {
   const Folder folder;
   const std::string run = folder / "run";
   ASSERT_EQ(run_program(train_command(run, {"--steps", "3", "--hidden", "7"})).code, 0);
-  write_bytes(run + "/left.txt", "of the run before");
+  write_bytes(run + "/.model.safetensors.1.0.tmp", "of a save that was killed");
   const Ran ran = run_program(train_command(run, {"--steps", "2", "--force"}));
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(Json::parse(read_bytes(run + "/config.json"))["hidden"], 12);
   EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 2);
-  EXPECT_FALSE(fs::exists(run + "/left.txt"));
+  EXPECT_FALSE(fs::exists(run + "/.model.safetensors.1.0.tmp"));
   // What is wrong is found before anything is removed.
   const Ran wrong = run_program(train_command(run, {"--force", "--layers", "0"}));
   EXPECT_EQ(wrong.code, 2) << wrong.err;

@@ -45,7 +45,7 @@ TEST(SlowDates, AreRightAndTheirYearsAreLookedAt) {
   const test::Folder folder;
   const TranslateConfig config = defaults_for({});
   const RunFolder run(folder / "run");
-  const Trained trained = train_run(task_translate, run, config, {});
+  const Trained trained = train_run(task_translate, run, config, Former::refuse, {});
   ASSERT_EQ(trained.finished.why, train::Ended::finished);
 
   const Translator t = load_translator(run);

@@ -120,6 +120,32 @@ TEST(Reproduce, OtherSettingsAreTrainedAnew) {
   EXPECT_EQ(hidden(), 6);
 }
 
+// What a finished run found is not what the data that are there now would give.
+TEST(Reproduce, OtherDataAreTrainedAnew) {
+  const Folder folder;
+  Paper paper = kPaper;
+  paper.trials = [](const std::string& data) {
+    std::vector<Trial> all = trials("");
+    for (Trial& trial : all) trial.options["tsv"] = data;
+    return all;
+  };
+  const auto lines = [](int n) {
+    std::string all;
+    for (int i = 0; i < n; ++i) all += fmt::format("{0} apples\t{0} pommes\n", i);
+    return all;
+  };
+  const std::string data = (folder / "pairs.tsv").string();
+  const auto fingerprint = [&] {
+    reproduce(paper, folder / "out", {.data = data, .seeds = 1}, {});
+    return read_json(folder / "out" / "fixed-1" / "config.json")["fingerprint"];
+  };
+  write_bytes(data, lines(60));
+  const auto first = fingerprint();
+  EXPECT_EQ(fingerprint(), first);
+  write_bytes(data, lines(70));
+  EXPECT_NE(fingerprint(), first);
+}
+
 TEST(Reproduce, EffortMultipliesTheTraining) {
   const Folder folder;
   reproduce(kPaper, folder / "out", {.seeds = 1, .effort = 2.5}, {});

@@ -26,7 +26,9 @@ using test::read_bytes;
 using test::write_bytes;
 
 Trained train_translate(const fs::path& run, const TranslateConfig& config, const Watching& w) {
-  return train_run(task_translate, RunFolder(run), config, w);
+  const RunFolder folder(run);
+  return train_run(task_translate, folder, config,
+                   folder.holds_run() ? Former::go_on : Former::refuse, w);
 }
 TranslateConfig read_config(const fs::path& run) {
   return dynamic_cast<const TranslateConfig&>(*RunFolder(run).config());
@@ -340,6 +342,8 @@ TEST(Translate, VocabulariesLeftByNoRunAreMadeAnew) {
   fs::create_directory(run);
   const std::vector<std::string> other = {"xyz"};
   text::Tokenizer::train({}, other).save(run / "source.vocab");
+  EXPECT_TRUE(has(error_of([&] { train_translate(run, of_file(tsv), {}); }), "holds source.vocab"));
+  write_bytes(run / "log.jsonl", "");  // as a beginning that was killed leaves it
   train_translate(run, of_file(tsv), {});
   EXPECT_GT(load_translator(RunFolder(run)).source.size(), 10);
 }

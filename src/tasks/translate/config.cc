@@ -22,11 +22,11 @@ void visit_data(Fields& f, TranslateData& d) {
   f.integer("examples", d.examples, "how many built-in pairs", {10, 1e8});
   f.integer("min-words", d.min_words, "phrases: shortest source", {1, 10000});
   f.integer("max-words", d.max_words, "phrases: longest source", {1, 10000});
-  f.text("tsv", d.tsv, "pairs, source<TAB>target a line; gzip too");
-  f.text("src", d.source, "source sentences, a line each, with --tgt");
-  f.text("tgt", d.target, "their translations, a line each");
-  f.text("valid", d.valid, "TSV to validate with (default: a share of the pairs)");
-  f.text("test", d.test, "TSV to score at the end (default: a share of the pairs)");
+  f.file("tsv", d.tsv, "pairs, source<TAB>target a line; gzip too");
+  f.file("src", d.source, "source sentences, a line each, with --tgt");
+  f.file("tgt", d.target, "their translations, a line each");
+  f.file("valid", d.valid, "TSV to validate with (default: a share of the pairs)");
+  f.file("test", d.test, "TSV to score at the end (default: a share of the pairs)");
   f.real("valid-share", d.valid_share, "share of unique sources held out to validate", {0, 0.5});
   f.real("test-share", d.test_share, "share of unique sources held out to test", {0, 0.9});
   f.flag("swap", d.swap, "translate from the second column to the first");

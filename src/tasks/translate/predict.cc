@@ -79,8 +79,8 @@ void check_sizes(const models::Seq2SeqConfig& c, const Tensors& weights) {
 Translator load_translator(const RunFolder& run) {
   Translator t;
   t.config = dynamic_cast<const TranslateConfig&>(*run.config_of(task_translate));
-  t.source = text::Tokenizer::load(run / "source.vocab");
-  t.target = text::Tokenizer::load(run / "target.vocab");
+  t.source = text::Tokenizer::load(run / kSourceFile);
+  t.target = text::Tokenizer::load(run / kTargetFile);
   t.config.network.source_vocabulary = t.source.size();
   t.config.network.target_vocabulary = t.target.size();
   const Tensors weights = load_safetensors(run / "model.safetensors");

@@ -18,10 +18,11 @@ class TranslateRun final : public Run {
 
   TaskConfig& config() override { return t_.config; }
   int64_t weights() const override { return t_.model.weights.count(); }
+  std::string fingerprint() override { return sets().fingerprint; }
 
   void save_files(const RunFolder& run) override {
-    t_.source.save(run / "source.vocab");
-    t_.target.save(run / "target.vocab");
+    t_.source.save(run / kSourceFile);
+    t_.target.save(run / kTargetFile);
   }
   train::Learner learner(const Watching& watching) override {
     return translation::learner(t_, pairs(), watching);
@@ -59,10 +60,11 @@ class TranslateRun final : public Run {
   }
 
  private:
-  const text::Split& pairs() {
+  const TranslateSets& sets() {
     if (!sets_) sets_ = load_data(t_.config.data, t_.config.train.seed);
-    return sets_->pairs;
+    return *sets_;
   }
+  const text::Split& pairs() { return sets().pairs; }
   const std::vector<text::Pair>& held_out() {
     return pairs().test.empty() ? pairs().valid : pairs().test;
   }
@@ -83,17 +85,16 @@ class TranslateRun final : public Run {
   std::optional<TranslateSets> sets_;
 };
 
-// A run's vocabularies are made once; what lies in a folder without a config is not of a run.
-text::Tokenizer tokenizer(const RunFolder& run, const char* file, const text::TokenizerConfig& c,
-                          const std::vector<text::Pair>& pairs, std::string text::Pair::*side) {
-  if (run.holds_run()) return text::Tokenizer::load(run / file);
+text::Tokenizer make_tokenizer(const text::TokenizerConfig& c, const std::vector<text::Pair>& pairs,
+                               std::string text::Pair::*side) {
   std::vector<std::string> lines;
   lines.reserve(pairs.size());
   for (const text::Pair& p : pairs) lines.push_back(p.*side);
   return text::Tokenizer::train(c, lines);
 }
 
-std::unique_ptr<Run> begin(const RunFolder& run, const TaskConfig& config) {
+// A run's vocabularies are made once.
+std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   Translator t;
   t.config = dynamic_cast<const TranslateConfig&>(config);
   TranslateConfig& c = t.config;
@@ -101,9 +102,10 @@ std::unique_ptr<Run> begin(const RunFolder& run, const TaskConfig& config) {
   if (c.watch != "loss" && c.watch != "perplexity" && c.valid_sentences == 0) {
     throw Error("train", "watching '" + c.watch + "' needs --valid-sentences above 0");
   }
-  c.fingerprint = sets.fingerprint;
-  t.source = tokenizer(run, "source.vocab", c.source, sets.pairs.train, &text::Pair::source);
-  t.target = tokenizer(run, "target.vocab", c.target, sets.pairs.train, &text::Pair::target);
+  t.source = former ? text::Tokenizer::load(*former / kSourceFile)
+                    : make_tokenizer(c.source, sets.pairs.train, &text::Pair::source);
+  t.target = former ? text::Tokenizer::load(*former / kTargetFile)
+                    : make_tokenizer(c.target, sets.pairs.train, &text::Pair::target);
   c.network.source_vocabulary = t.source.size();
   c.network.target_vocabulary = t.target.size();
   t.model = models::seq2seq(c.network, c.train.seed);
@@ -135,6 +137,7 @@ extern const Task task_translate = {
     .data_about = "Pairs, source<TAB>target a line; gzip too",
     .input = Input::text,
     .measures = translation::measures(),
+    .files = {translation::kSourceFile, translation::kTargetFile},
     .config = make<translation::TranslateConfig, TaskConfig>,
     .evaluate_settings = make<translation::EvaluateSettings>,
     .predict_settings = make<translation::PredictSettings>,

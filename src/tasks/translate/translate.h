@@ -61,6 +61,8 @@ struct TranslateSets {
 };
 TranslateSets load_data(const TranslateData&, uint64_t seed);
 
+inline constexpr const char *kSourceFile = "source.vocab", *kTargetFile = "target.vocab";
+
 struct Translator {
   TranslateConfig config;
   text::Tokenizer source, target;

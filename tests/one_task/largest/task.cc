@@ -40,7 +40,7 @@ struct Config final : TaskConfig {
   }
   void visit(Fields& f) override {
     f.group("Data and model");
-    f.text("file", file, "numbers, a line for an example");
+    f.file("file", file, "numbers, a line for an example");
     f.integer("examples", examples, "how many are made up", {20, 1e6});
     f.integer("count", count, "numbers of each of these", {2, 100});
     f.integer("width", width, "of the layer that judges a number", {1, 1000});
@@ -140,13 +140,12 @@ std::string line_of(const Numbers& x) { return fmt::format("{}", fmt::join(x, " 
 class LargestRun final : public Run {
  public:
   LargestRun(const Config& c, Data d)
-      : config_(c), data_(std::move(d)), model_(c.width, c.train.seed) {
-    config_.fingerprint = data_.fingerprint;
-  }
+      : config_(c), data_(std::move(d)), model_(c.width, c.train.seed) {}
 
   void load(const Tensors& weights) { model_.weights.load(weights); }
   TaskConfig& config() override { return config_; }
   int64_t weights() const override { return model_.weights.count(); }
+  std::string fingerprint() override { return data_.fingerprint; }
 
   train::Learner learner(const Watching&) override {
     train::Learner l;
@@ -257,7 +256,7 @@ class LargestRun final : public Run {
   Model model_;
 };
 
-std::unique_ptr<Run> begin(const RunFolder&, const TaskConfig& config) {
+std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder*) {
   const auto& c = dynamic_cast<const Config&>(config);
   return std::make_unique<LargestRun>(c, read_data(c));
 }
