@@ -80,7 +80,7 @@ struct LookPass {
   Mode mode =
       Mode::eval;  // train: what is drawn is drawn; eval: hard weightings take the likeliest
   uint64_t seed = 0;
-  float semi_sampling = 0.0f;  // drawn: share of rows that take the expectation instead
+  Tensor expected;  // bool [B]: the rows that take the expectation where others draw, or undefined
   bool keep_weights = false;
   Intervention intervention;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "fovea/api.h"
 #include "fovea/tensor.h"
@@ -12,11 +13,19 @@
 // Letters: T steps, B rows.
 namespace fovea::models {
 
+// What a return is compared with. learned: a layer's guess from what the choice was made from.
+// expected: each row goes two ways, once with its choices and once with their expectation, and both
+// learn; the return of the second, and what the layer adds to it, is the first one's baseline.
+enum class Baseline : uint8_t { learned, expected };
+FOVEA_API const char* name_of(Baseline);
+FOVEA_API Baseline baseline(const std::string& name);
+
 struct ReinforceConfig {
-  float reward = 1.0f;         // weight of −(R − b)·log p(a)
+  Baseline baseline = Baseline::expected;
+  float reward = 0.1f;         // weight of −(R − b)·log p(a)
   float entropy = 0.01f;       // weight of a bonus for undecided choices
   float discount = 0.5f;       // how much a later reward counts in R
-  float semi_sampling = 0.5f;  // share of rows that take the expectation instead of a choice
+  float semi_sampling = 0.5f;  // learned: share of rows that take the expectation instead
 };
 
 // R_t = Σ_{t'≥t} discount^{t'−t}·r_t' along the first dimension. r [T,..]; no gradient.

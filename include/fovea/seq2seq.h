@@ -66,8 +66,8 @@ struct Batch {
   Tensor target_in, target_out;   // i64 [T,B]: begin y_1 …, and y_1 … end
 };
 
-// And how hard attention learns: loss = −log p(y|a) and the terms of reinforce(), a reward being
-// log p(y_t).
+// And how hard attention learns: loss = −log p(y|a), or the mean of the two ways' where each row
+// goes two, and the terms of reinforce(), a reward being log p(y_t).
 struct LossConfig : ReinforceConfig {
   Mode mode = Mode::train;  // eval: hard attention takes the likeliest, and only −log p counts
   float label_smoothing = 0.0f;

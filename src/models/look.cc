@@ -10,7 +10,6 @@
 #include "attention/def.h"
 #include "core/random.h"
 #include "fovea/memory.h"
-#include "fovea/reinforce.h"
 #include "models/checks.h"
 
 namespace fovea::models {
@@ -150,7 +149,6 @@ struct Looker::State {
   Score score;
   std::optional<Memory> memory;  // from the first step on
   bool hard = false, draws = false;
-  Tensor expected;     // bool [B]: the rows that take the expectation, or undefined
   Tensor seen_values;  // [B,S,C], 0 past the lengths; from the first intervention on
 
   int64_t S() const { return values.size(1); }
@@ -195,10 +193,10 @@ struct Looker::State {
       result.log_prob = answer.log_prob();
       result.entropy = answer.entropy();
     }
-    if (draws && expected) {
+    if (draws && pass.expected) {
       const auto soft = ask(weightings::softmax());
       const auto mixed = [&](const Tensor& mean, const Tensor& drawn) {
-        return where(column(expected, drawn.rank()), mean, drawn);
+        return where(column(pass.expected, drawn.rank()), mean, drawn);
       };
       result.context = mixed(soft.context, result.context);
       result.log_prob = mixed(Tensor::zeros({}), result.log_prob);
@@ -258,10 +256,6 @@ Looker::Looker(const LookConfig& config, const LookWeights& weights, const LookS
   const WeightingDef& def = weighting_def(config);
   s.hard = def.hard;
   s.draws = def.learns_by_log_prob && pass.mode == Mode::train;
-  if (s.draws && pass.semi_sampling > 0) {
-    s.expected = rows_to_expect(s.values.size(0), pass.semi_sampling,
-                                Seed(pass.seed).at("expectation").value());
-  }
 }
 
 Looker::~Looker() = default;

@@ -5,9 +5,15 @@
 #include "core/random.h"
 #include "fovea/ops.h"
 #include "kernels/discount.h"
+#include "models/checks.h"
 #include "tensor/impl.h"
 
 namespace fovea::models {
+
+const char* name_of(Baseline b) { return b == Baseline::learned ? "learned" : "expected"; }
+Baseline baseline(const std::string& name) {
+  return by_name("reinforce", "baseline", name, {Baseline::learned, Baseline::expected});
+}
 
 Tensor returns(const Tensor& rewards, float discount) {
   expect_dtype("returns", "rewards", rewards, DType::f32);

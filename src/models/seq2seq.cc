@@ -1,5 +1,7 @@
 #include "fovea/seq2seq.h"
 
+#include <algorithm>
+
 #include "fovea/ops.h"
 #include "models/checks.h"
 #include "models/decoder.h"
@@ -79,8 +81,34 @@ Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
 
 namespace {
 
+// How the rows of a pass go: as the batch has them, or twice, first with expectations in place of
+// choices.
+struct Rows {
+  bool twice = false;
+  Tensor expected;  // bool, or undefined where all choose
+};
+
+Rows rows_of(const Seq2Seq& m, int64_t B, const LossConfig& c) {
+  if (c.mode != Mode::train || !m.look.baseline.weight) return {};
+  if (c.baseline == Baseline::expected) {
+    std::vector<uint8_t> first(static_cast<size_t>(2 * B));
+    std::fill_n(first.begin(), B, uint8_t{1});
+    return {true, Tensor::from_bools(first, {2 * B})};
+  }
+  if (c.semi_sampling == 0) return {};
+  const Seed seed = Seed(c.seed).at("decoder").at("expectation");
+  return {false, rows_to_expect(B, c.semi_sampling, seed.value())};
+}
+
+Encoded twice(const Encoded& e, int64_t B) {
+  std::vector<int64_t> ids(static_cast<size_t>(2 * B));
+  for (int64_t i = 0; i < 2 * B; ++i) ids[static_cast<size_t>(i)] = i % B;
+  return select_rows(e, Tensor::from_ids(ids, {2 * B}));
+}
+
 // Everything a loss needs of one pass over the whole target.
 struct Pass {
+  bool twice = false;            // of 2B rows, the second B chose
   Tensor states, contexts, out;  // [T,B,·]
   Tensor queries;                // [T,B,H], hard attention alone
   Tensor log_prob, entropy;      // [T,B], hard attention alone
@@ -90,12 +118,18 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
          const Intervention& intervention) {
   const Seed seed(c.seed);
   const Dropout drop{c.dropout, seed.at("dropout")};
-  const Encoded source = encode(m, batch.source, batch.source_lengths, drop);
-  const Tensor embedded = dropped(m.target(batch.target_in), drop.at("target"));  // [T,B,E]
+  const int64_t B = batch.target_in.size(1);
+  const Rows rows = rows_of(m, B, c);
+  Encoded source = encode(m, batch.source, batch.source_lengths, drop);
+  Tensor embedded = dropped(m.target(batch.target_in), drop.at("target"));  // [T,B,E]
+  if (rows.twice) {
+    source = twice(source, B);
+    embedded = concatenate({embedded, embedded}, 1);
+  }
   Decoder decoder(m, source,
                   {.mode = c.mode,
                    .seed = seed.at("decoder").value(),
-                   .semi_sampling = c.semi_sampling,
+                   .expected = rows.expected,
                    .intervention = intervention});
   std::vector<Tensor> states, queries, contexts, outs, log_probs, entropies;
   for (const Tensor& gates : unbind(decoder.gates(embedded), 0)) {
@@ -109,7 +143,7 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
     }
     if (s.out) outs.push_back(s.out);
   }
-  Pass pass{.states = stack(states, 0)};
+  Pass pass{.twice = rows.twice, .states = stack(states, 0)};
   if (!log_probs.empty()) {
     pass.log_prob = stack(log_probs, 0);
     pass.entropy = stack(entropies, 0);
@@ -143,6 +177,31 @@ Tensor places_of(const Tensor& targets) {
   return Tensor::from_ids(places, {static_cast<int64_t>(places.size())});
 }
 
+struct Drawn {
+  Tensor loss;  // summed
+  double nll = 0;
+};
+
+// −log p(y|a) and the terms of reinforce(). Where rows went twice, the mean of both ways'.
+Drawn drawn_of(const Seq2Seq& m, const Pass& pass, const Tensor& target, const LossConfig& c) {
+  const int64_t B = target.size(1);
+  const auto chose = [&](const Tensor& x) { return pass.twice ? x.slice(1, B, 2 * B) : x; };
+  const Tensor targets = pass.twice ? concatenate({target, target}, 1) : target;
+  const Tensor nll = cross_entropy(m.output(pass.out), targets,
+                                   {.label_smoothing = c.label_smoothing,
+                                    .ignore_index = kPadding,
+                                    .reduction = Reduction::none});
+  const Tensor counts = not_equal(target, Tensor::zeros({}, DType::i64)).to(DType::f32);
+  const Tensor R = returns(-nll.detach(), c.discount);
+  // The baseline sees what the choice was made from and nothing that came of it.
+  Tensor guess = m.look.baseline(chose(pass.queries).detach()).squeeze(-1);  // [T,B]
+  if (pass.twice) guess = guess + R.slice(1, 0, B);
+  const Tensor chosen =
+      reinforce({chose(pass.log_prob), chose(pass.entropy), counts}, chose(R), guess, c);
+  const Tensor total = sum(nll) / (pass.twice ? 2.0f : 1.0f);
+  return {total + chosen, sum(chose(nll)).item()};
+}
+
 }  // namespace
 
 Loss loss(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
@@ -152,18 +211,9 @@ Loss loss(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
   const int64_t tokens = places.numel(), all = batch.target_out.numel(), H = m.config.hidden;
   Loss result{.tokens = tokens};
   if (pass.log_prob) {
-    const Tensor nll = cross_entropy(m.output(pass.out), batch.target_out,
-                                     {.label_smoothing = c.label_smoothing,
-                                      .ignore_index = kPadding,
-                                      .reduction = Reduction::none});
-    const Tensor counts = not_equal(batch.target_out, Tensor::zeros({}, DType::i64)).to(DType::f32);
-    const Tensor total = sum(nll);
-    result.nll = total.item();
-    // The baseline sees what the choice was made from and nothing that came of it.
-    const Tensor guess = m.look.baseline(pass.queries.detach()).squeeze(-1);  // [T,B]
-    const Tensor chosen = reinforce({pass.log_prob, pass.entropy, counts},
-                                    returns(-nll.detach(), c.discount), guess, c);
-    result.loss = (total + chosen) / static_cast<float>(tokens);
+    const Drawn drawn = drawn_of(m, pass, batch.target_out, c);
+    result.nll = drawn.nll;
+    result.loss = drawn.loss / static_cast<float>(tokens);
     return result;
   }
   Tensor out = pass.out.reshape({all, H}), targets = batch.target_out.reshape({all});

@@ -119,7 +119,14 @@ LossConfig learning_by(const ReinforceConfig& r) {
   return c;
 }
 
-const LossConfig kPlain = learning_by({.entropy = 0.0f, .discount = 1.0f, .semi_sampling = 0.0f});
+const LossConfig kPlain = learning_by({.baseline = Baseline::learned,
+                                       .reward = 1.0f,
+                                       .entropy = 0.0f,
+                                       .discount = 1.0f,
+                                       .semi_sampling = 0.0f});
+// Each row two ways, so that either counts half.
+const LossConfig kTwoWays = learning_by(
+    {.baseline = Baseline::expected, .reward = 0.5f, .entropy = 0.0f, .discount = 1.0f});
 
 LossConfig seeded(LossConfig c, uint64_t seed) {
   c.seed = seed;
@@ -131,11 +138,12 @@ struct Draws {
   std::vector<uint64_t> seed;
   std::vector<int64_t> count;
 };
-Draws draws_of(const Seq2Seq& m, const std::vector<Path>& paths, uint64_t draws) {
+Draws draws_of(const Seq2Seq& m, const std::vector<Path>& paths, uint64_t draws,
+               const LossConfig& config = kPlain) {
   const NoGrad off;
   Draws d{std::vector<uint64_t>(paths.size()), std::vector<int64_t>(paths.size())};
   for (uint64_t seed = 0; seed < draws; ++seed) {
-    const double nll = loss(m, batch_of({kSentence}), seeded(kPlain, seed)).nll;
+    const double nll = loss(m, batch_of({kSentence}), seeded(config, seed)).nll;
     size_t nearest = 0;
     const auto distance = [&](size_t i) {
       return std::abs(static_cast<double>(paths[i].nll().item()) - nll);
@@ -161,13 +169,14 @@ struct Estimate {
   Gradients mean;
   double variance = 0;  // summed over all weights but the baseline's
 };
-Estimate estimate(const Seq2Seq& m, const AllPaths& all, const Draws& d) {
+Estimate estimate(const Seq2Seq& m, const AllPaths& all, const Draws& d,
+                  const LossConfig& config = kPlain) {
   Estimate e;
   double squares = 0;
   for (size_t i = 0; i < all.paths.size(); ++i) {
     EXPECT_GT(d.count[i], 0) << "a path that was never taken";
     const double p = all.paths[i].p();
-    const Tensor l = loss(m, batch_of({kSentence}), seeded(kPlain, d.seed[i])).loss;
+    const Tensor l = loss(m, batch_of({kSentence}), seeded(config, d.seed[i])).loss;
     for (const auto& [name, g] : gradients_of(m, l)) {
       std::vector<double>& mean = e.mean[name];
       mean.resize(g.size());
@@ -183,6 +192,17 @@ Estimate estimate(const Seq2Seq& m, const AllPaths& all, const Draws& d) {
   }
   e.variance = squares - of_mean;
   return e;
+}
+
+// With the same weights.
+Seq2Seq softened(const Seq2Seq& m) {
+  Seq2SeqConfig c = m.config;
+  c.weighting = "softmax";
+  Seq2Seq soft = seq2seq(c, 1);
+  Tensors weights = m.weights.all();
+  std::erase_if(weights, [](const auto& w) { return w.first.starts_with("baseline"); });
+  soft.weights.load(weights);
+  return soft;
 }
 
 class HardAttention : public testing::TestWithParam<Wiring> {};
@@ -250,11 +270,48 @@ TEST_P(HardAttention, ALearnedBaselineLowersTheVariance) {
   RecordProperty("variance", std::to_string(without) + " without, " + std::to_string(with));
 }
 
+// The mean of what is expected of choices and of what comes of their expectation.
+TEST_P(HardAttention, OfTwoWaysTheGradientIsTheirMean) {
+  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
+  const Gradients choosing = exact_gradient(m);
+  const Seq2Seq soft = softened(m);
+  const Gradients expecting = gradients_of(soft, loss(soft, batch_of({kSentence})).loss);
+  const AllPaths all(m);
+  const Draws draws = draws_of(m, all.paths, 400, kTwoWays);
+  const Estimate e = estimate(m, all, draws, kTwoWays);
+  for (const auto& [name, expected] : choosing) {
+    if (name.starts_with("baseline")) continue;
+    for (size_t k = 0; k < expected.size(); ++k) {
+      ASSERT_NEAR(e.mean.at(name)[k], 0.5 * (expected[k] + expecting.at(name)[k]), 6e-6)
+          << name << ' ' << k;
+    }
+  }
+}
+
+// Before the layer has learned anything.
+TEST_P(HardAttention, TheExpectationsOwnReturnIsABaseline) {
+  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
+  {
+    const NoGrad off;
+    Tensor(m.look.baseline.weight).fill_(0.0f);
+    Tensor(m.look.baseline.bias).fill_(0.0f);
+  }
+  const AllPaths all(m);
+  const double without = estimate(m, all, draws_of(m, all.paths, 400)).variance;
+  const double with =
+      4 * estimate(m, all, draws_of(m, all.paths, 400, kTwoWays), kTwoWays).variance;
+  EXPECT_LT(with, 0.25 * without);
+  RecordProperty("variance", std::to_string(without) + " without, " + std::to_string(with));
+}
+
 // loss = −log p(y|a) + (R − b)² − reward·(R − b)·log p(a) − entropy·H(a), a mean over tokens
 TEST_P(HardAttention, TheLossIsTheSumItSays) {
   const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  const LossConfig c =
-      learning_by({.reward = 0.7f, .entropy = 0.1f, .discount = 0.5f, .semi_sampling = 0.0f});
+  const LossConfig c = learning_by({.baseline = Baseline::learned,
+                                    .reward = 0.7f,
+                                    .entropy = 0.1f,
+                                    .discount = 0.5f,
+                                    .semi_sampling = 0.0f});
   const AllPaths all(m);
   const Draws d = draws_of(m, all.paths, 400);
   const auto value = [](const Tensor& t) { return static_cast<double>(t.item()); };
@@ -289,13 +346,7 @@ TEST_P(HardAttention, AfterTrainingTheLikeliestIsTaken) {
 }
 
 TEST_P(HardAttention, TheExpectationIsSoftAttention) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  Seq2SeqConfig c = hard(GetParam());
-  c.weighting = "softmax";
-  Seq2Seq soft = seq2seq(c, 1);
-  Tensors weights = m.weights.all();
-  std::erase_if(weights, [](const auto& w) { return w.first.starts_with("baseline"); });
-  soft.weights.load(weights);
+  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f), soft = softened(m);
   LossConfig mixed = kPlain;
   mixed.semi_sampling = 1.0f;
   const Batch batch = batch_of(sentences());

@@ -121,7 +121,8 @@ struct Game {
     const Tensor log_prob = concatenate({log_p(a), log_p(a, b)}, 0);  // [2,1]
     const Tensor R = returns(Tensor::from({reward[a], later[a][b]}, {2, 1}), 1.0f);
     const Tensor ones = Tensor::full({2, 1}, 1.0f);
-    return gradient(reinforce({log_prob, ones, ones}, R, baseline, {.entropy = 0.0f}));
+    return gradient(
+        reinforce({log_prob, ones, ones}, R, baseline, {.reward = 1.0f, .entropy = 0.0f}));
   }
 };
 

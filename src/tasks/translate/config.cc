@@ -72,10 +72,13 @@ void visit_loss(Fields& f, models::LossConfig& l) {
   f.real("dropout", l.dropout, "of embeddings, between layers, and before the output", {0, 0.95});
   f.real("label-smoothing", l.label_smoothing, "share of a target spread over the others",
          {0, 0.9});
+  f.named("baseline", l.baseline, "hard: compared with a guess, or with the mean's own reward",
+          std::vector{models::Baseline::learned, models::Baseline::expected});
   f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
   f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
   f.real("discount", l.discount, "hard: how much later words count in a choice's reward", {0, 1});
-  f.real("semi-sampling", l.semi_sampling, "hard: share of sentences that take the mean", {0, 1});
+  f.real("semi-sampling", l.semi_sampling,
+         "hard, learned baseline: share of sentences that take the mean", {0, 1});
 }
 
 }  // namespace
