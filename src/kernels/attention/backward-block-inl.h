@@ -156,7 +156,7 @@ HWY_INLINE void WeightGradients(const BackwardTask& t) {
   const Block& x = t.block;
   const Rows& d_out = t.rows.d_out;
   const int64_t step = PanelRows(p.Dv);
-  for (int64_t g = 0; g * kGroup < x.at.n; ++g) {
+  for (int64_t g = 0; g < x.groups(); ++g) {
     const RowsPart rows = x.group(g);
     const int64_t i = rows.first, m = rows.m;
     EachPart(x, g, [&](PanelPart part) HWY_ATTR {
@@ -190,7 +190,7 @@ HWY_INLINE void WeightGradients(const BackwardTask& t) {
 // The groups whose keys reach into the panel at j: rows first … first + m. What lies outside a
 // group's own stretch is set to 0, so that one product covers them all.
 HWY_INLINE RowsPart RowsSeeing(const BackwardScratch& mem, const Block& x, int64_t j) {
-  const int64_t n = x.at.n, j1 = j + kPanel, groups = (n + kGroup - 1) / kGroup;
+  const int64_t n = x.at.n, j1 = j + kPanel, groups = x.groups(), group = x.r.group;
   const auto sees = [&](int64_t g) { return x.r.group_end[g] > j && x.r.group_begin[g] < j1; };
   int64_t a = 0, z = groups;
   while (a < z && !sees(a)) ++a;
@@ -200,14 +200,14 @@ HWY_INLINE RowsPart RowsSeeing(const BackwardScratch& mem, const Block& x, int64
     const int64_t from = seen ? std::clamp(RoundDown(x.r.group_begin[g], kLanes), j, j1) : j1;
     const int64_t to = seen ? std::clamp(RoundUp(x.r.group_end[g], kLanes), from, j1) : j1;
     if (from == j && to == j1) continue;
-    for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
+    for (int64_t i = g * group; i < std::min(n, (g + 1) * group); ++i) {
       for (float* row : {mem.s + i * mem.lds - x.j0, mem.dw + i * mem.lds - x.j0}) {
         FillRow(row, j, from, 0.0f);
         FillRow(row, to, j1, 0.0f);
       }
     }
   }
-  return {a * kGroup, std::min(n, z * kGroup) - a * kGroup};
+  return {a * group, std::min(n, z * group) - a * group};
 }
 
 // dv += wᵀ·d_context, and for dot scores dk += dsᵀ·q: keys by keys.
@@ -249,7 +249,7 @@ HWY_INLINE void AddQueryGradients(const BackwardTask& t, float* dq) {
   const Rows& k_rows = t.unit.keys.rows;
   const Range range = t.unit.keys.packed.range;
   const Block& x = t.block;
-  for (int64_t g = 0; g * kGroup < x.at.n; ++g) {
+  for (int64_t g = 0; g < x.groups(); ++g) {
     const int64_t a = std::clamp<int64_t>(x.r.group_begin[g], x.j0, x.j1);
     const int64_t z = std::clamp<int64_t>(x.r.group_end[g], x.j0, x.j1);
     if (a >= z) continue;
@@ -385,7 +385,7 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
   const BackwardScratch& mem = unit.mem;
   const AttentionProblem& p = c.p;
   BlockRanges r;
-  FindRanges(p, at, r);
+  FindRanges(p, at, c.by.group, r);
   const int64_t j1 = std::min(j0 + c.by.keys, r.last);
   if (std::max(r.first, j0) >= j1) return;
   const Range range = unit.keys.packed.range;
@@ -397,8 +397,8 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
              (p.family == Family::given || AllFinite(q.from, at.n, p.D));
   }
   const BackwardTask t{unit, {at, r, j0, j1}, PrepareBlockRows(c, mem, range, at), !finite};
-  for (int64_t g = 0; g * kGroup < at.n; ++g) {
-    ScoreGroup(sides, t.block, g, {mem.s + g * kGroup * mem.lds, mem.lds});
+  for (int64_t g = 0; g < t.block.groups(); ++g) {
+    ScoreGroup(sides, t.block, g, {mem.s + g * r.group * mem.lds, mem.lds});
   }
   if (c.scores) WeightGradients(t);
   ScoreGradients(t);

@@ -22,6 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kMaxBlockRows = 64;
+constexpr int64_t kMaxGroups = (kMaxBlockRows + kGroup - 1) / kGroup;
 constexpr int64_t kBlockKeys = 512;  // fixed, so that a row's arithmetic depends on nothing else
 
 // Weightings that need a whole row of scores at once.
@@ -39,16 +40,20 @@ inline bool AnyLargeStat(const AttentionProblem& p, const float* stat) {
 }
 
 struct Blocking {
-  int64_t rows;  // queries in a block
-  int64_t keys;  // keys scored at a time
+  int64_t rows;   // queries in a block
+  int64_t keys;   // keys scored at a time
+  int64_t group;  // queries that go from scores to values together
 };
 
 inline Blocking BlockingFor(const AttentionProblem& p, bool whole_rows, bool keep_weights) {
   if (whole_rows) {  // at most about 1 MiB of scores
     const int64_t keys = std::max(RoundUp(p.Lk, kPanel), kPanel);
-    return {std::clamp(RoundDown((1 << 18) / keys, kGroup), kGroup, kMaxBlockRows), keys};
+    return {std::clamp(RoundDown((1 << 18) / keys, kGroup), kGroup, kMaxBlockRows), keys, kGroup};
   }
-  return {keep_weights ? 16 : kMaxBlockRows, kBlockKeys};
+  const int64_t rows = keep_weights ? 16 : kMaxBlockRows;
+  // The scores of all rows against one panel stay in the first-level cache.
+  if (p.Lk <= kPanel) return {rows, kPanel, p.begin ? kGroup : rows};
+  return {rows, kBlockKeys, kGroup};
 }
 
 // Query rows i … i+n of (b, h); or `picked`[i …], where there are some.
@@ -58,18 +63,22 @@ struct BlockAt {
   int64_t row(int64_t of_block) const { return picked ? picked[i + of_block] : i + of_block; }
 };
 
-// The ranges of a block's rows, and of each group of 8 rows together.
+// The ranges of a block's rows, and of each group of rows together.
 struct BlockRanges {
+  int64_t group;  // rows in one
   std::array<int32_t, kMaxBlockRows> begin, end;
-  std::array<int32_t, kMaxBlockRows / kGroup> group_begin, group_end;
+  std::array<int32_t, kMaxGroups> group_begin, group_end;
   int64_t first = 0, last = 0;  // of the whole block
+  int64_t group_of(int64_t row) const { return row / group; }
 };
 
-HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, BlockRanges& r) {
+HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, int64_t group,
+                           BlockRanges& r) {
   const int64_t n = at.n;
+  r.group = group;
   if (!p.begin) {
     const auto Lk = static_cast<int32_t>(p.Lk);
-    const int64_t groups = (n + kGroup - 1) / kGroup;
+    const int64_t groups = (n + group - 1) / group;
     std::fill_n(r.begin.begin(), n, 0);
     std::fill_n(r.end.begin(), n, Lk);
     std::fill_n(r.group_begin.begin(), groups, 0);
@@ -80,9 +89,9 @@ HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, BlockRa
   }
   r.first = p.Lk;
   r.last = 0;
-  for (int64_t g = 0; g * kGroup < n; ++g) {
+  for (int64_t g = 0; g * group < n; ++g) {
     int32_t lo = static_cast<int32_t>(p.Lk), hi = 0;
-    for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
+    for (int64_t i = g * group; i < std::min(n, (g + 1) * group); ++i) {
       const int64_t row = at.row(i);
       r.begin[i] = std::max(*p.begin.row(at.b, at.h, row), 0);
       r.end[i] = std::min(*p.end.row(at.b, at.h, row), static_cast<int32_t>(p.Lk));
@@ -158,7 +167,8 @@ struct Block {
   BlockAt at;
   const BlockRanges& r;
   int64_t j0, j1;
-  RowsPart group(int64_t g) const { return {g * kGroup, std::min(kGroup, at.n - g * kGroup)}; }
+  int64_t groups() const { return (at.n + r.group - 1) / r.group; }
+  RowsPart group(int64_t g) const { return {g * r.group, std::min(r.group, at.n - g * r.group)}; }
 };
 
 // Calls f(j, n) for the parts of panels that group g sees; whole vectors.
@@ -173,7 +183,7 @@ HWY_INLINE void EachPart(const Block& x, int64_t g, const Function& f) {
   }
 }
 
-// Scores of group g into s [8][ld], where the group sees any.
+// Scores of group g into s, where the group sees any.
 HWY_INLINE void ScoreGroup(const ScoreSides& sides, const Block& x, int64_t g, DenseRows s) {
   const RowsPart rows = x.group(g);
   EachPart(x, g, [&](PanelPart part) HWY_ATTR {
@@ -184,7 +194,7 @@ HWY_INLINE void ScoreGroup(const ScoreSides& sides, const Block& x, int64_t g, D
 
 // The part of row i of the block that lies in its keys.
 HWY_INLINE Stretch StretchOf(const Block& x, int64_t i) {
-  const int64_t g = i / kGroup;
+  const int64_t g = x.r.group_of(i);
   const int64_t from = std::clamp<int64_t>(RoundDown(x.r.group_begin[g], kLanes), x.j0, x.j1);
   const int64_t to =
       std::clamp<int64_t>(RoundUp(x.r.group_end[g], kLanes), from, RoundUp(x.j1, kLanes));

@@ -24,7 +24,7 @@ struct RowStates {
   HWY_ALIGN float l[kMaxBlockRows];
   float best[kMaxBlockRows];
   int32_t chosen[kMaxBlockRows];
-  bool started[kMaxBlockRows / kGroup] = {};  // whether the group's sum over values has begun
+  bool started[kMaxGroups] = {};  // whether the group's sum over values has begun
 
   RowStates(int64_t n, bool hard) {
     std::fill(m, m + RoundUp(n, kLanes), -kInf);
@@ -40,13 +40,13 @@ struct ForwardScratch {
   int64_t lds;
 
   static int64_t Floats(const AttentionProblem& p, Blocking by) {
-    return kGroup * (by.keys + kLanes) + by.rows * (QueryFloats(p) + RoundUp(p.Dv, kLanes)) +
+    return by.group * (by.keys + kLanes) + by.rows * (QueryFloats(p) + RoundUp(p.Dv, kLanes)) +
            2 * by.keys + RoundUp(p.D + 4, kLanes) + 4 * kLanes +
            RoundUp(by.rows * (p.Lk / by.keys + 1), kLanes);
   }
   ForwardScratch(const AttentionProblem& p, Blocking by, float* base) : lds(by.keys + kLanes) {
     s = base;
-    queries = s + kGroup * lds;
+    queries = s + by.group * lds;
     context = queries + by.rows * QueryFloats(p);
     spare = context + by.rows * RoundUp(p.Dv, kLanes);
     block_max = spare + 2 * by.keys + RoundUp(p.D + 4, kLanes) + 2 * kLanes;
@@ -91,7 +91,7 @@ struct OnlineSums {
 HWY_INLINE void AdvanceSoftmax(DenseRows s, int64_t columns, int64_t n, OnlineSums sums,
                                float* decay) {
   float *m = sums.m, *l = sums.l;
-  float base[kGroup];
+  float base[kMaxBlockRows];
   for (int64_t r = 0; r < n; ++r) base[r] = RowMax(s.data + r * s.ld, columns);
   for (int64_t r = 0; r < n; ++r) {
     const float before = m[r], now = std::max(before, base[r]);
@@ -198,7 +198,7 @@ HWY_NOINLINE void FinishWeights(const ForwardTask& t, const BlockRanges& r, cons
     if (j >= 0) w[j] = ChosenWeight(p, at.b, at.h, at.i + i, j);
     return;
   }
-  const int64_t g = i / kGroup;
+  const int64_t g = r.group_of(i);
   const int64_t from = RoundDown(r.group_begin[g], kLanes);
   const int64_t to = std::min(RoundUp(r.group_end[g], kLanes), p.Lk);
   FillRow(w, 0, from, 0.0f);
@@ -227,7 +227,7 @@ HWY_INLINE void FinishRow(const ForwardTask& t, const BlockAt& at, int64_t i) {
     WriteRow(values.data + std::max(j, 0) * values.row, p.Dv, weight, out, c.out.context.c);
     return;
   }
-  const bool started = state.started[i / kGroup];
+  const bool started = state.started[i / c.by.group];
   float factor = started ? 1.0f : 0.0f;
   if (p.weigh == Weigh::softmax && started) factor = state.l[i] == 0.0f ? 0.0f : 1.0f / state.l[i];
   WriteRow(t.mem.context + i * RoundUp(p.Dv, kLanes), p.Dv, factor, out, c.out.context.c);
@@ -257,7 +257,7 @@ HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
   const int64_t ldc = RoundUp(p.Dv, kLanes);
   const Stretch all = StretchOf(x, first);
   if (all.from >= all.to) return;
-  float decay[kGroup];
+  float decay[kMaxBlockRows];
   if (p.masked() || p.center || all.to > p.Lk) {
     for (int64_t i = 0; i < m; ++i) {
       const Stretch row = StretchOf(x, first + i);
@@ -293,7 +293,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
   const ForwardScratch mem(p, c.by, scratch);
   const bool sums = !Hard(p.weigh);
   BlockRanges r;
-  FindRanges(p, at, r);
+  FindRanges(p, at, c.by.group, r);
   const QueryRows queries{RowsOf(p.q, at.b, at.h, at.i), at.n};
   const ScoreSides sides{p, c.w, side.keys,
                          PackQueries(p, c.w, side.keys.range, queries, mem.queries)};
@@ -302,7 +302,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
 
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
     const Block x{at, r, j0, std::min(j0 + c.by.keys, r.last)};
-    for (int64_t g = 0; g * kGroup < at.n; ++g) {
+    for (int64_t g = 0; g < x.groups(); ++g) {
       ScoreGroup(sides, x, g, {mem.s, mem.lds});
       WeighGroup(task, x, g);
       if (sums) SumValues(task, x, g);
@@ -368,7 +368,7 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
   });
   // The last blocks first: under a causal mask they have the most to do.
   parallel_for(blocks * p.B * p.H, [&](int64_t unit) {
-    const int64_t bh = unit % (p.B * p.H), i = blocks - 1 - unit / (p.B * p.H);
+    const int64_t bh = unit / blocks, i = blocks - 1 - unit % blocks;
     const int64_t b = bh / p.H, h = bh % p.H;
     ForwardBlock(call, sides[b * p.Hk + h / p.group()], block_at(b, h, i),
                  scratch.data() + thread_index() * scratch_floats);
