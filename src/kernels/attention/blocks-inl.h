@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "core/memory.h"
@@ -109,7 +110,8 @@ HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, int64_t
   r.first = std::min(r.first, r.last);
 }
 
-// u·scale/T in the three arrangements that the tiles read.
+// u·scale/T as the tiles read it. A u below 2⁻³² of the largest is taken for 0: its y is a
+// constant.
 struct AdditiveStore {
   Buffer<float> data;
   AdditiveWeights weights;
@@ -119,16 +121,28 @@ inline AdditiveStore PrepareAdditive(const AttentionProblem& p) {
   AdditiveStore store;
   if (p.family != Family::additive) return store;
   const int64_t padded = RoundUp(PanelRows(p.D), kLanes);
-  store.data = Buffer<float>(3 * padded + 4);
-  float *u = store.data.data(), *swapped = u + padded, *pairs = swapped + padded;
+  store.data = Buffer<float>(3 * padded);
+  float *u = store.data.data(), *inverse = u + padded, *constant = inverse + padded;
+  AdditiveWeights& w = store.weights;
+  w = {u, inverse, constant};
   double total = 0.0;
   for (int64_t d = 0; d < padded; ++d) {
     u[d] = d < p.D ? p.u[d] * (p.scale / p.temperature) : 0.0f;
+    w.most = std::max(w.most, std::fabs(u[d]));
     total += u[d];
   }
-  for (int64_t d = 0; d < padded; ++d) swapped[d] = (d ^ 1) < padded ? u[d ^ 1] : 0.0f;
-  for (int64_t d = 0; d + 1 < padded; d += 2) pairs[d / 2] = u[d] + u[d + 1];
-  store.weights = {u, swapped, pairs, static_cast<float>(total)};
+  float largest = 1.0f;  // of the inverses
+  double nothing = 0.0;
+  for (int64_t d = 0; d < padded; ++d) {
+    const bool counts = !(std::fabs(u[d]) * kNothing <= w.most);
+    inverse[d] = counts ? w.most / u[d] : 0.0f;
+    constant[d] = counts ? inverse[d] : kNothing;
+    if (counts) largest = std::max(largest, std::fabs(inverse[d]));
+    if (!counts && d < PanelRows(p.D)) nothing += 1.0 / kNothing;
+  }
+  w.total = static_cast<float>(total);
+  w.offset = static_cast<float>(total + 2.0 * w.most * nothing);
+  w.reach = (62.0f - std::log2(largest)) * 0.34657f;  // x·largest < 2⁶², x = 1 + e^{2(a+κ)}
   return store;
 }
 
@@ -145,19 +159,23 @@ inline float LargestQuery(const AttentionProblem& p, int64_t b, int64_t hk) {
   return a;
 }
 
-HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t hk, float* to) {
-  PackedKeys keys{to, Range::small, true};
+// Whether all of k and v is, looked at where something is masked.
+inline bool KeysFinite(const AttentionProblem& p, int64_t b, int64_t hk) {
+  return !p.masked() || p.finite ||
+         (AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
+          (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D)));
+}
+
+HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, const AdditiveWeights& w, int64_t b,
+                                 int64_t hk, float* to) {
+  PackedKeys keys{to, Range::small, KeysFinite(p, b, hk)};
   const Rows from = RowsOf(p.k, b, hk);
   if (p.family == Family::dot) PackPanels(from, p.Lk, p.D, {.factor = p.scale / p.temperature}, to);
   if (p.family == Family::additive) {
     Magnitude kappa = NothingSeen();
     PackPanels(from, p.Lk, p.D, {.exponential = &kappa}, to);
-    keys.range = RangeOf(LargestQuery(p, b, hk), kappa.Largest());
+    keys.range = RangeOf(LargestQuery(p, b, hk), kappa.Largest(), w);
     if (keys.range == Range::large) PackPanels(from, p.Lk, p.D, {}, to);
-  }
-  if (p.masked() && !p.finite) {
-    keys.finite = AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
-                  (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D));
   }
   return keys;
 }

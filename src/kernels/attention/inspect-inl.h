@@ -154,7 +154,7 @@ void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of
   const Buffer<float> packed(pairs * KeyFloats(p)), scratch(threads() * floats);
   std::vector<PackedKeys> keys(static_cast<size_t>(pairs));
   parallel_for(pairs, [&](int64_t i) {
-    keys[i] = PackKeys(p, i / p.Hk, i % p.Hk, packed.data() + i * KeyFloats(p));
+    keys[i] = PackKeys(p, call.w, i / p.Hk, i % p.Hk, packed.data() + i * KeyFloats(p));
   });
   const int64_t blocks = (rows + call.by.rows - 1) / call.by.rows;
   parallel_for(p.B * heads * blocks, [&](int64_t i) {
