@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from harness import floors, sides, table
-from harness.workers import Worker, WorkerError
+from harness.workers import ISAS, Worker, WorkerError
 
 
 def arguments():
@@ -26,6 +26,8 @@ def arguments():
     parser.add_argument("--peers", default=",".join(sides.PEERS),
                         help="which to compare with, or none (default: those installed)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--isa", choices=sorted(ISAS),
+                        help="hold everyone to these instructions (default: the best there are)")
     parser.add_argument("--only", default="", metavar="PATTERN",
                         help="cases whose name has this in it, or matches this shell pattern")
     parser.add_argument("--pass", dest="which", choices=("forward", "both"),
@@ -116,19 +118,24 @@ class Side:
 class Bench:
     def __init__(self, options):
         self.options = options
-        self.fovea = Worker([os.path.join(options.build, "bench", "attention")], options.threads)
+        self.fovea = Worker([os.path.join(options.build, "bench", "attention")], options.threads,
+                            options.isa)
         self.versions, self.workers = {}, {}
         self.faults, self.skipped = [], []
         self.machine = {}
 
     def find_peers(self):
         for peer in self.options.peers:
+            if self.options.isa and peer in sides.OWN_ISA:
+                print(f"without {peer}: it cannot be held to {self.options.isa}")
+                continue
             version, missing = sides.version_of(peer)
             if version is None:
                 print(f"without {peer}: {missing}")
                 continue
             self.versions[peer] = version
-            self.workers[peer] = Worker(sides.script(peer), self.options.threads)
+            self.workers[peer] = Worker(sides.script(peer), self.options.threads,
+                                        self.options.isa)
 
     def measure_machine(self, cases):
         sizes = {floors.cache_bytes(c) for c in cases if c["group"] == "decode"}

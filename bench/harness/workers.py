@@ -12,9 +12,18 @@ class WorkerError(Exception):
     """A worker said no, died, or took too long."""
 
 
-def environment(threads):
-    """The same number of threads for everyone; each library keeps its own way of waiting."""
-    env = dict(os.environ)
+# How each library is held to an instruction set.
+ISAS = {"avx2": {"FOVEA_ISA": "avx2",
+                 "ATEN_CPU_CAPABILITY": "avx2",  # PyTorch's own kernels, and those it compiles
+                 "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+                 "ONEDNN_MAX_CPU_ISA": "AVX2",
+                 "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}}
+
+
+def environment(threads, isa=None):
+    """The same number of threads, and the same instructions where they are named, for everyone;
+    each library keeps its own way of waiting."""
+    env = os.environ | ISAS.get(isa, {})
     for name in ("FOVEA_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         env[name] = str(threads)
     env["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -28,8 +37,8 @@ def pin(threads):
 
 
 class Worker:
-    def __init__(self, command, threads):
-        self.command, self.threads = command, threads
+    def __init__(self, command, threads, isa=None):
+        self.command, self.threads, self.isa = command, threads, isa
         self.process = None
 
     def start(self):
@@ -37,7 +46,7 @@ class Worker:
         self.buffer = b""
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-            env=environment(self.threads), preexec_fn=lambda: pin(self.threads))
+            env=environment(self.threads, self.isa), preexec_fn=lambda: pin(self.threads))
 
     def stop(self):
         if self.process is None:

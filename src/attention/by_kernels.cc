@@ -241,6 +241,10 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
     s.weights = Tensor::empty({n.B, n.H, n.Lq, n.Lk});
     out.weights = out_view(s.weights);
   }
+  if (s.plan == Plan::fused && kernels::keeps_weights(p) && needs_grad(s.on_tape)) {
+    s.kept = Tensor::empty({n.B, n.H, n.Lq, kernels::kept_width(n.Lk)});
+    out.kept = raw(s.kept);
+  }
   each_part(s, p, [&](const Part& x, const AttentionProblem& part) {
     kernels::attention_forward(part, part_of(out, x, n));
   });
@@ -277,6 +281,7 @@ Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
     g.context = view(s.context);
     if (up.context) g.d_context = view(up.context);
     if (up.weights) g.d_weights = view(up.weights);
+    if (s.kept && !up.weights) g.kept = raw(s.kept);
     run(s.problem);
     return grads;
   }

@@ -31,6 +31,7 @@ struct AttendedState {
   Tensor stat;                  // [B,H,Lq]
   std::vector<int32_t> chosen;  // [B,H,Lq], hard weightings; −1: none
   Tensor weights;               // [B,H,Lq,Lk] when kept while passing by
+  Tensor kept;                  // [B,H,Lq,·] weights of few keys, for the backward pass
 
   // The reference: its inputs and results, and the tensors by the names of its gradients.
   ReferenceInputs reference;

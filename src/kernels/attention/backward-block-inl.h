@@ -27,6 +27,9 @@ struct BackwardCall {
   bool find_mean;       // Σ p·dw must be summed over the row
   bool covers;          // dot products without a mask: the first of each sum need not add to zeros
   bool chosen_centers;  // one weight is left, and its bell alone moves with the centre
+  const float* kept;    // the weights, where the forward pass kept them
+  bool direct;          // products are written where dq, dk and dv belong
+  bool few;             // queries: too few to pack the values for them
   int64_t chunk;        // queries in a chunk
   int64_t chunks;
   int64_t ld, ldv;  // padded widths
@@ -55,13 +58,13 @@ struct BackwardScratch {
       return here;
     };
     lds = c.by.keys + kLanes;
-    k_panels = take(KeyFloats(p));
-    v_panels = take(c.scores ? PanelFloats(p.Lk, p.Dv) : 0);
+    k_panels = take(c.kept ? 0 : KeyFloats(p));
+    v_panels = take(c.scores && !c.few ? PanelFloats(p.Lk, p.Dv) : 0);
     k_rows = take(KeyRows(c));
     const bool keys = c.scores && p.family != Family::given;
-    dq = take(c.g.dq || keys ? c.chunk * p.group() * c.ld : 0);
-    dk = take(own_sums && keys ? p.Lk * c.ld : 0);
-    dv = take(own_sums && c.g.dv ? p.Lk * c.ldv : 0);
+    dq = take((c.g.dq || keys) && !c.direct ? c.chunk * p.group() * c.ld : 0);
+    dk = take(own_sums && keys && !(c.direct && c.g.dk) ? p.Lk * c.ld : 0);
+    dv = take(own_sums && c.g.dv && !c.direct ? p.Lk * c.ldv : 0);
     queries = take(c.by.rows * QueryFloats(p));
     q_rows = take(c.by.rows * c.ld);
     d_out = take(c.by.rows * c.ldv);
@@ -79,9 +82,10 @@ struct BlockRows {
 
 // What a unit adds up besides dq.
 struct UnitSums {
-  float *dk, *dv, *gr;  // [Lk][ld], [Lk][ldv], [ld]
-  double* total;        // Σ ds
-  float* dbias;         // base to which bias strides apply, or null
+  DenseRows dk, dv;  // [Lk][ld], or columns of vectors for additive scores; [Lk][ldv]
+  float* gr;         // [ld]
+  double* total;     // Σ ds
+  float* dbias;      // base to which bias strides apply, or null
 };
 
 inline int64_t ChunksFor(const AttentionProblem& p) {
@@ -110,6 +114,8 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
   const int64_t at = (b * p.H + h) * p.Lq + i;
   RowTerms t;
   t.find_mean = c.find_mean;
+  if (c.kept) t.kept = c.kept + at * kept_width(p.Lk);
+  if (c.direct) t.factor = p.scale / p.temperature;
   if (g.stat) t.stat = g.stat[at];
   if (p.weigh == Weigh::softmax && g.d_context && !c.find_mean) {
     t.beta -= DotOf(RowsOf(g.context, b, h, i), RowsOf(g.d_context, b, h, i), p.Dv);
@@ -129,7 +135,7 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
 
 struct UnitKeys {
   PackedKeys packed;
-  Rows rows;  // k, or e^{2κ}, padded
+  Rows rows;  // k padded; additive: e^{2κ} in columns of vectors
 };
 
 // What the blocks of one unit share.
@@ -155,13 +161,24 @@ HWY_INLINE void WeightGradients(const BackwardTask& t) {
   const AttentionProblem& p = c.p;
   const Block& x = t.block;
   const Rows& d_out = t.rows.d_out;
-  const int64_t step = PanelRows(p.Dv);
-  for (int64_t g = 0; g * kGroup < x.at.n; ++g) {
+  const int64_t step = PanelRows(p.Dv), hk = x.at.h / p.group();
+  for (int64_t g = 0; g < x.groups(); ++g) {
     const RowsPart rows = x.group(g);
     const int64_t i = rows.first, m = rows.m;
     EachPart(x, g, [&](PanelPart part) HWY_ATTR {
       float* to = mem.dw + i * mem.lds + (part.j - x.j0);
-      if (c.g.d_context && p.weigh != Weigh::sample) {
+      if (c.few) {
+        const int64_t n = std::min(part.n, p.Lk - part.j);
+        DotRowsOf({d_out.data + i * d_out.row,
+                   d_out.row,
+                   p.Dv,
+                   p.v.row(x.at.b, hk, part.j),
+                   p.v.r,
+                   n,
+                   {to, mem.lds}},
+                  m);
+        for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, n, part.n, 0.0f);
+      } else if (c.g.d_context && p.weigh != Weigh::sample) {
         const int64_t inside = part.j % kPanel;
         MatMul({.a = {d_out.data + i * d_out.row, d_out.row, 1},
                 .b = mem.v_panels + (part.j - inside) * step + inside,
@@ -190,7 +207,7 @@ HWY_INLINE void WeightGradients(const BackwardTask& t) {
 // The groups whose keys reach into the panel at j: rows first … first + m. What lies outside a
 // group's own stretch is set to 0, so that one product covers them all.
 HWY_INLINE RowsPart RowsSeeing(const BackwardScratch& mem, const Block& x, int64_t j) {
-  const int64_t n = x.at.n, j1 = j + kPanel, groups = (n + kGroup - 1) / kGroup;
+  const int64_t n = x.at.n, j1 = j + kPanel, groups = x.groups(), group = x.r.group;
   const auto sees = [&](int64_t g) { return x.r.group_end[g] > j && x.r.group_begin[g] < j1; };
   int64_t a = 0, z = groups;
   while (a < z && !sees(a)) ++a;
@@ -200,14 +217,14 @@ HWY_INLINE RowsPart RowsSeeing(const BackwardScratch& mem, const Block& x, int64
     const int64_t from = seen ? std::clamp(RoundDown(x.r.group_begin[g], kLanes), j, j1) : j1;
     const int64_t to = seen ? std::clamp(RoundUp(x.r.group_end[g], kLanes), from, j1) : j1;
     if (from == j && to == j1) continue;
-    for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
+    for (int64_t i = g * group; i < std::min(n, (g + 1) * group); ++i) {
       for (float* row : {mem.s + i * mem.lds - x.j0, mem.dw + i * mem.lds - x.j0}) {
         FillRow(row, j, from, 0.0f);
         FillRow(row, to, j1, 0.0f);
       }
     }
   }
-  return {a * kGroup, std::min(n, z * kGroup) - a * kGroup};
+  return {a * group, std::min(n, z * group) - a * group};
 }
 
 // dv += wᵀ·d_context, and for dot scores dk += dsᵀ·q: keys by keys.
@@ -236,20 +253,20 @@ HWY_INLINE void AddKeyGradients(const BackwardTask& t, bool accumulate) {
                .K = rows.m,
                .accumulate = accumulate});
     };
-    if (sums.dv && c.values) add(mem.s, t.rows.d_out, {sums.dv, c.ldv}, p.Dv);
-    if (dot) add(mem.dw, t.rows.q, {sums.dk, c.ld}, p.D);
+    if (sums.dv.data && c.values) add(mem.s, t.rows.d_out, sums.dv, p.Dv);
+    if (dot) add(mem.dw, t.rows.q, sums.dk, p.D);
   }
 }
 
 // Dot: dq += ds·k. Additive: da, dκ and Σ g·r together.
-HWY_INLINE void AddQueryGradients(const BackwardTask& t, float* dq) {
+HWY_INLINE void AddQueryGradients(const BackwardTask& t, DenseRows dq) {
   const BackwardCall& c = t.unit.c;
   const BackwardScratch& mem = t.unit.mem;
   const AttentionProblem& p = c.p;
   const Rows& k_rows = t.unit.keys.rows;
   const Range range = t.unit.keys.packed.range;
   const Block& x = t.block;
-  for (int64_t g = 0; g * kGroup < x.at.n; ++g) {
+  for (int64_t g = 0; g < x.groups(); ++g) {
     const int64_t a = std::clamp<int64_t>(x.r.group_begin[g], x.j0, x.j1);
     const int64_t z = std::clamp<int64_t>(x.r.group_end[g], x.j0, x.j1);
     if (a >= z) continue;
@@ -262,8 +279,8 @@ HWY_INLINE void AddQueryGradients(const BackwardTask& t, float* dq) {
       product({.a = {ds, mem.lds, 1},
                .b = k_rows.data + a * k_rows.row,
                .ldb = k_rows.row,
-               .c = dq + i * c.ld,
-               .ldc = c.ld,
+               .c = dq.data + i * dq.ld,
+               .ldc = dq.ld,
                .m = rows.m,
                .n = p.D,
                .K = z - a,
@@ -273,12 +290,13 @@ HWY_INLINE void AddQueryGradients(const BackwardTask& t, float* dq) {
                   : range == Range::medium ? &AdditiveGradRows<Range::medium>
                                            : &AdditiveGradRows<Range::large>;
       add({.ea = mem.q_rows + i * c.ld,
-           .ek = k_rows.data + a * c.ld,
+           .ek = k_rows.data + a * kLanes,
            .ld = c.ld,
+           .column = p.Lk * kLanes,
            .g = ds,
            .ldg = mem.lds,
-           .da = dq + i * c.ld,
-           .dk = t.unit.sums.dk + a * c.ld,
+           .da = dq.data + i * dq.ld,
+           .dk = t.unit.sums.dk.data + a * kLanes,
            .gr_sum = t.unit.sums.gr},
           rows.m, z - a, !t.careful);
     }
@@ -306,19 +324,28 @@ HWY_INLINE void AddMatrixGradients(const BackwardCall& c, const UnitSums& sums, 
 HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScratch& mem, int64_t b,
                                       int64_t hk) {
   const AttentionProblem& p = c.p;
-  UnitKeys keys{PackKeys(p, b, hk, mem.k_panels), RowsOf(p.k, b, hk)};
+  UnitKeys keys{{}, RowsOf(p.k, b, hk)};
+  if (c.kept) {
+    keys.packed.finite = KeysFinite(p, b, hk);
+  } else {
+    keys.packed = PackKeys(p, c.w, b, hk, mem.k_panels);
+  }
   // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq.
   if (!p.masked() && p.family == Family::dot && !p.finite) {
     keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
   }
-  if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
-  if (BackwardScratch::KeyRows(c) > 0) {
+  if (c.scores && !c.few) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
+  if (BackwardScratch::KeyRows(c) == 0) return keys;
+  if (p.family == Family::dot) {
     PackRows(keys.rows, p.Lk, p.D, 1.0f, {mem.k_rows, c.ld});
-    if (p.family == Family::additive && keys.packed.range != Range::large) {
-      ExpTwice(mem.k_rows, p.Lk * c.ld);
-    }
-    keys.rows = {mem.k_rows, c.ld, 1};
+  } else {
+    Range& range = keys.packed.range;
+    Magnitude kappa = NothingSeen();
+    if (range != Range::large) PackColumns(keys.rows, p.Lk, p.D, &kappa, mem.k_rows);
+    if (c.kept) range = RangeOf(LargestQuery(p, b, hk), kappa.Largest(), c.w);
+    if (range == Range::large) PackColumns(keys.rows, p.Lk, p.D, nullptr, mem.k_rows);
   }
+  keys.rows = {mem.k_rows, c.ld, 1};
   return keys;
 }
 
@@ -355,10 +382,12 @@ HWY_INLINE void ScoreGradients(const BackwardTask& t) {
     if (x.from >= x.to) continue;
     float* s = mem.s + i * mem.lds;
     float* dw = mem.dw + i * mem.lds;
-    if (NeedsMask(p, x)) MaskRow(p, x, s);
+    if (!c.kept && NeedsMask(p, x)) MaskRow(p, x, s);
     const RowTerms terms = TermsOf(c, at.b, at.h, at.i + i);
     if (!c.scores) {  // only dv: the weights are enough
-      if (p.weigh == Weigh::formula) {
+      if (terms.kept) {
+        std::copy(terms.kept + x.from, terms.kept + x.to, s + (x.from - x.origin));
+      } else if (p.weigh == Weigh::formula) {
         FormulaRow(p, x, s, mem.spare);
       } else {
         WeighRow(p.weigh, s + (x.from - x.origin), x.size(), terms.stat);
@@ -370,35 +399,33 @@ HWY_INLINE void ScoreGradients(const BackwardTask& t) {
     if (c.g.dcenter && !c.chosen_centers)
       c.g.dcenter[(at.b * p.H + at.h) * p.Lq + at.i + i] += d_center;
     AddMatrixGradients(c, sums, x, dw);
-    if (p.family == Family::additive) {
-      double total = 0.0;
-      for (int64_t j = x.from; j < x.to; ++j) total += dw[j - x.origin];
-      *sums.total += total;
-    }
+    if (c.g.du) *sums.total += RowSum(dw + (x.from - x.origin), x.size());
   }
 }
 
 // One block of queries against keys [j0, j0 + by.keys).
 HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int64_t j0,
-                                bool first_of_unit, float* dq) {
+                                bool first_of_unit, DenseRows dq) {
   const BackwardCall& c = unit.c;
   const BackwardScratch& mem = unit.mem;
   const AttentionProblem& p = c.p;
   BlockRanges r;
-  FindRanges(p, at, r);
+  FindRanges(p, at, c.by.group, r);
   const int64_t j1 = std::min(j0 + c.by.keys, r.last);
   if (std::max(r.first, j0) >= j1) return;
   const Range range = unit.keys.packed.range;
   const QueryRows q{RowsOf(p.q, at.b, at.h, at.i), at.n};
-  const ScoreSides sides{p, c.w, unit.keys.packed, PackQueries(p, c.w, range, q, mem.queries)};
   bool finite = unit.keys.packed.finite;
   if (p.masked() && finite) {
     finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, at.b, at.h, at.i), at.n, p.Dv)) &&
              (p.family == Family::given || AllFinite(q.from, at.n, p.D));
   }
   const BackwardTask t{unit, {at, r, j0, j1}, PrepareBlockRows(c, mem, range, at), !finite};
-  for (int64_t g = 0; g * kGroup < at.n; ++g) {
-    ScoreGroup(sides, t.block, g, {mem.s + g * kGroup * mem.lds, mem.lds});
+  if (!c.kept) {
+    const ScoreSides sides{p, c.w, unit.keys.packed, PackQueries(p, c.w, range, q, mem.queries)};
+    for (int64_t g = 0; g < t.block.groups(); ++g) {
+      ScoreGroup(sides, t.block, g, {mem.s + g * r.group * mem.lds, mem.lds});
+    }
   }
   if (c.scores) WeightGradients(t);
   ScoreGradients(t);

@@ -26,7 +26,7 @@ HWY_NOINLINE void AddChosenValues(const BackwardCall& c, const UnitSums& sums, c
     const float weight = ChosenWeight(p, b, h, i, j);
     const float* d_out = c.g.d_context.row(b, h, i);
     for (int64_t d = 0; d < p.Dv; ++d)
-      sums.dv[j * c.ldv + d] += weight * d_out[d * c.g.d_context.c];
+      sums.dv.data[j * sums.dv.ld + d] += weight * d_out[d * c.g.d_context.c];
   }
 }
 
@@ -72,13 +72,14 @@ HWY_NOINLINE void RunUnit(const BackwardCall& c, const BackwardScratch& mem, con
   const AttentionProblem& p = c.p;
   const int64_t first = at.chunk * c.chunk, last = std::min(first + c.chunk, p.Lq);
   const int64_t h0 = at.hk * p.group(), h1 = h0 + p.group();
-  const auto dq_of = [&](int64_t h, int64_t i) {
-    return mem.dq + ((h - h0) * c.chunk + (i - first)) * c.ld;
+  const auto dq_of = [&](int64_t h, int64_t i) -> DenseRows {
+    if (c.direct) return {c.g.dq ? c.g.dq.row(at.b, h, i) : nullptr, c.g.dq.r};
+    return {mem.dq + ((h - h0) * c.chunk + (i - first)) * c.ld, c.ld};
   };
   if (!c.covers) {
-    if (c.g.dq || sums.dk) FillRow(mem.dq, 0, c.chunk * p.group() * c.ld, 0.0f);
-    if (sums.dk) FillRow(sums.dk, 0, p.Lk * c.ld, 0.0f);
-    if (sums.dv) FillRow(sums.dv, 0, p.Lk * c.ldv, 0.0f);
+    if (c.g.dq || sums.dk.data) FillRow(mem.dq, 0, c.chunk * p.group() * c.ld, 0.0f);
+    if (sums.dk.data) FillRow(sums.dk.data, 0, p.Lk * c.ld, 0.0f);
+    if (sums.dv.data) FillRow(sums.dv.data, 0, p.Lk * c.ldv, 0.0f);
   }
   if (c.scores || c.values) {
     const UnitKeys keys = PrepareUnitKeys(c, mem, at.b, at.hk);
@@ -95,17 +96,18 @@ HWY_NOINLINE void RunUnit(const BackwardCall& c, const BackwardScratch& mem, con
   for (int64_t h = h0; h < h1; ++h) {
     const BlockAt all{at.b, h, first, last - first};
     if (Hard(p.weigh) && c.g.dv && c.g.d_context) AddChosenValues(c, sums, all);
-    if (c.g.dq) WriteQueryGradients(c, dq_of(h, first), all);
+    if (c.g.dq && !c.direct) WriteQueryGradients(c, dq_of(h, first).data, all);
     if (c.chosen_centers && c.g.dcenter && (c.g.d_context || c.g.d_weights)) {
       AddChosenCenters(c, all);
     }
   }
 }
 
-// One contribution to dk or dv from each of `n` chunks, `step` apart.
+// One contribution to dk or dv from each of `n` chunks, `step` apart: rows `row` apart, and within
+// them vectors `vector` apart.
 struct Parts {
   const float* data;
-  int64_t n, step, ld;
+  int64_t n, step, row, vector;
 };
 
 // Some rows of dk or dv.
@@ -119,19 +121,20 @@ struct KeyRows {
 HWY_NOINLINE void WriteKeyGradients(Parts parts, float factor, const float* u, KeyRows x) {
   const F d;
   for (int64_t j = 0; j < x.rows; ++j) {
-    const float* from = parts.data + j * parts.ld;
+    const float* row = parts.data + j * parts.row;
     float* to = x.data + j * x.row;
     int64_t k = 0;
     for (; x.col == 1 && k + kLanes <= x.width; k += kLanes) {
-      Vec sum = hn::LoadU(d, from + k);
-      for (int64_t c = 1; c < parts.n; ++c)
-        sum = hn::Add(sum, hn::LoadU(d, from + c * parts.step + k));
+      const float* from = row + k / kLanes * parts.vector;
+      Vec sum = hn::LoadU(d, from);
+      for (int64_t c = 1; c < parts.n; ++c) sum = hn::Add(sum, hn::LoadU(d, from + c * parts.step));
       const Vec times = hn::Mul(sum, hn::Set(d, factor));
       hn::StoreU(u ? hn::Mul(times, hn::LoadU(d, u + k)) : times, d, to + k);
     }
     for (; k < x.width; ++k) {
-      float sum = from[k];
-      for (int64_t c = 1; c < parts.n; ++c) sum += from[c * parts.step + k];
+      const float* from = row + k / kLanes * parts.vector + k % kLanes;
+      float sum = *from;
+      for (int64_t c = 1; c < parts.n; ++c) sum += from[c * parts.step];
       to[k * x.col] = u ? sum * factor * u[k] : sum * factor;
     }
   }
@@ -161,11 +164,20 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const bool find_mean = p.weigh == Weigh::gumbel || (p.weigh == Weigh::softmax && g.d_weights);
   const bool bell = p.center && !p.renormalise;
   const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter;
-  const bool whole = WholeRows(p.weigh) || find_mean || AnyLargeStat(p, g.stat);
+  const float* const kept = find_mean ? nullptr : g.kept;
+  const bool whole = WholeRows(p.weigh) || find_mean || (!kept && AnyLargeStat(p, g.stat));
   const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
   const int64_t chunk_blocks = (blocks + ChunksFor(p) - 1) / ChunksFor(p);
   const int64_t chunks = (blocks + chunk_blocks - 1) / chunk_blocks;  // none of them empty
   const bool scores = wanted && smooth, values = g.dv && g.d_context && !Hard(p.weigh);
+  const bool covers = p.family == Family::dot && !p.masked() && scores && values;
+  const auto dense = [](const View<float>& v, int64_t width) {
+    return !v || (v.c == 1 && width % kLanes == 0);
+  };
+  const bool direct = covers && chunks == 1 && p.weigh == Weigh::softmax && !p.center &&
+                      dense(g.dq, p.D) && dense(g.dk, p.D) && dense(g.dv, p.Dv);
+  const bool few = p.Lq * p.group() <= 16 && p.Dv >= 256 && g.d_context &&
+                   ReadableInPlace(RowsOf(p.v, 0, 0), p.Dv) && p.weigh != Weigh::sample;
   const BackwardCall c{.p = p,
                        .g = g,
                        .w = additive.weights,
@@ -173,8 +185,11 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
                        .scores = scores,
                        .values = values,
                        .find_mean = find_mean,
-                       .covers = p.family == Family::dot && !p.masked() && scores && values,
+                       .covers = covers,
                        .chosen_centers = bell && Hard(p.weigh),
+                       .kept = kept,
+                       .direct = direct,
+                       .few = few,
                        .chunk = std::min(chunk_blocks * kMaxBlockRows, p.Lq),
                        .chunks = chunks,
                        .ld = RoundUp(p.D, kLanes),
@@ -199,6 +214,8 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const float* u = p.family == Family::additive ? additive.weights.u : nullptr;
 
   const float factor = p.family == Family::dot ? p.scale / p.temperature : 4.0f;
+  const bool columns = p.family == Family::additive;
+  const int64_t row_of_k = columns ? kLanes : c.ld, vector_of_k = columns ? p.Lk * kLanes : kLanes;
   const auto write_keys = [&](int64_t bh, int64_t j, int64_t n, const Parts& of_k,
                               const Parts& of_v) {
     const int64_t b = bh / p.Hk, hk = bh % p.Hk;
@@ -216,16 +233,24 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     const int64_t bh = unit / chunks;
     BackwardScratch mem;
     mem.Lay(c, scratch.data() + thread_index() * scratch_floats, one);
-    UnitSums sums{one ? mem.dk : dk.data() + unit * p.Lk * c.ld,
-                  one ? mem.dv : dv.data() + unit * p.Lk * c.ldv, gr.data() + unit * c.ld,
-                  totals.data() + unit, nullptr};
-    if (!keys) sums.dk = nullptr;
-    if (!g.dv) sums.dv = nullptr;
+    const int64_t b = bh / p.Hk, hk = bh % p.Hk;
+    UnitSums sums{.dk = {one ? mem.dk : dk.data() + unit * p.Lk * c.ld, c.ld},
+                  .dv = {one ? mem.dv : dv.data() + unit * p.Lk * c.ldv, c.ldv},
+                  .gr = gr.data() + unit * c.ld,
+                  .total = totals.data() + unit,
+                  .dbias = nullptr};
+    if (c.direct && g.dk) sums.dk = {g.dk.row(b, hk, 0), g.dk.r};
+    if (c.direct && g.dv) sums.dv = {g.dv.row(b, hk, 0), g.dv.r};
+    if (!keys) sums.dk = {};
+    if (!g.dv) sums.dv = {};
     if (g.dbias) {
       sums.dbias = lanes > 1 ? dbias.data() + lane * g.dbias_span - g.dbias_low : g.dbias.data;
     }
-    RunUnit(c, mem, sums, {bh / p.Hk, bh % p.Hk, unit % chunks});
-    if (one) write_keys(bh, 0, p.Lk, {sums.dk, 1, 0, c.ld}, {sums.dv, 1, 0, c.ldv});
+    RunUnit(c, mem, sums, {b, hk, unit % chunks});
+    if (one && !c.direct) {
+      write_keys(bh, 0, p.Lk, {sums.dk.data, 1, 0, row_of_k, vector_of_k},
+                 {sums.dv.data, 1, 0, c.ldv, kLanes});
+    }
   };
   if (g.dbias) {
     parallel_for(lanes, [&](int64_t lane) {
@@ -249,10 +274,11 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     const int64_t step = kMaxBlockRows, parts = (p.Lk + step - 1) / step;
     parallel_for(pairs * parts, [&](int64_t i) {
       const int64_t bh = i / parts, j = i % parts * step;
-      const float* of_k = dk.data() + (bh * chunks * p.Lk + j) * c.ld;
+      const float* of_k = dk.data() + bh * chunks * p.Lk * c.ld + j * row_of_k;
       const float* of_v = dv.data() + (bh * chunks * p.Lk + j) * c.ldv;
-      write_keys(bh, j, std::min(step, p.Lk - j), {of_k, chunks, p.Lk * c.ld, c.ld},
-                 {of_v, chunks, p.Lk * c.ldv, c.ldv});
+      write_keys(bh, j, std::min(step, p.Lk - j),
+                 {of_k, chunks, p.Lk * c.ld, row_of_k, vector_of_k},
+                 {of_v, chunks, p.Lk * c.ldv, c.ldv, kLanes});
     });
   }
   if (g.du) {

@@ -22,7 +22,9 @@ struct RowTerms {
   float stat = 0.0f;
   float beta = 0.0f, gamma = 0.0f, pick = 0.0f;
   int64_t chosen = -1;
-  bool find_mean = false;  // Σ p·dw must be summed over the row
+  bool find_mean = false;       // Σ p·dw must be summed over the row
+  float factor = 1.0f;          // of ds
+  const float* kept = nullptr;  // p, where the forward pass kept it: [key]
 };
 
 // Σ p·dw, p from s: needed before the gradient where the context cannot tell it.
@@ -38,16 +40,30 @@ HWY_NOINLINE float MeanGradient(const float* s, const float* dw, int64_t n, floa
   return SumOf(sum);
 }
 
+// The same from p.
+HWY_INLINE void KeptGradRow(const float* HWY_RESTRICT kept, float* HWY_RESTRICT s,
+                            float* HWY_RESTRICT dw, int64_t n, const RowTerms& t) {
+  const F d;
+  const Vec beta = hn::Set(d, t.beta), factor = hn::Set(d, t.factor), zero = hn::Zero(d);
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const Vec p = hn::LoadU(d, kept + j);
+    const Vec ds = hn::Mul(hn::Mul(p, factor), hn::Add(hn::LoadU(d, dw + j), beta));
+    hn::StoreU(hn::IfThenZeroElse(hn::Eq(p, zero), ds), d, dw + j);
+    hn::StoreU(p, d, s + j);
+  }
+}
+
 // s ← p, dw ← ds.
 HWY_INLINE void SoftmaxGradRow(float* HWY_RESTRICT s, float* HWY_RESTRICT dw, int64_t n,
                                const RowTerms& t) {
   const F d;
   const Vec base = hn::Set(d, t.stat == -kInf ? 0.0f : t.stat);
   const Vec beta = hn::Set(d, t.beta), gamma = hn::Set(d, t.gamma), zero = hn::Zero(d);
+  const Vec factor = hn::Set(d, t.factor);
   if (t.gamma == 0.0f) {
     for (int64_t j = 0; j < n; j += kLanes) {
       const Vec p = Exp(hn::Sub(hn::LoadU(d, s + j), base));
-      const Vec ds = hn::Mul(p, hn::Add(hn::LoadU(d, dw + j), beta));
+      const Vec ds = hn::Mul(hn::Mul(p, factor), hn::Add(hn::LoadU(d, dw + j), beta));
       hn::StoreU(hn::IfThenZeroElse(hn::Eq(p, zero), ds), d, dw + j);
       hn::StoreU(p, d, s + j);
     }
@@ -56,7 +72,8 @@ HWY_INLINE void SoftmaxGradRow(float* HWY_RESTRICT s, float* HWY_RESTRICT dw, in
   for (int64_t j = 0; j < n; j += kLanes) {
     const Vec log_p = hn::Sub(hn::LoadU(d, s + j), base);
     const Vec p = Exp(log_p);
-    const Vec ds = hn::Mul(p, hn::MulAdd(gamma, log_p, hn::Add(hn::LoadU(d, dw + j), beta)));
+    const Vec sum = hn::MulAdd(gamma, log_p, hn::Add(hn::LoadU(d, dw + j), beta));
+    const Vec ds = hn::Mul(hn::Mul(p, factor), sum);
     hn::StoreU(hn::IfThenZeroElse(hn::Eq(p, zero), ds), d, dw + j);
     hn::StoreU(p, d, s + j);
   }
@@ -158,6 +175,10 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t
       FormulaGradRow(p, x, s, dw, spare);
       break;
     default:
+      if (t.kept) {
+        KeptGradRow(t.kept + x.from, at, dw_at, x.size(), t);
+        break;
+      }
       if (std::isnan(t.stat)) {
         SpreadNan(at, x.size(), dw_at);
         SpreadNan(at, x.size(), at);
@@ -166,7 +187,7 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t
       if (LargeStat(t.stat)) t.stat = Recenter(at, x.size());
       if (t.find_mean) t.beta -= MeanGradient(at, dw_at, x.size(), t.stat);
       SoftmaxGradRow(at, dw_at, x.size(), t);
-      if (t.chosen >= x.begin && t.chosen < x.end) dw[t.chosen - x.origin] += t.pick;
+      if (t.chosen >= x.begin && t.chosen < x.end) dw[t.chosen - x.origin] += t.pick * t.factor;
   }
   if (bell) {
     float* product = spare + 3 * x.size();  // w·dw before the bell: Σ w·bell·dw·(j−c)/σ²

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "core/memory.h"
@@ -22,6 +23,7 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kMaxBlockRows = 64;
+constexpr int64_t kMaxGroups = (kMaxBlockRows + kGroup - 1) / kGroup;
 constexpr int64_t kBlockKeys = 512;  // fixed, so that a row's arithmetic depends on nothing else
 
 // Weightings that need a whole row of scores at once.
@@ -39,16 +41,20 @@ inline bool AnyLargeStat(const AttentionProblem& p, const float* stat) {
 }
 
 struct Blocking {
-  int64_t rows;  // queries in a block
-  int64_t keys;  // keys scored at a time
+  int64_t rows;   // queries in a block
+  int64_t keys;   // keys scored at a time
+  int64_t group;  // queries that go from scores to values together
 };
 
 inline Blocking BlockingFor(const AttentionProblem& p, bool whole_rows, bool keep_weights) {
   if (whole_rows) {  // at most about 1 MiB of scores
     const int64_t keys = std::max(RoundUp(p.Lk, kPanel), kPanel);
-    return {std::clamp(RoundDown((1 << 18) / keys, kGroup), kGroup, kMaxBlockRows), keys};
+    return {std::clamp(RoundDown((1 << 18) / keys, kGroup), kGroup, kMaxBlockRows), keys, kGroup};
   }
-  return {keep_weights ? 16 : kMaxBlockRows, kBlockKeys};
+  const int64_t rows = keep_weights ? 16 : kMaxBlockRows;
+  // The scores of all rows against one panel stay in the first-level cache.
+  if (p.Lk <= kPanel) return {rows, kPanel, p.begin ? kGroup : rows};
+  return {rows, kBlockKeys, kGroup};
 }
 
 // Query rows i … i+n of (b, h); or `picked`[i …], where there are some.
@@ -58,18 +64,22 @@ struct BlockAt {
   int64_t row(int64_t of_block) const { return picked ? picked[i + of_block] : i + of_block; }
 };
 
-// The ranges of a block's rows, and of each group of 8 rows together.
+// The ranges of a block's rows, and of each group of rows together.
 struct BlockRanges {
+  int64_t group;  // rows in one
   std::array<int32_t, kMaxBlockRows> begin, end;
-  std::array<int32_t, kMaxBlockRows / kGroup> group_begin, group_end;
+  std::array<int32_t, kMaxGroups> group_begin, group_end;
   int64_t first = 0, last = 0;  // of the whole block
+  int64_t group_of(int64_t row) const { return row / group; }
 };
 
-HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, BlockRanges& r) {
+HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, int64_t group,
+                           BlockRanges& r) {
   const int64_t n = at.n;
+  r.group = group;
   if (!p.begin) {
     const auto Lk = static_cast<int32_t>(p.Lk);
-    const int64_t groups = (n + kGroup - 1) / kGroup;
+    const int64_t groups = (n + group - 1) / group;
     std::fill_n(r.begin.begin(), n, 0);
     std::fill_n(r.end.begin(), n, Lk);
     std::fill_n(r.group_begin.begin(), groups, 0);
@@ -80,9 +90,9 @@ HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, BlockRa
   }
   r.first = p.Lk;
   r.last = 0;
-  for (int64_t g = 0; g * kGroup < n; ++g) {
+  for (int64_t g = 0; g * group < n; ++g) {
     int32_t lo = static_cast<int32_t>(p.Lk), hi = 0;
-    for (int64_t i = g * kGroup; i < std::min(n, (g + 1) * kGroup); ++i) {
+    for (int64_t i = g * group; i < std::min(n, (g + 1) * group); ++i) {
       const int64_t row = at.row(i);
       r.begin[i] = std::max(*p.begin.row(at.b, at.h, row), 0);
       r.end[i] = std::min(*p.end.row(at.b, at.h, row), static_cast<int32_t>(p.Lk));
@@ -100,7 +110,8 @@ HWY_INLINE void FindRanges(const AttentionProblem& p, const BlockAt& at, BlockRa
   r.first = std::min(r.first, r.last);
 }
 
-// u·scale/T in the three arrangements that the tiles read.
+// u·scale/T as the tiles read it. A u below 2⁻³² of the largest is taken for 0: its y is a
+// constant.
 struct AdditiveStore {
   Buffer<float> data;
   AdditiveWeights weights;
@@ -110,16 +121,28 @@ inline AdditiveStore PrepareAdditive(const AttentionProblem& p) {
   AdditiveStore store;
   if (p.family != Family::additive) return store;
   const int64_t padded = RoundUp(PanelRows(p.D), kLanes);
-  store.data = Buffer<float>(3 * padded + 4);
-  float *u = store.data.data(), *swapped = u + padded, *pairs = swapped + padded;
+  store.data = Buffer<float>(3 * padded);
+  float *u = store.data.data(), *inverse = u + padded, *constant = inverse + padded;
+  AdditiveWeights& w = store.weights;
+  w = {u, inverse, constant};
   double total = 0.0;
   for (int64_t d = 0; d < padded; ++d) {
     u[d] = d < p.D ? p.u[d] * (p.scale / p.temperature) : 0.0f;
+    w.most = std::max(w.most, std::fabs(u[d]));
     total += u[d];
   }
-  for (int64_t d = 0; d < padded; ++d) swapped[d] = (d ^ 1) < padded ? u[d ^ 1] : 0.0f;
-  for (int64_t d = 0; d + 1 < padded; d += 2) pairs[d / 2] = u[d] + u[d + 1];
-  store.weights = {u, swapped, pairs, static_cast<float>(total)};
+  float largest = 1.0f;  // of the inverses
+  double nothing = 0.0;
+  for (int64_t d = 0; d < padded; ++d) {
+    const bool counts = !(std::fabs(u[d]) * kNothing <= w.most);
+    inverse[d] = counts ? w.most / u[d] : 0.0f;
+    constant[d] = counts ? inverse[d] : kNothing;
+    if (counts) largest = std::max(largest, std::fabs(inverse[d]));
+    if (!counts && d < PanelRows(p.D)) nothing += 1.0 / kNothing;
+  }
+  w.total = static_cast<float>(total);
+  w.offset = static_cast<float>(total + 2.0 * w.most * nothing);
+  w.reach = (62.0f - std::log2(largest)) * 0.34657f;  // x·largest < 2⁶², x = 1 + e^{2(a+κ)}
   return store;
 }
 
@@ -136,19 +159,23 @@ inline float LargestQuery(const AttentionProblem& p, int64_t b, int64_t hk) {
   return a;
 }
 
-HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t hk, float* to) {
-  PackedKeys keys{to, Range::small, true};
+// Whether all of k and v is, looked at where something is masked.
+inline bool KeysFinite(const AttentionProblem& p, int64_t b, int64_t hk) {
+  return !p.masked() || p.finite ||
+         (AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
+          (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D)));
+}
+
+HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, const AdditiveWeights& w, int64_t b,
+                                 int64_t hk, float* to) {
+  PackedKeys keys{to, Range::small, KeysFinite(p, b, hk)};
   const Rows from = RowsOf(p.k, b, hk);
   if (p.family == Family::dot) PackPanels(from, p.Lk, p.D, {.factor = p.scale / p.temperature}, to);
   if (p.family == Family::additive) {
     Magnitude kappa = NothingSeen();
     PackPanels(from, p.Lk, p.D, {.exponential = &kappa}, to);
-    keys.range = RangeOf(LargestQuery(p, b, hk), kappa.Largest());
+    keys.range = RangeOf(LargestQuery(p, b, hk), kappa.Largest(), w);
     if (keys.range == Range::large) PackPanels(from, p.Lk, p.D, {}, to);
-  }
-  if (p.masked() && !p.finite) {
-    keys.finite = AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
-                  (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D));
   }
   return keys;
 }
@@ -158,7 +185,8 @@ struct Block {
   BlockAt at;
   const BlockRanges& r;
   int64_t j0, j1;
-  RowsPart group(int64_t g) const { return {g * kGroup, std::min(kGroup, at.n - g * kGroup)}; }
+  int64_t groups() const { return (at.n + r.group - 1) / r.group; }
+  RowsPart group(int64_t g) const { return {g * r.group, std::min(r.group, at.n - g * r.group)}; }
 };
 
 // Calls f(j, n) for the parts of panels that group g sees; whole vectors.
@@ -173,7 +201,7 @@ HWY_INLINE void EachPart(const Block& x, int64_t g, const Function& f) {
   }
 }
 
-// Scores of group g into s [8][ld], where the group sees any.
+// Scores of group g into s, where the group sees any.
 HWY_INLINE void ScoreGroup(const ScoreSides& sides, const Block& x, int64_t g, DenseRows s) {
   const RowsPart rows = x.group(g);
   EachPart(x, g, [&](PanelPart part) HWY_ATTR {
@@ -184,7 +212,7 @@ HWY_INLINE void ScoreGroup(const ScoreSides& sides, const Block& x, int64_t g, D
 
 // The part of row i of the block that lies in its keys.
 HWY_INLINE Stretch StretchOf(const Block& x, int64_t i) {
-  const int64_t g = i / kGroup;
+  const int64_t g = x.r.group_of(i);
   const int64_t from = std::clamp<int64_t>(RoundDown(x.r.group_begin[g], kLanes), x.j0, x.j1);
   const int64_t to =
       std::clamp<int64_t>(RoundUp(x.r.group_end[g], kLanes), from, RoundUp(x.j1, kLanes));

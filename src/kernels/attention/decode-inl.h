@@ -23,14 +23,14 @@ constexpr int64_t kDecodeHead = std::max<int64_t>(kLanes, 2);  // {m, l} before 
 
 inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
   return p.Lk >= 8 * p.Lq && p.family == Family::dot && out.context && p.weigh == Weigh::softmax &&
-         p.Lq * p.group() <= kDecodeRows && !out.weights && !p.bias && !p.allowed && !p.center &&
-         p.dropout == 0.0f && p.k.c == 1 && p.v.c == 1 && p.D % kLanes == 0 && p.Dv % kLanes == 0 &&
-         p.D > 0;
+         p.Lq * p.group() <= kDecodeRows && !out.weights && !out.kept && !p.bias && !p.allowed &&
+         !p.center && p.dropout == 0.0f && p.k.c == 1 && p.v.c == 1 && p.D % kLanes == 0 &&
+         p.Dv % kLanes == 0 && p.D > 0;
 }
 
 struct DotProducts {
-  const float* q;  // [rows][D]
-  int64_t D;
+  const float* q;  // [rows][D], ldq apart
+  int64_t ldq, D;
   const float* k;
   int64_t ldk, n;  // keys
   DenseRows s;
@@ -40,8 +40,8 @@ struct DotProducts {
 template <int R>
 HWY_INLINE void DotRows(const DotProducts& x, int64_t first) {
   const F d;
-  const int64_t D = x.D, ldk = x.ldk, n = x.n, lds = x.s.ld;
-  const float* HWY_RESTRICT q = x.q + first * D;
+  const int64_t D = x.D, ldq = x.ldq, ldk = x.ldk, n = x.n, lds = x.s.ld;
+  const float* HWY_RESTRICT q = x.q + first * ldq;
   const float* HWY_RESTRICT k = x.k;
   float* HWY_RESTRICT s = x.s.data + first * lds;
   int64_t j = 0;
@@ -51,7 +51,7 @@ HWY_INLINE void DotRows(const DotProducts& x, int64_t first) {
     for (int64_t c = 0; c < D; c += kLanes) {
       const Vec k0 = hn::LoadU(d, k + j * ldk + c), k1 = hn::LoadU(d, k + (j + 1) * ldk + c);
       for (int r = 0; r < R; ++r) {
-        const Vec row = hn::LoadU(d, q + r * D + c);
+        const Vec row = hn::LoadU(d, q + r * ldq + c);
         a[r] = hn::MulAdd(row, k0, a[r]);
         b[r] = hn::MulAdd(row, k1, b[r]);
       }
@@ -65,7 +65,7 @@ HWY_INLINE void DotRows(const DotProducts& x, int64_t first) {
     for (int r = 0; r < R; ++r) {
       Vec a = hn::Zero(d);
       for (int64_t c = 0; c < D; c += kLanes) {
-        a = hn::MulAdd(hn::LoadU(d, q + r * D + c), hn::LoadU(d, k + j * ldk + c), a);
+        a = hn::MulAdd(hn::LoadU(d, q + r * ldq + c), hn::LoadU(d, k + j * ldk + c), a);
       }
       s[r * lds + j] = SumOf(a);
     }
@@ -124,7 +124,7 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
     PackRows(RowsOf(p.q, b, row.h, row.i), 1, p.D, p.scale / p.temperature,
              {packed.data() + r * p.D, p.D});
   }
-  DotRowsOf({packed.data(), p.D, p.k.row(b, hk, first), p.k.r, n, {s, lds}}, rows);
+  DotRowsOf({packed.data(), p.D, p.D, p.k.row(b, hk, first), p.k.r, n, {s, lds}}, rows);
   bool cut = false;
   for (int64_t r = 0; r < rows; ++r) {
     const DecodeRow row = DecodeRowOf(p, b, hk, r);

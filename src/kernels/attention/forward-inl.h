@@ -24,7 +24,7 @@ struct RowStates {
   HWY_ALIGN float l[kMaxBlockRows];
   float best[kMaxBlockRows];
   int32_t chosen[kMaxBlockRows];
-  bool started[kMaxBlockRows / kGroup] = {};  // whether the group's sum over values has begun
+  bool started[kMaxGroups] = {};  // whether the group's sum over values has begun
 
   RowStates(int64_t n, bool hard) {
     std::fill(m, m + RoundUp(n, kLanes), -kInf);
@@ -40,13 +40,13 @@ struct ForwardScratch {
   int64_t lds;
 
   static int64_t Floats(const AttentionProblem& p, Blocking by) {
-    return kGroup * (by.keys + kLanes) + by.rows * (QueryFloats(p) + RoundUp(p.Dv, kLanes)) +
+    return by.group * (by.keys + kLanes) + by.rows * (QueryFloats(p) + RoundUp(p.Dv, kLanes)) +
            2 * by.keys + RoundUp(p.D + 4, kLanes) + 4 * kLanes +
            RoundUp(by.rows * (p.Lk / by.keys + 1), kLanes);
   }
   ForwardScratch(const AttentionProblem& p, Blocking by, float* base) : lds(by.keys + kLanes) {
     s = base;
-    queries = s + kGroup * lds;
+    queries = s + by.group * lds;
     context = queries + by.rows * QueryFloats(p);
     spare = context + by.rows * RoundUp(p.Dv, kLanes);
     block_max = spare + 2 * by.keys + RoundUp(p.D + 4, kLanes) + 2 * kLanes;
@@ -59,6 +59,9 @@ struct ForwardCall {
   const AttentionResult& out;
   Blocking by;
   const AdditiveWeights& w;
+  bool once =
+      false;  // softmax over all keys at once: weights are divided by their sum before the values
+  bool direct = false;  // and their product with the values is the context where it belongs
 };
 
 struct KeySide {
@@ -91,7 +94,7 @@ struct OnlineSums {
 HWY_INLINE void AdvanceSoftmax(DenseRows s, int64_t columns, int64_t n, OnlineSums sums,
                                float* decay) {
   float *m = sums.m, *l = sums.l;
-  float base[kGroup];
+  float base[kMaxBlockRows];
   for (int64_t r = 0; r < n; ++r) base[r] = RowMax(s.data + r * s.ld, columns);
   for (int64_t r = 0; r < n; ++r) {
     const float before = m[r], now = std::max(before, base[r]);
@@ -163,19 +166,29 @@ HWY_INLINE void SumValues(const ForwardTask& t, const Block& x, int64_t g) {
   const int64_t z = std::clamp<int64_t>(x.r.group_end[g], x.j0, x.j1);
   if (a >= z) return;
   const RowsPart rows = x.group(g);
-  const int64_t Dv = t.c.p.Dv, ldc = RoundUp(Dv, kLanes);
+  const int64_t Dv = t.c.p.Dv, ldc = t.c.direct ? t.c.out.context.r : RoundUp(Dv, kLanes);
+  float* const context = t.c.direct ? t.c.out.context.row(x.at.b, x.at.h, x.at.i) : t.mem.context;
   const Rows& values = t.side.values;
   auto* product = t.side.careful ? &MatMulSkippingZeros : &MatMul;
   product({.a = {t.mem.s + (a - x.j0), t.mem.lds, 1},
            .b = values.data + a * values.row,
            .ldb = values.row,
-           .c = t.mem.context + rows.first * ldc,
+           .c = context + rows.first * ldc,
            .ldc = ldc,
            .m = rows.m,
            .n = Dv,
            .K = z - a,
            .accumulate = t.state.started[g]});
   t.state.started[g] = true;
+}
+
+// For the backward pass.
+HWY_INLINE void KeepRow(const ForwardCall& c, const Stretch& x, const float* s) {
+  const int64_t width = kept_width(c.p.Lk);
+  float* to = c.out.kept + ((x.b * c.p.H + x.h) * c.p.Lq + x.i) * width;
+  FillRow(to, 0, x.from, 0.0f);
+  std::copy(s + (x.from - x.origin), s + (x.to - x.origin), to + x.from);
+  FillRow(to, x.to, width, 0.0f);
 }
 
 HWY_INLINE void KeepWeights(const ForwardCall& c, const Stretch& x, const float* s) {
@@ -198,12 +211,12 @@ HWY_NOINLINE void FinishWeights(const ForwardTask& t, const BlockRanges& r, cons
     if (j >= 0) w[j] = ChosenWeight(p, at.b, at.h, at.i + i, j);
     return;
   }
-  const int64_t g = i / kGroup;
+  const int64_t g = r.group_of(i);
   const int64_t from = RoundDown(r.group_begin[g], kLanes);
   const int64_t to = std::min(RoundUp(r.group_end[g], kLanes), p.Lk);
   FillRow(w, 0, from, 0.0f);
   FillRow(w, to, p.Lk, 0.0f);
-  if (p.weigh != Weigh::softmax) return;
+  if (p.weigh != Weigh::softmax || c.once) return;
   for (int64_t j = RoundDown(from, c.by.keys); j < to; j += c.by.keys) {
     const float m = t.mem.block_max[(j / c.by.keys) * c.by.rows + i];
     const bool none = state.l[i] == 0.0f || m == -kInf;
@@ -227,9 +240,11 @@ HWY_INLINE void FinishRow(const ForwardTask& t, const BlockAt& at, int64_t i) {
     WriteRow(values.data + std::max(j, 0) * values.row, p.Dv, weight, out, c.out.context.c);
     return;
   }
-  const bool started = state.started[i / kGroup];
+  const bool started = state.started[i / c.by.group];
   float factor = started ? 1.0f : 0.0f;
-  if (p.weigh == Weigh::softmax && started) factor = state.l[i] == 0.0f ? 0.0f : 1.0f / state.l[i];
+  if (p.weigh == Weigh::softmax && state.l[i] == 0.0f) factor = 0.0f;
+  if (c.direct && factor != 0.0f) return;
+  if (p.weigh == Weigh::softmax && factor != 0.0f && !c.once) factor = 1.0f / state.l[i];
   WriteRow(t.mem.context + i * RoundUp(p.Dv, kLanes), p.Dv, factor, out, c.out.context.c);
 }
 
@@ -247,6 +262,22 @@ HWY_INLINE void FinishStatistics(const AttentionProblem& p, RowStates& state, in
   std::copy(state.m, state.m + n, stat);
 }
 
+// The weights of the rows of group g from e^{s−m}, where those are of all keys.
+HWY_INLINE void DivideBySums(const ForwardTask& t, const Block& x, int64_t g) {
+  const auto [first, m] = x.group(g);
+  const Stretch all = StretchOf(x, first);
+  for (int64_t i = 0; i < m; ++i) {
+    float* s = t.mem.s + i * t.mem.lds;
+    const float l = t.state.l[first + i];
+    if (std::isnan(l)) {
+      NanRow(t.c.p, StretchOf(x, first + i), s);
+    } else if (l != 0.0f) {
+      ScaleRow(s + (all.from - x.j0), all.size(), 1.0f / l);
+    }
+    if (t.c.out.kept) KeepRow(t.c, StretchOf(x, first + i), s);
+  }
+}
+
 // Masks and weighs the scores of group g.
 HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
   const ForwardCall& c = t.c;
@@ -257,7 +288,7 @@ HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
   const int64_t ldc = RoundUp(p.Dv, kLanes);
   const Stretch all = StretchOf(x, first);
   if (all.from >= all.to) return;
-  float decay[kGroup];
+  float decay[kMaxBlockRows];
   if (p.masked() || p.center || all.to > p.Lk) {
     for (int64_t i = 0; i < m; ++i) {
       const Stretch row = StretchOf(x, first + i);
@@ -267,6 +298,7 @@ HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
   if (p.weigh == Weigh::softmax) {
     AdvanceSoftmax({mem.s + (all.from - x.j0), mem.lds}, all.size(), m,
                    {state.m + first, state.l + first}, decay);
+    if (c.once) DivideBySums(t, x, g);
   } else {
     for (int64_t i = 0; i < m; ++i) {
       const Stretch row = StretchOf(x, first + i);
@@ -293,7 +325,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
   const ForwardScratch mem(p, c.by, scratch);
   const bool sums = !Hard(p.weigh);
   BlockRanges r;
-  FindRanges(p, at, r);
+  FindRanges(p, at, c.by.group, r);
   const QueryRows queries{RowsOf(p.q, at.b, at.h, at.i), at.n};
   const ScoreSides sides{p, c.w, side.keys,
                          PackQueries(p, c.w, side.keys.range, queries, mem.queries)};
@@ -302,7 +334,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
 
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
     const Block x{at, r, j0, std::min(j0 + c.by.keys, r.last)};
-    for (int64_t g = 0; g * kGroup < at.n; ++g) {
+    for (int64_t g = 0; g < x.groups(); ++g) {
       ScoreGroup(sides, x, g, {mem.s, mem.lds});
       WeighGroup(task, x, g);
       if (sums) SumValues(task, x, g);
@@ -311,6 +343,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
   for (int64_t i = 0; i < at.n; ++i) {
     if (c.out.weights) FinishWeights(task, r, at, i);
     if (c.out.context) FinishRow(task, at, i);
+    if (c.out.kept && !state.started[r.group_of(i)]) KeepRow(c, {at.b, at.h, at.i + i}, mem.s);
   }
   if (c.out.stat) FinishStatistics(p, state, at.n, c.out.stat + (at.b * p.H + at.h) * p.Lq + at.i);
 }
@@ -319,8 +352,9 @@ inline int64_t ValueFloats(const AttentionProblem& p) {
   return ReadableInPlace(RowsOf(p.v, 0, 0), p.Dv) ? 0 : p.Lk * RoundUp(p.Dv, kLanes);
 }
 
-HWY_NOINLINE KeySide PrepareKeySide(const AttentionProblem& p, int64_t b, int64_t hk, float* to) {
-  KeySide side{PackKeys(p, b, hk, to), RowsOf(p.v, b, hk), false};
+HWY_NOINLINE KeySide PrepareKeySide(const ForwardCall& c, int64_t b, int64_t hk, float* to) {
+  const AttentionProblem& p = c.p;
+  KeySide side{PackKeys(p, c.w, b, hk, to), RowsOf(p.v, b, hk), false};
   side.careful = p.masked() && !side.keys.finite;
   if (ValueFloats(p) > 0) {
     float* values = to + KeyFloats(p);
@@ -333,8 +367,10 @@ HWY_NOINLINE KeySide PrepareKeySide(const AttentionProblem& p, int64_t b, int64_
 void Forward(const AttentionProblem& p, const AttentionResult& out) {
   if (DecodeSuits(p, out)) return Decode(p, out);
   const AdditiveStore additive = PrepareAdditive(p);
-  const ForwardCall call{p, out, BlockingFor(p, WholeRows(p.weigh), static_cast<bool>(out.weights)),
-                         additive.weights};
+  const Blocking by = BlockingFor(p, WholeRows(p.weigh), static_cast<bool>(out.weights));
+  const bool once = p.weigh == Weigh::softmax && p.Lk <= by.keys;
+  const bool direct = once && out.context.c == 1 && p.Dv % kLanes == 0;
+  const ForwardCall call{p, out, by, additive.weights, once, direct};
   const int64_t blocks = (p.Lq + call.by.rows - 1) / call.by.rows;
   const auto block_at = [&](int64_t b, int64_t h, int64_t block) {
     const int64_t i = block * call.by.rows;
@@ -352,7 +388,7 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
       float* mine = scratch.data() + thread_index() * (scratch_floats + side_floats);
       for (int64_t unit = task * run; unit < std::min(pairs, (task + 1) * run); ++unit) {
         const int64_t b = unit / p.Hk, hk = unit % p.Hk;
-        const KeySide side = PrepareKeySide(p, b, hk, mine + scratch_floats);
+        const KeySide side = PrepareKeySide(call, b, hk, mine + scratch_floats);
         for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {
           for (int64_t i = 0; i < blocks; ++i) ForwardBlock(call, side, block_at(b, h, i), mine);
         }
@@ -364,11 +400,12 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
   const Buffer<float> scratch(threads() * scratch_floats);
   std::vector<KeySide> sides(static_cast<size_t>(pairs));
   parallel_for(pairs, [&](int64_t unit) {
-    sides[unit] = PrepareKeySide(p, unit / p.Hk, unit % p.Hk, packed.data() + unit * side_floats);
+    sides[unit] =
+        PrepareKeySide(call, unit / p.Hk, unit % p.Hk, packed.data() + unit * side_floats);
   });
   // The last blocks first: under a causal mask they have the most to do.
   parallel_for(blocks * p.B * p.H, [&](int64_t unit) {
-    const int64_t bh = unit % (p.B * p.H), i = blocks - 1 - unit / (p.B * p.H);
+    const int64_t bh = unit / blocks, i = blocks - 1 - unit % blocks;
     const int64_t b = bh / p.H, h = bh % p.H;
     ForwardBlock(call, sides[b * p.Hk + h / p.group()], block_at(b, h, i),
                  scratch.data() + thread_index() * scratch_floats);

@@ -23,7 +23,7 @@ HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, con
   const AttentionProblem& p = c.p;
   const ForwardScratch mem(p, c.by, scratch);
   BlockRanges r;
-  FindRanges(p, at, r);
+  FindRanges(p, at, c.by.group, r);
   const auto pack = [&](int64_t i, int64_t n, float* to) {
     return PackQueries(p, c.w, keys.range, {RowsOf(p.q, at.b, at.h, i), n}, to);
   };
@@ -36,7 +36,7 @@ HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, con
   }
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
     const Block x{at, r, j0, std::min(j0 + c.by.keys, r.last)};
-    for (int64_t g = 0; g * kGroup < at.n; ++g) {
+    for (int64_t g = 0; g < x.groups(); ++g) {
       const auto [first, m] = x.group(g);
       if (p.family == Family::given && at.picked) {
         for (int64_t i = 0; i < m; ++i) {  // rows that do not follow one another
@@ -154,7 +154,7 @@ void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of
   const Buffer<float> packed(pairs * KeyFloats(p)), scratch(threads() * floats);
   std::vector<PackedKeys> keys(static_cast<size_t>(pairs));
   parallel_for(pairs, [&](int64_t i) {
-    keys[i] = PackKeys(p, i / p.Hk, i % p.Hk, packed.data() + i * KeyFloats(p));
+    keys[i] = PackKeys(p, call.w, i / p.Hk, i % p.Hk, packed.data() + i * KeyFloats(p));
   });
   const int64_t blocks = (rows + call.by.rows - 1) / call.by.rows;
   parallel_for(p.B * heads * blocks, [&](int64_t i) {

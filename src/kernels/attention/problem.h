@@ -86,7 +86,17 @@ struct AttentionResult {
   float* stat = nullptr;
   int32_t* chosen = nullptr;  // hard weightings: the key, −1 for none
   View<float> weights;        // optional
+  float* kept = nullptr;      // optional, where keeps_weights(): [B,H,Lq,kept_width()]
 };
+
+// The weights of few keys are kept for the backward pass, as they were before the window's bell and
+// dropout: no more of them than the context has numbers, or 64 a row. Few queries by dot products
+// are faster decoded.
+inline bool keeps_weights(const AttentionProblem& p) {
+  const bool decodes = p.family == Family::dot && p.Lk >= 8 * p.Lq;
+  return p.weigh == Weigh::softmax && p.Lk <= 512 && (p.Lk <= 64 || p.Lk <= p.Dv) && !decodes;
+}
+constexpr int64_t kept_width(int64_t Lk) { return (Lk + 15) / 16 * 16; }  // whole vectors
 
 // Gradients asked for, and upstream gradients given. Everything may be absent.
 struct AttentionGradients {
@@ -99,6 +109,7 @@ struct AttentionGradients {
   const float* entropy = nullptr;        // needed with d_entropy
   const float* stat = nullptr;
   const int32_t* chosen = nullptr;
+  const float* kept = nullptr;  // with d_context alone: the weights, instead of scores again
 
   // Wanted; written, not accumulated. dq, dk, dv, dgiven have the shape of their inputs.
   View<float> dq, dk, dv, dgiven;

@@ -108,6 +108,13 @@ HWY_INLINE float ExpRow(float* s, int64_t n, float m) {
   return SumOf(hn::Add(sum0, sum1));
 }
 
+HWY_INLINE float RowSum(const float* x, int64_t n) {
+  const F d;
+  Vec sum = hn::Zero(d);
+  for (int64_t j = 0; j < n; j += kLanes) sum = hn::Add(sum, hn::LoadU(d, x + j));
+  return SumOf(sum);
+}
+
 // A log-sum-exp m + log l is one float: of size 256 it has lost 2⁻¹⁶ of log l, of 10⁸ all of it.
 // Who has the whole row of such a one takes its scores relative to their maximum instead.
 inline bool LargeStat(float stat) { return std::fabs(stat) >= 256.0f && std::fabs(stat) < kInf; }
@@ -129,6 +136,13 @@ HWY_NOINLINE float Recenter(float* s, int64_t n) {
 HWY_NOINLINE void SpreadNan(const float* s, int64_t n, float* to) {
   for (int64_t j = 0; j < n; ++j)
     to[j] = s[j] == -kInf ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+}
+
+// What WeighRow makes of a row whose sum is NaN, where its scores are gone.
+HWY_NOINLINE void NanRow(const AttentionProblem& p, const Stretch& x, float* s) {
+  FillRow(s, x.from - x.origin, x.to - x.origin, 0.0f);
+  if (NeedsMask(p, x)) MaskRow(p, x, s);
+  SpreadNan(s + (x.from - x.origin), x.size(), s + (x.from - x.origin));
 }
 
 HWY_INLINE void ScaleRow(float* x, int64_t n, float factor) {

@@ -19,17 +19,12 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 // How an additive score computes x = 1 + e^{2(a+κ)}, by the range of its inputs.
 enum class Range : uint8_t {
-  small,  // |a| + |κ| ≤ 20: x = 1 + e^{2a}·e^{2κ} < 2⁶⁰, and two multiply without overflow
+  small,   // x = 1 + e^{2a}·e^{2κ}, and two x/u multiply without overflow
   medium,  // |a|, |κ| ≤ 43: the same of min(x, 2⁶⁰)
   large    // x = 1 + e^{2(a+κ)} directly
 };
 
 constexpr float kLargestX = 0x1p60f;
-
-inline Range RangeOf(float a, float kappa) {
-  if (a + kappa <= 20.0f) return Range::small;
-  return std::max(a, kappa) <= 43.0f ? Range::medium : Range::large;
-}
 
 // The key side of one (b, hk), packed once and shared by its query blocks.
 struct PackedKeys {
@@ -38,44 +33,59 @@ struct PackedKeys {
   bool finite = true;  // k and v; looked at only when something is masked
 };
 
+struct QueryRows {
+  Rows from;
+  int64_t n;
+};
+
 // The query side of one block.
 struct PackedQueries {
   const float* rows = nullptr;  // dot and additive large: [n][D] as it is;
-  int64_t ld = 0;  // otherwise E = e^{2a}, then u₂E₁, u₁E₂, u₄E₃, u₃E₄, …
+  int64_t ld = 0;               // additive small: e^{2a}/u, medium: e^{2a}
 };
 
-// u·scale/T, and what the pairs need of it.
+// u·scale/T, its inverse, and how sums of u/x become scores.
 struct AdditiveWeights {
-  const float* u = nullptr;        // [D] and zeros to whole vectors
-  const float* swapped = nullptr;  // u₂, u₁, u₄, u₃, …
-  const float* pairs = nullptr;    // u₁ + u₂, u₃ + u₄, …
-  float total = 0.0f;              // Σu
+  const float* u = nullptr;         // [D] and zeros to whole vectors
+  const float* inverse = nullptr;   // most/u, and 0 where u is next to nothing
+  const float* constant = nullptr;  // the same, and kNothing there
+  float most = 0.0f;                // max |u|
+  float total = 0.0f;               // Σu
+  float offset = 0.0f;              // the same, and 2·most/kNothing for each of those
+  float reach = 0.0f;               // |a| + |κ| up to which the range is small
 };
 
-// ---- additive ----------------------------------------------------------------------------------
-// Σ u·tanh(a+κ) = Σu − 2 Σ u/x,  x = 1 + e^{2a}·e^{2κ}.  A division costs six products, so two
-// terms share it: u₁/x₁ + u₂/x₂ = (u₁ + u₂ + u₂E₁K₁ + u₁E₂K₂) / (x₁x₂).
+constexpr float kNothing = 0x1p32f;
 
-struct Fraction {
-  Vec above, below;
-};
-
-// E₁, E₂ at e; u₂E₁, u₁E₂ at c.
-HWY_INLINE Fraction PairFraction(const float* e, const float* c, Vec k1, Vec k2, Vec both) {
-  const F d;
-  const Vec one = hn::Set(d, 1.0f);
-  const Vec x1 = hn::MulAdd(hn::Set(d, e[0]), k1, one);
-  const Vec x2 = hn::MulAdd(hn::Set(d, e[1]), k2, one);
-  const Vec above = hn::MulAdd(hn::Set(d, c[1]), k2, hn::MulAdd(hn::Set(d, c[0]), k1, both));
-  return {above, hn::Mul(x1, x2)};
+inline Range RangeOf(float a, float kappa, const AdditiveWeights& w) {
+  if (a + kappa <= w.reach) return Range::small;
+  return std::max(a, kappa) <= 43.0f ? Range::medium : Range::large;
 }
 
-HWY_INLINE Fraction GuardedFraction(const float* e, const float* u, Vec k1, Vec k2) {
+// ---- additive ----------------------------------------------------------------------------------
+// Σ u·tanh(a+κ) = Σu − 2 Σ u/x,  x = 1 + e^{2a}·e^{2κ}.  A division keeps its unit busy for as long
+// as six products take, so two terms share it. With y = x/u, which is one multiply-add of 1/u,
+// e^{2a}/u and e^{2κ}: 1/y₁ + 1/y₂ = (y₁ + y₂)/(y₁y₂). u is taken relative to the largest.
+
+HWY_INLINE Vec PairOf(Vec y1, Vec y2, Vec sum) {
+  return hn::Add(sum, hn::Div(hn::Add(y1, y2), hn::Mul(y1, y2)));
+}
+
+// The same by an estimate of 14 bits and Newton's step: more products, and the unit is left alone.
+HWY_INLINE Vec PairByEstimate(Vec y1, Vec y2, Vec sum) {
+  const Vec product = hn::Mul(y1, y2);
+  const Vec r = hn::ApproximateReciprocal(product);
+  const Vec better = hn::Mul(r, hn::NegMulAdd(product, r, hn::Set(F(), 2.0f)));
+  return hn::MulAdd(hn::Add(y1, y2), better, sum);
+}
+
+HWY_INLINE Vec GuardedPair(const float* e, const float* u, Vec k1, Vec k2, Vec sum) {
   const F d;
   const Vec one = hn::Set(d, 1.0f), most = hn::Set(d, kLargestX);
   const Vec x1 = hn::Min(hn::MulAdd(hn::Set(d, e[0]), k1, one), most);
   const Vec x2 = hn::Min(hn::MulAdd(hn::Set(d, e[1]), k2, one), most);
-  return {hn::MulAdd(hn::Set(d, u[0]), x2, hn::Mul(hn::Set(d, u[1]), x1)), hn::Mul(x1, x2)};
+  const Vec above = hn::MulAdd(hn::Set(d, u[0]), x2, hn::Mul(hn::Set(d, u[1]), x1));
+  return hn::Add(sum, hn::Div(above, hn::Mul(x1, x2)));
 }
 
 // Query rows against the keys of a panel: s[i][j], n of them, whole vectors.
@@ -88,6 +98,11 @@ struct AdditivePanel {
   DenseRows s;
 };
 
+// Of 16 features one pair is computed by an estimate, where the processor has good ones: then the
+// division unit and the multipliers are busy for equally long.
+constexpr bool kEstimates = HWY_TARGET <= HWY_AVX3;
+constexpr int64_t kFeatures = 16, kEstimated = 6;
+
 // Rows first … first + MR.
 template <int MR, bool kGuard>
 HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
@@ -96,26 +111,38 @@ HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
   const int64_t ldq = x.ldq, lds = x.s.ld, width = x.width, n = x.n;
   const float* HWY_RESTRICT q = x.q + first * ldq;
   const float* HWY_RESTRICT panel = x.panel;
+  const float* HWY_RESTRICT constant = w.constant;
   float* HWY_RESTRICT s = x.s.data + first * lds;
+  const Vec offset = hn::Set(d, kGuard ? w.total : w.offset);
+  const Vec factor = hn::Set(d, kGuard ? 2.0f : 2.0f * w.most);
   for (int64_t j = 0; j < n; j += kLanes) {
     Vec sum[MR];
     HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) sum[i] = hn::Zero(d);
-    for (int64_t a = 0; a < width; a += 2) {
+    const auto add = [&](int64_t a, bool estimate) HWY_ATTR {  // features a and a + 1
       const Vec k1 = hn::LoadU(d, panel + a * kPanel + j);
       const Vec k2 = hn::LoadU(d, panel + (a + 1) * kPanel + j);
-      const Vec both = hn::Set(d, w.pairs[a / 2]);
       HWY_UNROLL(4)
       for (int i = 0; i < MR; ++i) {
         const float* e = q + i * ldq + a;
-        const Fraction f =
-            kGuard ? GuardedFraction(e, w.u + a, k1, k2) : PairFraction(e, e + width, k1, k2, both);
-        sum[i] = hn::Add(sum[i], hn::Div(f.above, f.below));
+        if constexpr (kGuard) {
+          sum[i] = GuardedPair(e, w.u + a, k1, k2, sum[i]);
+        } else {
+          const Vec y1 = hn::MulAdd(hn::Set(d, e[0]), k1, hn::Set(d, constant[a]));
+          const Vec y2 = hn::MulAdd(hn::Set(d, e[1]), k2, hn::Set(d, constant[a + 1]));
+          sum[i] = estimate ? PairByEstimate(y1, y2, sum[i]) : PairOf(y1, y2, sum[i]);
+        }
       }
+    };
+    int64_t a = 0;
+    for (; kEstimates && !kGuard && a + kFeatures <= width; a += kFeatures) {
+      HWY_UNROLL(8)
+      for (int64_t f = 0; f < kFeatures; f += 2) add(a + f, f == kEstimated);
     }
+    for (; a < width; a += 2) add(a, false);
     HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) {
-      hn::StoreU(hn::NegMulAdd(hn::Set(d, 2.0f), sum[i], hn::Set(d, w.total)), d, s + i * lds + j);
+      hn::StoreU(hn::NegMulAdd(factor, sum[i], offset), d, s + i * lds + j);
     }
   }
 }
@@ -149,25 +176,23 @@ HWY_NOINLINE void AdditiveRows(const AdditivePanel& x, int64_t m) {
   for (; i < m; ++i) AdditiveTile<1, kGuard>(x, i);
 }
 
-HWY_NOINLINE void PackAdditiveQueries(Rows from, int64_t n, int64_t width, const AdditiveWeights& w,
+// e^{2a}, or that over u.
+HWY_NOINLINE void PackAdditiveQueries(const QueryRows& q, int64_t width, const float* inverse,
                                       DenseRows out) {
   const F d;
-  const int64_t padded = PanelRows(width);
-  for (int64_t i = 0; i < n; ++i) {
+  PackRows(q.from, q.n, width, 1.0f, out);
+  ExpTwice(out.data, q.n * out.ld);
+  for (int64_t i = 0; i < q.n && inverse; ++i) {
     float* to = out.data + i * out.ld;
-    PackRows({from.data + i * from.row, from.row, from.c}, 1, width, 1.0f,
-             {to, RoundUp(width, kLanes)});
-    ExpTwice(to, RoundUp(width, kLanes));
-    FillRow(to, width, padded, 0.0f);
-    for (int64_t k = 0; k < padded; k += kLanes) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, to + k), hn::LoadU(d, w.swapped + k)), d, to + padded + k);
+    for (int64_t k = 0; k < width; k += kLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, to + k), hn::LoadU(d, inverse + k)), d, to + k);
     }
   }
 }
 
 // With g = ds and r = 1/x: 1 − tanh² = 4(r − r²), so s = g·r − g·r², da += s, dκ += s (both times
-// 4u at the end), and du = Σg − 2 Σ g·r. Lanes over features, MR query rows in registers; two
-// rows share a division: 1/x₁ = x₂/(x₁x₂).
+// 4u at the end), and du = Σg − 2 Σ g·r. Lanes over features, MR query rows in registers. Keys and
+// their gradients lie in columns of vectors, [D/lanes][Lk][lanes], so that both are streams.
 
 template <Range kRange>
 HWY_INLINE Vec AdditiveX(Vec e, Vec k) {
@@ -189,59 +214,67 @@ HWY_INLINE void AddTerm(float g, Vec r, Vec& da, GradSums& sums) {
   sums.gr = hn::Add(sums.gr, gr);
 }
 
-// ds of query rows and keys, their exponentials, and what they are added to; ld floats a row.
+// ds of query rows and keys, their exponentials, and what they are added to. Rows of queries are
+// `ld` apart; columns of keys `column`.
 struct AdditiveGrad {
   const float *ea, *ek;
-  int64_t ld;
+  int64_t ld, column;
   const float* g;
   int64_t ldg;
   float *da, *dk, *gr_sum;
 };
 HWY_INLINE AdditiveGrad From(const AdditiveGrad& x, int64_t i, int64_t j) {
-  return {x.ea + i * x.ld, x.ek + j * x.ld, x.ld,    x.g + i * x.ldg + j, x.ldg,
-          x.da + i * x.ld, x.dk + j * x.ld, x.gr_sum};
+  AdditiveGrad y = x;
+  y.ea += i * x.ld, y.da += i * x.ld;
+  y.ek += j * kLanes, y.dk += j * kLanes;
+  y.g += i * x.ldg + j;
+  return y;
+}
+
+// 1/x of MR rows. Two share a division, 1/x₁ = x₂/(x₁x₂): the unit that divides takes six cycles, a
+// product one. Of four rows two have one each, so that it and the multipliers are equally busy.
+template <int MR>
+HWY_INLINE void Inverses(const Vec (&x)[MR], Vec (&r)[MR]) {
+  const Vec one = hn::Set(F(), 1.0f);
+  if constexpr (MR > 1) {
+    const Vec both = hn::Div(one, hn::Mul(x[0], x[1]));
+    r[0] = hn::Mul(both, x[1]);
+    r[1] = hn::Mul(both, x[0]);
+  }
+  HWY_UNROLL(4)
+  for (int i = MR > 1 ? 2 : 0; i < MR; ++i) r[i] = hn::Div(one, x[i]);
 }
 
 template <int MR, Range kRange>
-HWY_INLINE void AdditiveGradTile(const AdditiveGrad& x, int64_t n) {
-  const int64_t ld = x.ld, ldg = x.ldg;
-  const float* HWY_RESTRICT ea = x.ea;
-  const float* HWY_RESTRICT ek = x.ek;
-  const float* HWY_RESTRICT g = x.g;
-  float* HWY_RESTRICT da = x.da;
-  float* HWY_RESTRICT dk = x.dk;
-  float* HWY_RESTRICT gr_sum = x.gr_sum;
-  static_assert(MR == 1 || MR == 4);
+HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n) {
+  const int64_t ld = t.ld, ldg = t.ldg;
+  const float* HWY_RESTRICT g = t.g;
   const F d;
-  const Vec one = hn::Set(d, 1.0f);
   for (int64_t c = 0; c < ld; c += kLanes) {
-    Vec e[MR], sum[MR];
-    HWY_UNROLL(8)
+    const float* HWY_RESTRICT ek = t.ek + c / kLanes * t.column;
+    float* HWY_RESTRICT dk = t.dk + c / kLanes * t.column;
+    Vec e[MR], da[MR];
+    HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) {
-      e[i] = hn::LoadU(d, ea + i * ld + c);
-      sum[i] = hn::LoadU(d, da + i * ld + c);
+      e[i] = hn::LoadU(d, t.ea + i * ld + c);
+      da[i] = hn::LoadU(d, t.da + i * ld + c);
     }
-    Vec total = hn::LoadU(d, gr_sum + c);
+    Vec total = hn::LoadU(d, t.gr_sum + c);
     for (int64_t j = 0; j < n; ++j) {
-      const Vec k = hn::LoadU(d, ek + j * ld + c);
-      GradSums sums{hn::LoadU(d, dk + j * ld + c), total};
-      if constexpr (MR == 1) {
-        AddTerm(g[j], hn::Div(one, AdditiveX<kRange>(e[0], k)), sum[0], sums);
-      } else {
-        const Vec x1 = AdditiveX<kRange>(e[0], k), x2 = AdditiveX<kRange>(e[1], k);
-        const Vec x3 = AdditiveX<kRange>(e[2], k), x4 = AdditiveX<kRange>(e[3], k);
-        const Vec r12 = hn::Div(one, hn::Mul(x1, x2)), r34 = hn::Div(one, hn::Mul(x3, x4));
-        AddTerm(g[j], hn::Mul(r12, x2), sum[0], sums);
-        AddTerm(g[ldg + j], hn::Mul(r12, x1), sum[1], sums);
-        AddTerm(g[2 * ldg + j], hn::Mul(r34, x4), sum[2], sums);
-        AddTerm(g[3 * ldg + j], hn::Mul(r34, x3), sum[3], sums);
-      }
+      const Vec k = hn::LoadU(d, ek + j * kLanes);
+      GradSums sums{hn::LoadU(d, dk + j * kLanes), total};
+      Vec x[MR], r[MR];
+      HWY_UNROLL(4)
+      for (int i = 0; i < MR; ++i) x[i] = AdditiveX<kRange>(e[i], k);
+      Inverses(x, r);
+      HWY_UNROLL(4)
+      for (int i = 0; i < MR; ++i) AddTerm(g[i * ldg + j], r[i], da[i], sums);
       total = sums.gr;
-      hn::StoreU(sums.dk, d, dk + j * ld + c);
+      hn::StoreU(sums.dk, d, dk + j * kLanes);
     }
-    HWY_UNROLL(8)
-    for (int i = 0; i < MR; ++i) hn::StoreU(sum[i], d, da + i * ld + c);
-    hn::StoreU(total, d, gr_sum + c);
+    HWY_UNROLL(4)
+    for (int i = 0; i < MR; ++i) hn::StoreU(da[i], d, t.da + i * ld + c);
+    hn::StoreU(total, d, t.gr_sum + c);
   }
 }
 
@@ -251,12 +284,37 @@ HWY_NOINLINE void AdditiveGradRows(const AdditiveGrad& x, int64_t m, int64_t n, 
   int64_t i = 0;
   if (finite) {
     for (; i + 4 <= m; i += 4) AdditiveGradTile<4, kRange>(From(x, i, 0), n);
-    for (; i < m; ++i) AdditiveGradTile<1, kRange>(From(x, i, 0), n);
+    for (; i + 2 <= m; i += 2) AdditiveGradTile<2, kRange>(From(x, i, 0), n);
+    if (i < m) AdditiveGradTile<1, kRange>(From(x, i, 0), n);
     return;
   }
   for (; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       if (x.g[i * x.ldg + j] != 0.0f) AdditiveGradTile<1, kRange>(From(x, i, j), 1);
+    }
+  }
+}
+
+// κ, or e^{2κ} with a look at the size of κ, into columns of vectors.
+HWY_NOINLINE void PackColumns(Rows from, int64_t n, int64_t width, Magnitude* exponential,
+                              float* to) {
+  const F d;
+  HWY_ALIGN float last[kLanes];
+  for (int64_t j = 0; j < n; ++j) {
+    const float* row = from.data + j * from.row;
+    for (int64_t c = 0; c < width; c += kLanes) {
+      Vec v;
+      if (from.c == 1 && c + kLanes <= width) {
+        v = hn::LoadU(d, row + c);
+      } else {
+        for (int64_t i = 0; i < kLanes; ++i) last[i] = c + i < width ? row[(c + i) * from.c] : 0.0f;
+        v = hn::Load(d, last);
+      }
+      if (exponential) {
+        exponential->See(v);
+        v = Exp(hn::Add(v, v));
+      }
+      hn::StoreU(v, d, to + c * n + j * kLanes);
     }
   }
 }
@@ -325,14 +383,8 @@ HWY_INLINE void ScorePanel(const ScoreSides& x, const RowAt& at, RowsPart rows, 
 }
 
 inline int64_t QueryFloats(const AttentionProblem& p) {  // of one packed row
-  return p.family == Family::additive ? RoundUp(2 * PanelRows(p.D) + kLanes, kLanes)
-                                      : RoundUp(p.D, kLanes);
+  return RoundUp(PanelRows(p.D), kLanes);
 }
-
-struct QueryRows {
-  Rows from;
-  int64_t n;
-};
 
 // As scores against keys of this range want them. Rows whose elements follow one another are read
 // where they are; `to` has room for a copy.
@@ -341,7 +393,7 @@ HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, const AdditiveWe
   const int64_t ld = QueryFloats(p);
   if (p.family == Family::given) return {to, ld};
   if (p.family == Family::additive && range != Range::large) {
-    PackAdditiveQueries(q.from, q.n, p.D, w, {to, ld});
+    PackAdditiveQueries(q, p.D, range == Range::small ? w.inverse : nullptr, {to, ld});
     return {to, ld};
   }
   if (q.from.c == 1) return {q.from.data, q.from.row};

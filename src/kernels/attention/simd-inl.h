@@ -27,10 +27,12 @@ using Vec = hn::Vec<F>;
 constexpr int64_t kLanes = hn::MaxLanes(F());
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr int64_t kPanel = 64;  // keys side by side in a packed panel; a multiple of every kLanes
-constexpr int64_t kGroup = 8;   // query rows that share a range of keys
-// A register tile has 4 rows of 4 vectors or 8 of 2 where there are 32 registers, else 4 of 2.
-constexpr int kTileVecs = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
-constexpr int TileRows(int vecs) { return HWY_TARGET <= HWY_AVX3 && vecs <= 2 ? 8 : 4; }
+// A register tile has 4 rows of 4 vectors or 8 of 2 where there are 32 registers, 6 of 2 where
+// there are 16. Two tiles of rows share a range of keys, or one of 8.
+constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+constexpr int kTileVecs = kManyRegisters ? 4 : 2;
+constexpr int TileRows(int vecs) { return !kManyRegisters ? 6 : vecs <= 2 ? 8 : 4; }
+constexpr int64_t kGroup = kManyRegisters ? 8 : 12;
 
 constexpr int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 constexpr int64_t RoundDown(int64_t n, int64_t to) { return n / to * to; }
@@ -190,11 +192,9 @@ HWY_NOINLINE void TileColumn(const Product& all, int64_t column) {
   const auto done = [&x](int64_t rows) {
     x.m -= rows, x.a.data += rows * x.a.row, x.c += rows * x.ldc;
   };
-  for (; x.m >= kRows; done(kRows)) Tile<kRows, NV>(x);
-  if (x.m >= 4) {
-    Tile<4, NV>(x);
-    done(4);
-  }
+  // 7 and 8 rows are two tiles of about 4, not 6 and a rest.
+  for (; x.m >= kRows && (kRows != 6 || x.m == 6 || x.m > 8); done(kRows)) Tile<kRows, NV>(x);
+  for (; x.m >= 4; done(4)) Tile<4, NV>(x);
   if (x.m == 3) Tile<3, NV>(x);
   if (x.m == 2) Tile<2, NV>(x);
   if (x.m == 1) Tile<1, NV>(x);
