@@ -9,6 +9,7 @@
 #include "app/verbs.h"
 #include "attention/def.h"
 #include "fovea/runtime.h"
+#include "report/label.h"
 
 namespace fovea::app {
 namespace {
@@ -49,6 +50,7 @@ void check(const AttendOptions& options) {
   demand(options.dropout >= 0 && options.dropout < 1, "--dropout", "from 0 to below 1",
          options.dropout);
   demand(std::isfinite(options.scale.value_or(1)), "--scale", "finite", options.scale.value_or(1));
+  demand(options.seed >= 0, "--seed", "0 or more", options.seed);
   demand(options.top >= 0, "--top", "0 or more", options.top);
   demand(options.threads >= 0, "--threads", "1 or more, or 0 for the default", options.threads);
 }
@@ -83,6 +85,12 @@ Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
   const Tensor d_context = options.grad ? inputs.require("d_context") : Tensor();
   if (options.grad) need_gradients(inputs);
   const Tensor q = inputs.require("q"), k = inputs.require("k"), v = inputs.require("v");
+  const int64_t keys = k.shape().size() < 2 ? 0 : k.size(-2);
+  if (options.top > keys) {
+    throw Error("attend",
+                fmt::format("--top must be at most {}, as many as there are keys, found {}", keys,
+                            options.top));
+  }
   const Attention choice = choose(options, inputs);
   const Want want = {.weights = options.weights, .plan = fovea::plan(options.plan)};
   const Attended attended = attend(q, k, v, choice, want);
@@ -105,17 +113,23 @@ Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
   return outputs;
 }
 
+// A tensor's name is whatever a file says.
+std::string shown(const std::string& name) {
+  constexpr int kLongest = 60;
+  return report::cut(report::visible(name), kLongest);
+}
+
 std::string unused(const Inputs& inputs) {
   std::string names;
   for (const auto& [name, tensor] : inputs.tensors) {
-    if (!inputs.used.contains(name)) names += (names.empty() ? "" : ", ") + name;
+    if (!inputs.used.contains(name)) names += (names.empty() ? "" : ", ") + shown(name);
   }
   return names;
 }
 
 void print_summary(const std::string& name, const Tensor& tensor) {
   constexpr size_t kShown = 4;
-  fmt::print("  {:<12} {:<18}", name, to_string(tensor.shape()));
+  fmt::print("  {:<12} {:<18}", shown(name), to_string(tensor.shape()));
   if (tensor.dtype() == DType::f32) {
     const std::vector<float> values = tensor.to_vector();
     double squares = 0;
@@ -147,7 +161,7 @@ void run(AttendOptions options) {
     save_safetensors(options.out, outputs);
     fmt::print("wrote {}:", options.out.string());
     for (const auto& [name, tensor] : outputs)
-      fmt::print(" {} {}", name, to_string(tensor.shape()));
+      fmt::print(" {} {}", shown(name), to_string(tensor.shape()));
     fmt::print("\n");
   } else {
     fmt::print("{}\n", how);

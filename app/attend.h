@@ -16,8 +16,7 @@ struct AttendOptions {
   std::string score = "scaled_dot", mask = "everything", weighting = "softmax", plan = "automatic";
   std::optional<float> scale;
   float temperature = 1.0f, dropout = 0.0f;
-  uint64_t seed = 0;
-  int64_t top = 0;
+  int64_t seed = 0, top = 0;
   int threads = 0;
   bool weights = false, lse = false, entropy = false, grad = false, renormalise = false;
 };

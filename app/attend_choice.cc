@@ -91,7 +91,7 @@ Attention choose(AttendOptions& options, Inputs& inputs) {
   chosen.weighting = weighting(options.weighting);
   chosen.weighting.temperature = options.temperature;
   chosen.weighting.dropout = options.dropout;
-  chosen.weighting.seed = options.seed;
+  chosen.weighting.seed = static_cast<uint64_t>(options.seed);
   return chosen;
 }
 

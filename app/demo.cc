@@ -80,6 +80,7 @@ void add_demo(CLI::App& program) {
   }
   auto out = std::make_shared<std::string>("runs/demo");
   verb->add_option("--out", *out, "The run folder, replaced when it is there")
+      ->check(not_empty)
       ->capture_default_str();
   verb->footer(fmt::format("The settings of `fovea train {}` are taken too.", task.name));
   verb->callback([out, given] { run(*out, *given); });

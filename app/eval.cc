@@ -51,8 +51,9 @@ void add_eval(CLI::App& program, const Arguments& typed) {
                                           "  fovea eval RUN               what it held out itself\n"
                                           "  fovea eval RUN DATA --json   other data of the kind");
   auto o = std::make_shared<Options>();
-  verb->add_option("RUN", o->run, "The run folder")->required();
-  verb->add_option("DATA", o->what.file, "Data as its task takes them; none: the run's own");
+  verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
+  verb->add_option("DATA", o->what.file, "Data as its task takes them; none: the run's own")
+      ->check(not_empty);
   verb->add_option("--set", o->set, "Which of the run's own sets")
       ->check(CLI::IsMember({"train", "valid", "test"}))
       ->capture_default_str();

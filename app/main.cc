@@ -11,6 +11,7 @@
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
+#include "report/label.h"
 #include "tasks/task.h"
 
 namespace fovea::app {
@@ -39,7 +40,7 @@ std::string help_of_program() {
   return text + '\n' + kFooter;
 }
 
-// Whatever is inside a message, it takes one line.
+// Whatever is inside a message, it takes one line and steers no terminal.
 int complain(const CLI::App& program, Exit code, std::string message) {
   for (char& c : message) {
     const auto byte = static_cast<unsigned char>(c);
@@ -47,7 +48,7 @@ int complain(const CLI::App& program, Exit code, std::string message) {
   }
   std::string name = program.get_name();
   for (const CLI::App* verb : program.get_subcommands()) name += ' ' + verb->get_name();
-  fmt::print(stderr, "{}: {}\n", name, message);
+  fmt::print(stderr, "{}: {}\n", name, report::visible(message));
   return code;
 }
 

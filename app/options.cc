@@ -86,6 +86,8 @@ class Names final : public tasks::Fields {
 
 }  // namespace
 
+std::string not_empty(const std::string& typed) { return typed.empty() ? "the name is empty" : ""; }
+
 void add_fields(CLI::App& verb, tasks::Given& given, tasks::Settings& settings) {
   Adder adder(verb, given);
   settings.visit(adder);

@@ -11,6 +11,9 @@
 
 namespace fovea::app {
 
+// A check of options that name something: a script's variable that is not set is no name.
+std::string not_empty(const std::string& typed);
+
 // Options for every field, kept as they were typed: defaults may depend on some of them, so they
 // are applied by tasks::from_options() once all are known.
 void add_fields(CLI::App&, tasks::Given&, tasks::Settings&);

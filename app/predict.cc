@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -8,9 +8,10 @@
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
-#include "fovea/text.h"
+#include "report/heatmap.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
+#include "text/lines.h"
 
 namespace fovea::app {
 namespace {
@@ -25,12 +26,24 @@ struct Options {
 std::vector<std::string> inputs_of(const Options& o) {
   if (!o.file.empty() && o.file != "-") return text::read_lines(o.file);
   if (!o.inputs.empty() && o.file.empty()) return o.inputs;
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(std::cin, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    lines.push_back(text::valid_utf8(line));
+  text::Lines lines("predict", "standard input", [](char* to, size_t most) {
+    std::cin.read(to, static_cast<std::streamsize>(most));
+    return static_cast<size_t>(std::cin.gcount());
+  });
+  std::vector<std::string> all;
+  for (std::string line; lines.next(line);) all.push_back(line);
+  return all;
+}
+
+// What would keep the picture from being written is said before anything is predicted.
+void check_picture(const std::filesystem::path& file) {
+  report::picture_format(file);
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    throw Error("predict",
+                fmt::format("{}: there is no folder {}", file.string(), folder.string()));
   }
-  return lines;
 }
 
 void print_json(const std::string& input, const tasks::Predictions& n_best) {
@@ -68,6 +81,7 @@ void run(const Options& o) {
   const tasks::Task& task = folder.task();
   const auto settings = task.predict_settings();
   tasks::from_options(o.given, *settings);
+  if (!o.weights.empty()) check_picture(o.weights);
   const auto opened = task.open(folder);
   const std::vector<std::string> inputs = inputs_of(o);
   const bool looks = o.show || !o.weights.empty();
@@ -97,13 +111,15 @@ void add_predict(CLI::App& program, const Arguments& typed) {
   auto o = std::make_shared<Options>();
   const tasks::Task* task = task_of_run_in(*verb, typed);
   const bool files = task != nullptr && task->input == tasks::Input::files;
-  verb->add_option("RUN", o->run, "The run folder")->required();
+  verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option(files ? "FILE" : "INPUT", o->inputs,
                    files ? "Files to look at; none: their names from standard input"
                          : "Text, or the files a task takes; none: lines from standard input");
   verb->add_option("--file", o->file,
-                   "Inputs from the lines of a file (gzip too); - is standard input");
-  verb->add_option("--weights", o->weights, "Write where it looked: FILE.json, .svg or .png");
+                   "Inputs from the lines of a file (gzip too); - is standard input")
+      ->check(not_empty);
+  verb->add_option("--weights", o->weights, "Write where it looked: FILE.json, .svg or .png")
+      ->check(not_empty);
   verb->add_flag("--show", o->show, "Draw where it looked");
   verb->add_flag("--json", o->json, "One JSON object a line");
   add_task_options(*verb, o->given, typed, &tasks::Task::predict_settings);

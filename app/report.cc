@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "app/options.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "report/table_text.h"
@@ -40,8 +41,11 @@ void add_report(CLI::App& program) {
                              "  fovea report runs/demo\n"
                              "  fovea report runs/none runs/soft runs/hard --out compared.html");
   auto o = std::make_shared<Options>();
-  verb->add_option("RUN", o->runs, "The run folder; several are compared in a table")->required();
-  verb->add_option("--out", o->out, "The page [RUN/report.html; none when comparing]");
+  verb->add_option("RUN", o->runs, "The run folder; several are compared in a table")
+      ->required()
+      ->check(not_empty);
+  verb->add_option("--out", o->out, "The page [RUN/report.html; none when comparing]")
+      ->check(not_empty);
   verb->callback([o] { run(*o); });
 }
 

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "app/options.h"
 #include "app/progress.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
@@ -48,12 +49,13 @@ void add_reproduce(CLI::App& program) {
   CLI::App* verb = program.add_subcommand("reproduce", about);
   auto o = std::make_shared<Options>();
   verb->add_option("PAPER", o->paper, "Which")->required();
-  verb->add_option("--data", o->how.data, "Your own data, as its task takes them [built-in]");
-  verb->add_option("--out", o->out, "Folder of the runs and the report [runs/PAPER]");
+  verb->add_option("--data", o->how.data, "Your own data, as its task takes them [built-in]")
+      ->check(not_empty);
+  verb->add_option("--out", o->out, "Folder of the runs and the report [runs/PAPER]")
+      ->check(not_empty);
   verb->add_option("--seeds", o->how.seeds, "Seeds for each row [the experiment's own]")
       ->check(CLI::Range(1, 100));
-  verb->add_option("--effort", o->how.effort, "Multiplies the training of every row [1]")
-      ->check(CLI::Range(0.01, 100.0));
+  verb->add_option("--effort", o->how.effort, "Multiplies the training of every row [1]");
   verb->callback([o] { run(*o); });
 }
 

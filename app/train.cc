@@ -70,12 +70,14 @@ void run(const Task& task, Options o) {
 void add_task(CLI::App& verb, const Task& task) {
   CLI::App* sub = verb.add_subcommand(task.name, task.about);
   auto o = std::make_shared<Options>();
-  sub->add_option("DATA", o->data, task.data_about + ". None: built-in");
-  sub->add_option("--out", o->out, fmt::format("The run folder [runs/{}-…]", task.name));
+  sub->add_option("DATA", o->data, task.data_about + ". None: built-in")->check(not_empty);
+  sub->add_option("--out", o->out, fmt::format("The run folder [runs/{}-…]", task.name))
+      ->check(not_empty);
   sub->add_flag("--resume", o->resume, "Go on with the run in --out");
   sub->add_flag("--force", o->force, "Replace a run that is there");
   sub->add_option("--config", o->config,
-                  "Repeat a run: its folder, or a file like its config.json; options change it");
+                  "Repeat a run: its folder, or a file like its config.json; options change it")
+      ->check(not_empty);
   sub->footer(fmt::format("Examples:\n{}\n\n{}", task.examples, verb.get_footer()));
   add_fields(*sub, o->given, *tasks::config_from(task, {}));
   sub->callback([o, &task] { run(task, *o); });

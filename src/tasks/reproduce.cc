@@ -98,6 +98,10 @@ void save(const fs::path& out, const Paper& paper, const Reproduced& r) {
 
 Reproduced reproduce(const Paper& paper, const fs::path& out, const ReproduceOptions& options,
                      const Watching& watching) {
+  if (!(options.effort >= 0.01 && options.effort <= 100)) {
+    throw Error("reproduce",
+                fmt::format("--effort must be in [0.01, 100], found {}", options.effort));
+  }
   std::vector<Outcome> planned;
   const int64_t seeds = options.seeds > 0 ? options.seeds : paper.seeds;
   for (const Trial& trial : paper.trials(options.data)) {

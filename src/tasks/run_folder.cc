@@ -145,9 +145,10 @@ std::string RunFolder::not_of_a_beginning(const Task& task) const {
   return first_that_is_not(found_at(path_ / kLog) ? is_of_beginning : +nothing, path_, task);
 }
 
+// config.json first: what a kill leaves of it is no run.
 void RunFolder::remove_files(const Task& task) const {
   std::error_code ignored;
-  std::vector<fs::path> files;
+  std::vector<fs::path> files = {path_ / kConfig};
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
     if (is_of_run(entry, task)) files.push_back(entry.path());
   }

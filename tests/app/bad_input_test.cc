@@ -83,6 +83,8 @@ std::vector<Case> cases() {
       {"DropoutOne", {"--dropout", "1"}, "--dropout"},
       {"ThreadsNegative", {"--threads", "-2"}, "--threads"},
       {"TopNegative", {"--top", "-1"}, "--top"},
+      {"TopBeyondTheKeys", {"--top", "100"}, "--top must be at most 7"},
+      {"SeedNegative", {"--seed", "-1"}, "--seed"},
       {"ScaleNoNumber", {"--scale", "much"}, "--scale"},
       {"UnknownOption", {"--scroe", "dot"}, "--scroe"},
   };
@@ -114,6 +116,29 @@ TEST_P(BadInput, IsExplainedInOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(Attend, BadInput, testing::ValuesIn(cases()),
                          [](const auto& bad) { return bad.param.name; });
+
+// What a file calls its tensors steers no terminal.
+TEST(BadFile, NamesOfTensorsAreShownWithoutControls) {
+  const Folder folder;
+  Tensors in = good();
+  in["d_context"] = Tensor::zeros({2, 5, 3});
+  in["x\x1b]0;mine\x07\n\xc2\x9b"] = Tensor::zeros({1});
+  save_safetensors(folder / "in", in);
+  in.erase("k");
+  save_safetensors(folder / "without", in);
+  const std::vector<std::vector<std::string>> commands = {
+      {"attend", folder / "in", "--grad"},
+      {"attend", folder / "in", "-o", folder / "out"},
+      {"attend", folder / "in", "--grad", "-o", folder / "out"},
+      {"attend", folder / "without"}};
+  for (const auto& command : commands) {
+    const Ran ran = run_program(command);
+    const std::string all = ran.out + ran.err;
+    EXPECT_NE(all.find("]0;mine"), std::string::npos) << all;
+    EXPECT_EQ(all.find_first_of("\x1b\x07"), std::string::npos) << all;
+    EXPECT_EQ(all.find("\xc2\x9b"), std::string::npos) << all;
+  }
+}
 
 TEST(BadFile, Corrupt) {
   const Folder folder;

@@ -152,6 +152,46 @@ TEST(TrainVerb, ExplainsBadInputInOneLine) {
   EXPECT_NE(run_program(bad[0]).err.find("pairs.tsv:2"), std::string::npos);
 }
 
+// A script's variable that is not set must not mean the built-in data, or the run's own.
+TEST(TrainVerb, AnEmptyNameIsNoName) {
+  const Folder folder;
+  const std::vector<std::vector<std::string>> bad = {
+      train_command(folder / "r", {"--steps", "1", ""}),
+      train_command(folder / "r", {"--steps", "1", "--tsv", ""}),
+      train_command(folder / "r", {"--steps", "1", "--config", ""}),
+      {"eval", tiny_run(), ""},
+      {"predict", tiny_run(), "--weights", "", "3 May 2021"},
+      {"reproduce", "bahdanau2015", "--data", "", "--effort", "0.01", "--out", folder / "r"}};
+  for (const auto& arguments : bad) {
+    const Ran ran = run_program(arguments);
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    EXPECT_TRUE(has(ran.err, "empty")) << ran.err;
+  }
+  EXPECT_FALSE(fs::exists(folder / "r"));
+}
+
+TEST(TrainVerb, NumbersThatAreNoneAreNamed) {
+  const Folder folder;
+  const auto says = [](const std::vector<std::string>& arguments, const std::string& option) {
+    const Ran ran = run_program(arguments);
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    EXPECT_TRUE(has(ran.err, option)) << ran.err;
+    EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
+  };
+  for (const char* number : {"nan", "inf", "-1", "1e99"}) {
+    says({"predict", tiny_run(), "--length-power", number, "3 May 2021"}, "--length-power");
+    says({"eval", tiny_run(), "--length-power", number}, "--length-power");
+    says({"reproduce", "luong2015", "--effort", number, "--out", folder / "r"}, "--effort");
+    says({"reproduce", "luong2015", "--seeds", number, "--out", folder / "r"}, "--seeds");
+  }
+  for (const char* side : {"src", "tgt"}) {
+    const std::string option = fmt::format("--{}-vocab", side);
+    says(train_command(folder / "r", {fmt::format("--{}-unit", side), "subwords", option, "5"}),
+         option + " must be at least 6 for subwords, found 5");
+  }
+  EXPECT_FALSE(fs::exists(folder / "r"));
+}
+
 TEST(TrainVerb, SaysWhenTheDiskIsFull) {
   const Folder folder;
   const std::string run = folder / "run";
@@ -206,6 +246,30 @@ TEST(PredictVerb, WritesAndDrawsWhereItLooked) {
   EXPECT_NE(drawn.out.find("M a y"), std::string::npos) << drawn.out;
   EXPECT_EQ(drawn.out.find('\x1b'), std::string::npos);
   EXPECT_EQ(run_program({"predict", tiny_run(), "--weights", folder / "w.gif", "x"}).code, 2);
+}
+
+TEST(PredictVerb, SaysWhatCannotBeWrittenBeforeItPredicts) {
+  const Folder folder;
+  for (const char* name : {"w.txt", "w", "none/w.svg"}) {
+    const Ran ran = run_program({"predict", tiny_run(), "--weights", folder / name, "3 May 2021"});
+    EXPECT_EQ(ran.code, 2) << name;
+    EXPECT_EQ(ran.out, "") << name;
+    EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
+  }
+  EXPECT_EQ(folder.files(), 0);
+}
+
+TEST(PredictVerb, LinesHaveALimitWhereverTheyComeFrom) {
+  const Folder folder;
+  write_bytes(folder / "in.txt", "3 May 2021\n" + std::string(1'000'001, 'x') + "\n");
+  const std::string pipe = "cat " + shell_quoted(folder / "in.txt") + " |";
+  const std::vector<Ran> all = {run_program({"predict", tiny_run(), "--file", folder / "in.txt"}),
+                                run_program({"predict", tiny_run()}, pipe),
+                                run_program({"predict", tiny_run(), "--file", "-"}, pipe)};
+  for (const Ran& ran : all) {
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    EXPECT_TRUE(has(ran.err, ":2: a line of more than 1000000 bytes")) << ran.err;
+  }
 }
 
 TEST(PredictVerb, SurvivesOddInput) {
@@ -296,6 +360,24 @@ TEST(DemoVerb, TrainsAndShowsWhereItLooked) {
   EXPECT_TRUE(fs::exists(run + "/report.html"));
   EXPECT_EQ(run_program(demo_command(run, "2")).code, 0);  // replaced
   EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 2);
+}
+
+TEST(ReportVerb, RefusesDamagedResults) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  fs::copy(tiny_run(), run);
+  for (const char* damaged :
+       {"", "3", "{}", "[]", R"({"seconds": []})", R"({"seconds": 1, "test": 3})",
+        R"({"seconds": 1, "test": {"sentences": {}, "scores": {"loss": 1}}})",
+        R"({"seconds": 1, "test": {"sentences": 1, "scores": {"loss": "x"}}})"}) {
+    write_bytes(run + "/results.json", damaged);
+    for (const Ran& ran :
+         {run_program({"report", run}), run_program({"report", tiny_run(), run})}) {
+      EXPECT_EQ(ran.code, 2) << damaged;
+      EXPECT_TRUE(has(ran.err, "results.json")) << ran.err;
+      EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
+    }
+  }
 }
 
 TEST(ReportVerb, WritesTheSamePageAgainAndCompares) {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -85,8 +87,14 @@ class TranslateRun final : public Run {
   std::optional<TranslateSets> sets_;
 };
 
-text::Tokenizer make_tokenizer(const text::TokenizerConfig& c, const std::vector<text::Pair>& pairs,
+text::Tokenizer make_tokenizer(const char* option, const text::TokenizerConfig& c,
+                               const std::vector<text::Pair>& pairs,
                                std::string text::Pair::*side) {
+  // Beside the tokens that every vocabulary has: the blank, and a piece of text.
+  if (c.unit == text::Unit::subwords && c.size < text::kFirst + 2) {
+    throw Error("train", fmt::format("--{} must be at least {} for subwords, found {}", option,
+                                     text::kFirst + 2, c.size));
+  }
   std::vector<std::string> lines;
   lines.reserve(pairs.size());
   for (const text::Pair& p : pairs) lines.push_back(p.*side);
@@ -103,9 +111,9 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
     throw Error("train", "watching '" + c.watch + "' needs --valid-sentences above 0");
   }
   t.source = former ? text::Tokenizer::load(*former / kSourceFile)
-                    : make_tokenizer(c.source, sets.pairs.train, &text::Pair::source);
+                    : make_tokenizer("src-vocab", c.source, sets.pairs.train, &text::Pair::source);
   t.target = former ? text::Tokenizer::load(*former / kTargetFile)
-                    : make_tokenizer(c.target, sets.pairs.train, &text::Pair::target);
+                    : make_tokenizer("tgt-vocab", c.target, sets.pairs.train, &text::Pair::target);
   c.network.source_vocabulary = t.source.size();
   c.network.target_vocabulary = t.target.size();
   t.model = models::seq2seq(c.network, c.train.seed);
