@@ -32,6 +32,8 @@ struct LookConfig {
 };
 // Throws, naming the field and its range.
 FOVEA_API void check(const LookConfig&);
+// Whether training draws where to look, and learns it by REINFORCE.
+FOVEA_API bool draws(const LookConfig&);
 
 struct LookWidths {
   int64_t query = 0, key = 0;

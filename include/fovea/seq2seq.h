@@ -80,7 +80,7 @@ struct Loss {
   double nll = 0;      // −log p summed over …
   int64_t tokens = 0;  // … the tokens that count, end included
 };
-// An intervention sees every look.
+// An intervention sees every look; where each row goes two ways, those of both, side by side.
 FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {}, const Intervention& = {});
 
 // The n best translations, best first, for each sentence of the batch; at most 2·S + 10 tokens, S

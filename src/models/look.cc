@@ -123,6 +123,8 @@ void check(const LookConfig& c) {
   weighting_def(c);
 }
 
+bool draws(const LookConfig& c) { return weighting_def(c).learns_by_log_prob; }
+
 LookWeights look_weights(nn::Weights& w, const std::string& prefix, const LookConfig& c,
                          const LookWidths& given) {
   check(c);
@@ -253,9 +255,8 @@ Looker::Looker(const LookConfig& config, const LookWeights& weights, const LookS
   check_length(config, s.S());
   if (weights.keys.weight) s.keys = projected(weights.keys, source.keys);
   s.score = fovea::score(config.score, weights.score);
-  const WeightingDef& def = weighting_def(config);
-  s.hard = def.hard;
-  s.draws = def.learns_by_log_prob && pass.mode == Mode::train;
+  s.hard = weighting_def(config).hard;
+  s.draws = draws(config) && pass.mode == Mode::train;
 }
 
 Looker::~Looker() = default;

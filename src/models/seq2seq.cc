@@ -1,7 +1,5 @@
 #include "fovea/seq2seq.h"
 
-#include <algorithm>
-
 #include "fovea/ops.h"
 #include "models/checks.h"
 #include "models/decoder.h"
@@ -81,18 +79,18 @@ Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
 
 namespace {
 
-// How the rows of a pass go: as the batch has them, or twice, first with expectations in place of
-// choices.
+// How the rows of a pass go: as the batch has them, or each twice, first with the expectation in
+// place of its choices.
 struct Rows {
   bool twice = false;
   Tensor expected;  // bool, or undefined where all choose
 };
 
 Rows rows_of(const Seq2Seq& m, int64_t B, const LossConfig& c) {
-  if (c.mode != Mode::train || !m.look.baseline.weight) return {};
+  if (c.mode != Mode::train || m.config.context == Context::fixed || !draws(m.config)) return {};
   if (c.baseline == Baseline::expected) {
     std::vector<uint8_t> first(static_cast<size_t>(2 * B));
-    std::fill_n(first.begin(), B, uint8_t{1});
+    for (size_t i = 0; i < first.size(); i += 2) first[i] = 1;
     return {true, Tensor::from_bools(first, {2 * B})};
   }
   if (c.semi_sampling == 0) return {};
@@ -100,15 +98,24 @@ Rows rows_of(const Seq2Seq& m, int64_t B, const LossConfig& c) {
   return {false, rows_to_expect(B, c.semi_sampling, seed.value())};
 }
 
-Encoded twice(const Encoded& e, int64_t B) {
+// 0 0 1 1 2 2 …
+Tensor each_twice(int64_t B) {
   std::vector<int64_t> ids(static_cast<size_t>(2 * B));
-  for (int64_t i = 0; i < 2 * B; ++i) ids[static_cast<size_t>(i)] = i % B;
-  return select_rows(e, Tensor::from_ids(ids, {2 * B}));
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i / 2);
+  return Tensor::from_ids(ids, {2 * B});
+}
+
+// Of rows that went twice, the first ones or the second ones: [T,2B,..] → [T,B,..].
+Tensor one_way(const Tensor& x, int64_t which) {
+  Shape shape = x.shape();
+  shape[1] /= 2;
+  shape.insert(shape.begin() + 2, 2);
+  return x.reshape(shape).select(2, which);
 }
 
 // Everything a loss needs of one pass over the whole target.
 struct Pass {
-  bool twice = false;            // of 2B rows, the second B chose
+  bool twice = false;            // 2B rows
   Tensor states, contexts, out;  // [T,B,·]
   Tensor queries;                // [T,B,H], hard attention alone
   Tensor log_prob, entropy;      // [T,B], hard attention alone
@@ -123,8 +130,8 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
   Encoded source = encode(m, batch.source, batch.source_lengths, drop);
   Tensor embedded = dropped(m.target(batch.target_in), drop.at("target"));  // [T,B,E]
   if (rows.twice) {
-    source = twice(source, B);
-    embedded = concatenate({embedded, embedded}, 1);
+    source = select_rows(source, each_twice(B));
+    embedded = index_select(embedded, 1, each_twice(B));
   }
   Decoder decoder(m, source,
                   {.mode = c.mode,
@@ -185,8 +192,8 @@ struct Drawn {
 // −log p(y|a) and the terms of reinforce(). Where rows went twice, the mean of both ways'.
 Drawn drawn_of(const Seq2Seq& m, const Pass& pass, const Tensor& target, const LossConfig& c) {
   const int64_t B = target.size(1);
-  const auto chose = [&](const Tensor& x) { return pass.twice ? x.slice(1, B, 2 * B) : x; };
-  const Tensor targets = pass.twice ? concatenate({target, target}, 1) : target;
+  const auto chose = [&](const Tensor& x) { return pass.twice ? one_way(x, 1) : x; };
+  const Tensor targets = pass.twice ? index_select(target, 1, each_twice(B)) : target;
   const Tensor nll = cross_entropy(m.output(pass.out), targets,
                                    {.label_smoothing = c.label_smoothing,
                                     .ignore_index = kPadding,
@@ -195,7 +202,7 @@ Drawn drawn_of(const Seq2Seq& m, const Pass& pass, const Tensor& target, const L
   const Tensor R = returns(-nll.detach(), c.discount);
   // The baseline sees what the choice was made from and nothing that came of it.
   Tensor guess = m.look.baseline(chose(pass.queries).detach()).squeeze(-1);  // [T,B]
-  if (pass.twice) guess = guess + R.slice(1, 0, B);
+  if (pass.twice) guess = guess + one_way(R, 0);
   const Tensor chosen =
       reinforce({chose(pass.log_prob), chose(pass.entropy), counts}, chose(R), guess, c);
   const Tensor total = sum(nll) / (pass.twice ? 2.0f : 1.0f);

@@ -304,7 +304,8 @@ TEST(Intervention, ReadingChangesNothing) {
     const int64_t T = batch.target_out.size(0);
     const bool at_once = c.order == Order::luong && !c.input_feeding;
     ASSERT_EQ(static_cast<int64_t>(seen.size()), at_once ? 1 : T);
-    EXPECT_EQ(seen[0].shape(), (Shape{3, at_once ? T : 1, batch.source.size(0)}));
+    const int64_t rows = draws(c) ? 6 : 3;  // each goes two ways
+    EXPECT_EQ(seen[0].shape(), (Shape{rows, at_once ? T : 1, batch.source.size(0)}));
 
     const DecodeConfig how{.beam = 3, .n_best = 3, .weights = true};
     const auto a = decode(m, batch.source, batch.source_lengths, how);
