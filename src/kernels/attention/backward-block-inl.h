@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/attention/backward-rows-inl.h"
@@ -23,7 +24,8 @@ struct BackwardCall {
   const AdditiveWeights& w;
   Blocking by;
   bool scores;          // any gradient that flows through the scores
-  bool values;          // weights multiply values smoothly: dv by a product
+  bool values;          // weights multiply values smoothly, or are NaN: dv by a product
+  bool undefined;       // some row has no weights
   bool find_mean;       // Σ p·dw must be summed over the row
   bool covers;          // dot products without a mask: the first of each sum need not add to zeros
   bool chosen_centers;  // one weight is left, and its bell alone moves with the centre
@@ -307,8 +309,10 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
                                       int64_t hk) {
   const AttentionProblem& p = c.p;
   UnitKeys keys{PackKeys(p, b, hk, mem.k_panels), RowsOf(p.k, b, hk)};
-  // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq.
-  if (!p.masked() && p.family == Family::dot && !p.finite) {
+  // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq. Nor must a NaN of an
+  // additive score reach what it shares a division with.
+  const bool large = keys.packed.range == Range::large;
+  if (!p.masked() && (p.family == Family::dot || large) && !p.finite) {
     keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
   }
   if (c.scores) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
@@ -357,16 +361,15 @@ HWY_INLINE void ScoreGradients(const BackwardTask& t) {
     float* dw = mem.dw + i * mem.lds;
     if (NeedsMask(p, x)) MaskRow(p, x, s);
     const RowTerms terms = TermsOf(c, at.b, at.h, at.i + i);
+    // Where one key is chosen its value alone has a gradient, which is added elsewhere.
+    const bool chosen = Hard(p.weigh) && !std::isnan(terms.stat);
+    const auto forget_weights = [&] { FillRow(s, x.from - x.origin, x.to - x.origin, 0.0f); };
     if (!c.scores) {  // only dv: the weights are enough
-      if (p.weigh == Weigh::formula) {
-        FormulaRow(p, x, s, mem.spare);
-      } else {
-        WeighRow(p.weigh, s + (x.from - x.origin), x.size(), terms.stat);
-      }
-      if (HasFactor(p)) FactorRow(p, x, s);
+      chosen ? forget_weights() : WeighAgain(p, x, terms.stat, {s, mem.spare});
       continue;
     }
     const float d_center = GradRow(p, x, terms, {s, dw, mem.spare});
+    if (chosen && c.values) forget_weights();
     if (c.g.dcenter && !c.chosen_centers)
       c.g.dcenter[(at.b * p.H + at.h) * p.Lq + at.i + i] += d_center;
     AddMatrixGradients(c, sums, x, dw);
@@ -391,8 +394,8 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
   const Range range = unit.keys.packed.range;
   const QueryRows q{RowsOf(p.q, at.b, at.h, at.i), at.n};
   const ScoreSides sides{p, c.w, unit.keys.packed, PackQueries(p, c.w, range, q, mem.queries)};
-  bool finite = unit.keys.packed.finite;
-  if (p.masked() && finite) {
+  bool finite = unit.keys.packed.finite && !c.undefined;
+  if ((p.masked() || range == Range::large) && finite) {
     finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, at.b, at.h, at.i), at.n, p.Dv)) &&
              (p.family == Family::given || AllFinite(q.from, at.n, p.D));
   }

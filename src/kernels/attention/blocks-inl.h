@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "core/memory.h"
@@ -33,9 +34,17 @@ inline bool HasLogSumExp(Weigh w) {
   return w == Weigh::softmax || w == Weigh::sample || w == Weigh::gumbel;
 }
 
+// Whether some row has no weights: NaN and nothing else must reach the gradients of what it sees,
+// and what −inf forbids must not meet an infinite factor.
+inline bool AnyUndefined(const AttentionProblem& p, const float* stat) {
+  return stat && WeighsRows(p.weigh) && std::any_of(stat, stat + p.rows(), [&](float s) {
+           return std::isnan(s) || (s == -kInf && !p.masked());
+         });
+}
+
 // Whether some row's weights cannot be told from its log-sum-exp alone.
 inline bool AnyLargeStat(const AttentionProblem& p, const float* stat) {
-  return stat && HasLogSumExp(p.weigh) && std::any_of(stat, stat + p.rows(), LargeStat);
+  return stat && WeighsRows(p.weigh) && std::any_of(stat, stat + p.rows(), LargeStat);
 }
 
 struct Blocking {
@@ -146,7 +155,7 @@ HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, int64_t b, int64_t h
     keys.range = RangeOf(LargestQuery(p, b, hk), kappa.Largest());
     if (keys.range == Range::large) PackPanels(from, p.Lk, p.D, {}, to);
   }
-  if (p.masked() && !p.finite) {
+  if ((p.masked() || WholeRows(p.weigh)) && !p.finite) {
     keys.finite = AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
                   (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D));
   }

@@ -35,7 +35,7 @@ inline Range RangeOf(float a, float kappa) {
 struct PackedKeys {
   const float* panels = nullptr;  // [panel][D][64]: k·scale/T, or κ, or e^{2κ}
   Range range = Range::small;
-  bool finite = true;  // k and v; looked at only when something is masked
+  bool finite = true;  // k and v; looked at only where some weights may be 0
 };
 
 // The query side of one block.
@@ -120,10 +120,15 @@ HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
   }
 }
 
+// The smaller of the two, or x where that is NaN.
+HWY_INLINE Vec AtMost(Vec x, float most) {
+  const Vec limit = hn::Set(F(), most);
+  return hn::IfThenElse(hn::Gt(x, limit), limit, x);
+}
+
 HWY_INLINE Vec DirectX(Vec a, Vec kappa) {
-  const F d;
   const Vec z = hn::Add(a, kappa);
-  return hn::Add(hn::Set(d, 1.0f), Exp(hn::Min(hn::Add(z, z), hn::Set(d, 80.0f))));
+  return hn::Add(hn::Set(F(), 1.0f), Exp(AtMost(hn::Add(z, z), 80.0f)));
 }
 
 HWY_NOINLINE void AdditiveDirect(const AdditivePanel& x, int64_t m) {
@@ -172,7 +177,7 @@ HWY_NOINLINE void PackAdditiveQueries(Rows from, int64_t n, int64_t width, const
 template <Range kRange>
 HWY_INLINE Vec AdditiveX(Vec e, Vec k) {
   const F d;
-  if constexpr (kRange == Range::large) return hn::Min(DirectX(e, k), hn::Set(d, kLargestX));
+  if constexpr (kRange == Range::large) return AtMost(DirectX(e, k), kLargestX);
   const Vec x = hn::MulAdd(e, k, hn::Set(d, 1.0f));
   return kRange == Range::small ? x : hn::Min(x, hn::Set(d, kLargestX));
 }
