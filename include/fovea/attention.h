@@ -140,8 +140,9 @@ class FOVEA_API Attended {
   TopK top(int64_t k, const Select& = {}) const;
   Tensor entropy() const;      // [B,H,Lq], of the probabilities; differentiable
   Tensor log_sum_exp() const;  // [B,H,Lq]; differentiable
-  // Hard attention: the key drawn (−1 where no key may be seen), and the differentiable logarithm
-  // of its probability, so that REINFORCE is loss = −(reward − baseline)·log_prob().
+  // Hard attention: the key drawn (−1 where no key may be seen, or a NaN is), and the
+  // differentiable logarithm of its probability, so that REINFORCE is loss = −(reward −
+  // baseline)·log_prob().
   Tensor chosen() const;    // i64 [B,H,Lq]
   Tensor log_prob() const;  // [B,H,Lq]
   Plan plan() const;

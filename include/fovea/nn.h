@@ -31,6 +31,8 @@ enum class Init : uint8_t {
 class FOVEA_API Weights {
  public:
   explicit Weights(uint64_t seed = 0) : seed_(seed) {}
+  // Names and shapes alone, to be counted before memory is taken: no tensor has more than a number.
+  static Weights sketch();
   // A new leaf that requires a gradient; a name used twice throws.
   Tensor add(const std::string& name, const Shape&, Init);
   // A new buffer, filled with one value; whoever computes with it writes it in place.
@@ -47,6 +49,7 @@ class FOVEA_API Weights {
   Tensor enter(const std::string& name, const Tensor&, Tensors& kind);
 
   uint64_t seed_;
+  bool sketch_ = false;
   Tensors learned_, buffers_, all_;
 };
 

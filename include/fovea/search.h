@@ -43,6 +43,7 @@ struct DecodeConfig {
   int64_t longest = 0;        // tokens, the end included; 0: as a sequence's own limit says
   float length_power = 1.0f;  // hypotheses compare by log p / length^power
   bool weights = false;       // keep what was attended to
+  bool places = false;        // keep what was attended to most
 };
 // Throws, naming the field and its range.
 FOVEA_API void check(const DecodeConfig&);
@@ -52,6 +53,7 @@ struct Decoded {
   double score = 0;                         // log p / length^power, end included
   bool ended = false;                       // false: cut at the limit
   std::vector<std::vector<float>> weights;  // by token (end too, where ended), over the source
+  std::vector<int64_t> places;              // the same, where the largest weight is
 };
 
 // What is searched for.

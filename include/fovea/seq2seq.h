@@ -59,6 +59,8 @@ struct FOVEA_API Seq2Seq {
   std::shared_ptr<OutputScreen> screen;
 };
 FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, uint64_t seed);
+// How many numbers it would learn; takes no memory for them.
+FOVEA_API int64_t count_weights(const Seq2SeqConfig&);
 
 // Sentences side by side, time-major, padded with 0 at the end.
 struct Batch {

@@ -89,6 +89,9 @@ struct TrainConfig {
   uint64_t seed = 1;
 };
 
+// Bytes that training keeps for so many weights: they, their gradients, moments and averages.
+FOVEA_API int64_t memory_of(int64_t weights, const TrainConfig&);
+
 // Ordered names and values, as they are shown and logged.
 using Scores = std::vector<std::pair<std::string, double>>;
 

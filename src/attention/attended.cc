@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "attention/check.h"
@@ -114,10 +116,14 @@ struct RowTop {
 };
 
 void top_of_row(const float* w, int64_t n, int64_t k, const RowTop& to) {
+  const auto size = [w](int64_t j) {  // NaN first
+    return std::isnan(w[j]) ? std::numeric_limits<float>::infinity() : w[j];
+  };
   std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
-  std::partial_sort(order.begin(), order.begin() + k, order.end(),
-                    [w](int64_t a, int64_t b) { return w[a] != w[b] ? w[a] > w[b] : a < b; });
+  std::partial_sort(order.begin(), order.begin() + k, order.end(), [size](int64_t a, int64_t b) {
+    return size(a) != size(b) ? size(a) > size(b) : a < b;
+  });
   for (int64_t i = 0; i < k; ++i) {
     to.keys[i] = order[i];
     to.weights[i] = w[order[i]];

@@ -190,7 +190,7 @@ void backward_by_parts(const AttendedState& s, const AttentionProblem& p,
                        const kernels::AttentionGradients& g, PairGradients& sums) {
   const bool smooth = p.weigh != kernels::Weigh::argmax && p.weigh != kernels::Weigh::sample;
   for (const Part& x : parts_of(s.mask, s.n)) {
-    const PartScores scores = smooth ? scores_of(s, x, sums) : scores_of(s, x);
+    PartScores scores = smooth ? scores_of(s, x, sums) : scores_of(s, x);
     const AttentionProblem part = part_of(p, x, scores.matrix);
     kernels::AttentionGradients of_part = part_of(g, x, s.n);
     Tensor d_scores, dv;
@@ -203,7 +203,7 @@ void backward_by_parts(const AttendedState& s, const AttentionProblem& p,
       of_part.dv = out_view(dv);
     }
     kernels::attention_backward(part, of_part);
-    if (d_scores) add_gradients(scores, d_scores, sums);
+    if (d_scores) add_gradients(s, d_scores, scores, sums);
     if (!dv) continue;
     const int64_t hk = x.h / s.problem.group();
     sums.v.slice(0, x.b, x.b + part.B).slice(1, hk, hk + part.Hk).add_(dv);
@@ -236,6 +236,7 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
   s.stat = Tensor::empty({n.B, n.H, n.Lq});
   kernels::AttentionResult out{.context = out_view(s.context), .stat = raw(s.stat)};
   if (hard) out.chosen = s.chosen.data();
+  if (s.plan == Plan::linear && !kernels::scores_fit(p)) s.plan = Plan::fused;
   if (s.plan == Plan::linear) return kernels::linear_forward(p, out);
   if (keep_weights) {
     s.weights = Tensor::empty({n.B, n.H, n.Lq, n.Lk});
@@ -248,6 +249,10 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
   each_part(s, p, [&](const Part& x, const AttentionProblem& part) {
     kernels::attention_forward(part, part_of(out, x, n));
   });
+  // Kept in passing, the weights of a row that has none may be NaN where nothing is seen.
+  const float* stat = raw(s.stat);
+  const auto nan = [](float x) { return std::isnan(x); };
+  if (s.weights && std::any_of(stat, stat + s.stat.numel(), nan)) s.weights = {};
 }
 
 Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {

@@ -123,7 +123,7 @@ struct WeightingDef {
   std::string formula;
   WeightingKind kind = WeightingKind::formula;
   bool hard = false;       // one key is chosen
-  bool normalised = true;  // weights sum to 1
+  bool normalised = true;  // weights sum to 1, or are all NaN where a score is NaN or +inf
   // The weights have no gradient: a model learns where to look by REINFORCE on log_prob().
   bool learns_by_log_prob = false;
   // The formula for one row of permitted scores (already divided by the temperature).

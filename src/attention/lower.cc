@@ -39,11 +39,12 @@ void intersect_ranges(const std::vector<const MaskTerm*>& terms, const MaskConte
   }
 }
 
-// |j − p| ≤ W; a centre that is no number sees nothing.
+// |j − p| ≤ W; a centre that is NaN hides nothing, so that it shows.
 void intersect_windows(int64_t width, const Sizes& n, LoweredMask& out) {
   const std::vector<float> centers = out.center.detach().contiguous().to_vector();
   for (int64_t at = 0; at < n.B * n.H * n.Lq; ++at) {
     const double p = centers[at];
+    if (std::isnan(p)) continue;
     const double low = std::ceil(p - static_cast<double>(width));
     const double high = std::floor(p + static_cast<double>(width)) + 1;
     if (!(low < high)) {

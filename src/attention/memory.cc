@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "attention/check.h"
 #include "attention/layout.h"
@@ -213,10 +212,10 @@ struct Memory::State {
   Score score;
   Mask lengths;
   bool keys_finite = true;
-  std::optional<bool> finite;  // lowered keys and values: looked at once, by the first call
+  bool finite = true;  // lowered keys and values
   bool empty_rows = false;
   std::vector<int32_t> ends;
-  std::shared_ptr<Steps> steps;  // where the score has such a form
+  std::shared_ptr<Steps> steps;  // where the score has such a form and all is finite
   Deferred<Kept> fixed;          // keys, values, u and the parameters
 
   void hide_unseen();
@@ -243,7 +242,8 @@ void Memory::State::hide_unseen() {
 
 void Memory::State::start_steps() {
   const ScoreDef& def = def_of(score);
-  if (def.form == Form::pairs || score.bias || n.B == 0 || n.Lk == 0) return;
+  finite = all_finite(lowered) && all_finite(values);
+  if (def.form == Form::pairs || score.bias || n.B == 0 || n.Lk == 0 || !finite) return;
   if (choose_plan(request_for({.score = score}, n), Plan::automatic) != Plan::fused) return;
   lowered = with_dense_rows(lowered);
   const Tensor v = with_dense_rows(values);
@@ -295,9 +295,8 @@ MemoryStep Memory::State::step(const Tensor& query, const Weighting& w) const {
 // One call of attend(). What the mask hides of keys that are not finite must not reach their
 // projection, which it would where that is done already.
 MemoryStep Memory::State::call(const Tensor& query, const Mask& mask, const Weighting& w) {
-  if (!finite) finite = all_finite(lowered) && all_finite(values);
   const bool as_given = !mask.terms.empty() && !keys_finite;
-  const Keys known{keys, as_given ? Tensor() : lowered, *finite};
+  const Keys known{keys, as_given ? Tensor() : lowered, finite};
   MemoryStep out;
   out.attended =
       attend_to(query.unsqueeze(1), known, values, {score, lengths & mask, w}, {.weights = true});

@@ -1,6 +1,7 @@
 #include "attention/pairs.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "attention/check.h"
 #include "attention/state.h"
@@ -34,6 +35,34 @@ Tensor dot_of_pairs(const Tensor& q_rows, const Tensor& k_rows, const Tensors&) 
 
 Tensor additive_of_pairs(const Tensor& q_rows, const Tensor& k_rows, const Tensors& p) {
   return sum(tanh(q_rows + k_rows) * p.at("u"), {1});
+}
+
+// The scores of the pairs, on a tape of their own where a row or a parameter is wanted.
+void score_pairs(const AttendedState& s, const PairGradients& wanted, PartScores& out) {
+  out.scores = {};
+  if (out.places.empty()) return;
+  out.q_rows = leaf(rows_of(s.inputs.q, out.q), wanted.q.defined());
+  out.k_rows = leaf(rows_of(s.inputs.k, out.k), wanted.k.defined());
+  for (const auto& [name, t] : s.pair.parameters) {
+    out.parameters[name] = leaf(t, wanted.parameters.contains(name));
+  }
+  const Recording on;
+  out.scores = s.pair.score(out.q_rows, out.k_rows, out.parameters);
+}
+
+// Leaves out the pairs that have no gradient and whose scores are not finite, and says whether
+// there were any: 0 times what made them so is not 0.
+bool forget_nonfinite(const float* d, PartScores& part) {
+  const Tensor scores = part.scores.detach().contiguous();
+  size_t kept = 0;
+  for (size_t p = 0; p < part.places.size(); ++p) {
+    if (d[part.places[p]] == 0.0f && !std::isfinite(raw(scores)[p])) continue;
+    part.q[kept] = part.q[p], part.k[kept] = part.k[p], part.places[kept] = part.places[p];
+    ++kept;
+  }
+  if (kept == part.places.size()) return false;
+  for (auto* list : {&part.q, &part.k, &part.places}) list->resize(kept);
+  return true;
 }
 
 void add_rows(const Tensor& d_rows, const std::vector<int64_t>& ids, const Tensor& to) {
@@ -122,21 +151,18 @@ PartScores scores_of(const AttendedState& s, const Part& part, const PairGradien
   });
   out.matrix = Tensor::zeros({part.B, part.H, part.Lq, n.Lk});
   if (out.places.empty()) return out;
-  out.q_rows = leaf(rows_of(s.inputs.q, out.q), wanted.q.defined());
-  out.k_rows = leaf(rows_of(s.inputs.k, out.k), wanted.k.defined());
-  for (const auto& [name, t] : s.pair.parameters) {
-    out.parameters[name] = leaf(t, wanted.parameters.contains(name));
-  }
-  const Recording on;  // where a row or a parameter is wanted
-  out.scores = s.pair.score(out.q_rows, out.k_rows, out.parameters);
+  score_pairs(s, wanted, out);
+  const Tensor scores = out.scores.detach().contiguous();
   kernels::add_rows({.size = out.matrix.numel()}, out.places.data(),
-                    static_cast<int64_t>(out.places.size()), raw(out.scores.detach().contiguous()),
-                    raw(out.matrix));
+                    static_cast<int64_t>(out.places.size()), raw(scores), raw(out.matrix));
   return out;
 }
 
-void add_gradients(const PartScores& part, const Tensor& d_matrix, PairGradients& sums) {
+void add_gradients(const AttendedState& s, const Tensor& d_matrix, PartScores& part,
+                   PairGradients& sums) {
   if (!part.scores || !part.scores.requires_grad()) return;
+  if (forget_nonfinite(raw(d_matrix), part)) score_pairs(s, sums, part);
+  if (!part.scores) return;
   const Shape count{static_cast<int64_t>(part.places.size())};
   part.scores.backward(
       index_select(d_matrix.reshape({-1}), 0, Tensor::from_ids(part.places, count)));

@@ -71,7 +71,7 @@ struct PartScores {
   Tensor matrix;  // [B,H,Lq,Lk] of the part, 0 where a pair is not permitted
 };
 PartScores scores_of(const AttendedState&, const Part&, const PairGradients& wanted = {});
-// What d_matrix gives the rows and the parameters.
-void add_gradients(const PartScores&, const Tensor& d_matrix, PairGradients&);
+// What d_matrix, contiguous, gives the rows and the parameters. Takes the part.
+void add_gradients(const AttendedState&, const Tensor& d_matrix, PartScores&, PairGradients&);
 
 }  // namespace fovea

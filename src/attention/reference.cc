@@ -48,6 +48,15 @@ struct Place {
   int64_t b, h, i;
 };
 
+// The weighting's formula, and what holds for all whose weights sum to 1: a row that has no weights
+// is NaN in all that it sees, its gradients too.
+template <class T>
+void weigh_row(const WeightingDef& def, const Row<T>& row) {
+  def.reference(row);
+  if (!def.normalised || has_weights(row.scores)) return;
+  for (T& w : row.weights) w *= std::numeric_limits<double>::quiet_NaN();
+}
+
 // What the weighting makes of one row of n permitted keys.
 template <class T>
 struct Weighed {
@@ -75,14 +84,20 @@ class Reference {
     return (p.b * n_.Hk + p.h / (n_.H / n_.Hk)) * n_.Lk + j;
   }
 
-  // scale · score(q_i, k_j) + biases.
+  // scale · score(q_i, k_j)
   template <class T>
-  T score(const ReferenceValues<T>& x, const Place& p, int64_t j) const {
-    T s = scale_ * score_.reference(Pair<T>{.q = row_of(x.q, row(p)),
-                                            .k = row_of(x.k, key_row(p, j)),
-                                            .h = p.h,
-                                            .j = j,
-                                            .p = x.score});
+  T raw_score(const ReferenceValues<T>& x, const Place& p, int64_t j) const {
+    return scale_ * score_.reference(Pair<T>{.q = row_of(x.q, row(p)),
+                                             .k = row_of(x.k, key_row(p, j)),
+                                             .h = p.h,
+                                             .j = j,
+                                             .p = x.score});
+  }
+
+  // What is added to it.
+  template <class T>
+  T bias(const ReferenceValues<T>& x, const Place& p, int64_t j) const {
+    T s = 0;
     if (const auto& bias = attention_.score.bias)
       s += bias->relative ? at(x.bias, {p.b, p.h, j - p.i + n_.Lq - 1})
                           : at(x.bias, {p.b, p.h, p.i, j});
@@ -92,6 +107,19 @@ class Reference {
         s += at(x.mask[t].begin()->second, {p.b, p.h, p.i, j});
     }
     return s;
+  }
+
+  // Scores over the temperature are floats, and infinite beyond them; a bias makes −inf only of
+  // itself, and forbids whatever the score is.
+  double score(const ReferenceValues<double>& x, const Place& p, int64_t j) const {
+    const double T = attention_.weighting.temperature, added = bias(x, p, j);
+    if (added == -kInfinity) return added;
+    const double raw = raw_score(x, p, j), s = raw + added;
+    if (std::isinf(static_cast<float>(raw / T))) return static_cast<float>(raw / T);
+    return static_cast<float>(s / T) == kInfinity ? kInfinity : s;
+  }
+  Var score(const ReferenceValues<Var>& x, const Place& p, int64_t j) const {
+    return raw_score(x, p, j) + bias(x, p, j);
   }
 
   // The predicted centres, one for each mask term that has one.
@@ -133,28 +161,33 @@ class Reference {
     const std::span<const T> row(s);
 
     out.weights.resize(keys.size());
-    weighting_.reference(Row<T>{.scores = row, .gumbel = gumbel(p, keys), .weights = out.weights});
+    weigh_row(weighting_, Row<T>{.scores = row, .gumbel = gumbel(p, keys), .weights = out.weights});
+    const bool defined = !weighting_.normalised || has_weights(row);
     out.log_sum_exp = log_sum_exp(row);
     std::vector<T> probabilities = out.weights;
     if (weighting_.hard || !weighting_.normalised) softmax<T>(row, probabilities);
     for (const T& x : probabilities)
-      if (x > 0) out.entropy -= x * log(x);
-    if (weighting_.hard) {
+      if (!(x <= 0)) out.entropy -= x * log(x);
+    if (weighting_.hard) out.log_prob = out.log_sum_exp;  // NaN, unless
+    if (weighting_.hard && defined) {
       out.chosen = index_of_max(values_of<T>(out.weights));
       out.log_prob = s[out.chosen] - out.log_sum_exp;
     }
     for (size_t j = 0; j < keys.size(); ++j)
       out.weights[j] *= exp(exponent(centers, keys[j], /*renormalise=*/false));
-    drop(p, keys, std::span<T>(out.weights));
+    if (defined) drop(p, keys, std::span<T>(out.weights));
     return out;
   }
 
-  // Σ_j w_j v_jd over the permitted keys, for one d.
+  // Σ_j w_j v_jd over the permitted keys, for one d; a weight of 0 leaves its value unread.
   template <class T>
   T context(const ReferenceValues<T>& x, const Place& p, std::span<const int64_t> keys,
             const std::vector<T>& weights, int64_t d) const {
     std::vector<T> column;
-    for (const int64_t j : keys) column.push_back(x.v.data[key_row(p, j) * n_.Dv + d]);
+    for (size_t j = 0; j < keys.size(); ++j) {
+      const T& v = x.v.data[key_row(p, keys[j]) * n_.Dv + d];
+      column.push_back(weights[j] == 0 && !std::isfinite(value_of(v)) ? T(0) : v);
+    }
     return dot(weights, column);
   }
 
@@ -163,7 +196,7 @@ class Reference {
     size_t c = 0;
     for (const MaskTerm& term : attention_.mask.terms) {
       if (term.def->allows && !term.def->allows(term, context_, p.b, p.h, p.i, j)) return false;
-      if (term.def->center && !(std::abs(j - centers[c++]) <= term.width)) return false;
+      if (term.def->center && std::abs(j - centers[c++]) > term.width) return false;
     }
     return true;
   }
@@ -303,8 +336,8 @@ void row_backward(const Reference& r, const ReferenceValues<double>& values,
 void formula_forward(const void* self, int64_t n, const float* s, float* w) {
   const std::vector<double> scores(s, s + n), noise(n, 0.0);
   std::vector<double> weights(n);
-  static_cast<const WeightingDef*>(self)->reference(
-      Row<double>{.scores = scores, .gumbel = noise, .weights = weights});
+  weigh_row(*static_cast<const WeightingDef*>(self),
+            Row<double>{.scores = scores, .gumbel = noise, .weights = weights});
   std::copy(weights.begin(), weights.end(), w);
 }
 
@@ -313,8 +346,8 @@ void formula_backward(const void* self, int64_t n, const float* s, const float* 
   const std::vector<double> noise(n, 0.0);
   std::vector<Var> scores, weights(n);
   for (int64_t j = 0; j < n; ++j) scores.push_back(scope.leaf(s[j]));
-  static_cast<const WeightingDef*>(self)->reference(
-      Row<Var>{.scores = scores, .gumbel = noise, .weights = weights});
+  weigh_row(*static_cast<const WeightingDef*>(self),
+            Row<Var>{.scores = scores, .gumbel = noise, .weights = weights});
   Var loss = 0;
   for (int64_t j = 0; j < n; ++j) loss += dw[j] * weights[j];
   scope.reverse(loss, 1);

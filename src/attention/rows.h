@@ -10,8 +10,7 @@
 
 #include "attention/var.h"
 
-// What the formulas of weightings share, on either number type. A NaN among the scores makes a NaN
-// of every soft weight.
+// What the formulas of weightings share, on either number type.
 namespace fovea {
 
 template <class T>
@@ -32,6 +31,14 @@ double max_value(std::span<const T> row) {
   double max = -std::numeric_limits<double>::infinity();
   for (const T& x : row) max = std::max(max, value_of(x));
   return max;
+}
+
+// Whether weights that sum to 1 exist: a NaN or +inf, which is what overflows, leaves none.
+template <Number T>
+bool has_weights(std::span<const T> row) {
+  return std::all_of(row.begin(), row.end(), [](const T& x) {
+    return value_of(x) < std::numeric_limits<double>::infinity();
+  });
 }
 
 // log Σ e^x; −inf of an empty row.

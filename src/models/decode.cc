@@ -21,7 +21,7 @@ class Translating : public Generator {
               const Intervention& intervention)
       : model_(m),
         decoder_(m, repeated(encoded, c.beam),
-                 {.keep_weights = c.weights, .intervention = intervention}) {
+                 {.keep_weights = c.weights || c.places, .intervention = intervention}) {
     if (may_screen(m, c.beam, encoded.lengths.size(0))) screen_ = m.screen->of(m.output);
   }
 

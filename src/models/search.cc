@@ -57,7 +57,8 @@ std::vector<Candidate> best_of(const Rows& rows, const double* scores,
 // What happened at one step, for every row: rows are sequence·K + beam.
 struct Trace {
   std::vector<int64_t> parent, token;
-  Tensor weights;  // [B·K,S] of the parents' looks, or undefined
+  Tensor weights;               // [B·K,S] of the parents' looks, or undefined
+  std::vector<int64_t> places;  // [B·K] of their largest, or empty
 };
 
 struct Ending {
@@ -144,7 +145,7 @@ class Search {
   std::vector<int64_t> advance(const std::vector<int64_t>& previous, int64_t t) {
     Trace trace;
     generator_.advance(Tensor::from_ids(previous, {B_ * K_}));
-    if (c_.weights) trace.weights = generator_.weights();
+    if (c_.weights || c_.places) keep_looks(generator_.weights(), trace);
     std::optional<Candidates> best = likeliest();
     if (!best) best = candidates();
     trace.parent.resize(previous.size());
@@ -209,21 +210,30 @@ class Search {
   Decoded follow(const Ending& e) const {
     Decoded d{.score = e.score, .ended = e.ended};
     int64_t row = e.beam;
-    if (e.ended) keep_weights(d, e.step, row);
+    if (e.ended) add_looks(d, e.step, row);
     for (int64_t t = e.step - 1; t >= 0; --t) {
       const Trace& trace = traces_[static_cast<size_t>(t)];
       d.tokens.push_back(trace.token[static_cast<size_t>(row)]);
       row = trace.parent[static_cast<size_t>(row)];
-      keep_weights(d, t, row);
+      add_looks(d, t, row);
     }
     std::reverse(d.tokens.begin(), d.tokens.end());
     std::reverse(d.weights.begin(), d.weights.end());
+    std::reverse(d.places.begin(), d.places.end());
     return d;
   }
 
-  void keep_weights(Decoded& d, int64_t t, int64_t row) const {
-    const Tensor& w = traces_[static_cast<size_t>(t)].weights;
-    if (w) d.weights.push_back(w.select(0, row).to_vector());
+  // All weights of all steps are as long as the source squared: only who asks for them has them.
+  void keep_looks(const Tensor& weights, Trace& trace) const {
+    if (!weights) return;
+    if (c_.places) trace.places = argmax(weights, 1).to_ids();
+    if (c_.weights) trace.weights = weights;
+  }
+
+  void add_looks(Decoded& d, int64_t t, int64_t row) const {
+    const Trace& trace = traces_[static_cast<size_t>(t)];
+    if (trace.weights) d.weights.push_back(trace.weights.select(0, row).to_vector());
+    if (!trace.places.empty()) d.places.push_back(trace.places[static_cast<size_t>(row)]);
   }
 
   Generator& generator_;

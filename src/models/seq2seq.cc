@@ -48,9 +48,11 @@ void check(const Seq2SeqConfig& c) {
   }
 }
 
-Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
+namespace {
+
+Seq2Seq made_of(nn::Weights weights, const Seq2SeqConfig& c) {
   check(c);
-  Seq2Seq m{.config = c, .weights = nn::Weights(seed)};
+  Seq2Seq m{.config = c, .weights = std::move(weights)};
   nn::Weights& w = m.weights;
   m.source = nn::embedding(w, "source", c.source_vocabulary, c.embedding);
   m.target = nn::embedding(w, "target", c.target_vocabulary, c.embedding);
@@ -75,6 +77,14 @@ Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) {
   m.output = nn::linear(w, "output", c.hidden, c.target_vocabulary);
   m.screen = std::make_shared<OutputScreen>();
   return m;
+}
+
+}  // namespace
+
+Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) { return made_of(nn::Weights(seed), c); }
+
+int64_t count_weights(const Seq2SeqConfig& c) {
+  return made_of(nn::Weights::sketch(), c).weights.count();
 }
 
 namespace {

@@ -96,15 +96,23 @@ Tensor start(const std::string& name, const Shape& shape, Init init, uint64_t se
 
 }  // namespace
 
+Weights Weights::sketch() {
+  Weights w;
+  w.sketch_ = true;
+  return w;
+}
+
 Tensor Weights::add(const std::string& name, const Shape& shape, Init init) {
   const NoGrad off;
+  if (sketch_) return enter(name, Tensor::scalar(0.0f).expand(shape), learned_);
   const RandomKey key = random_key(seed_, Purpose::weights, hash_of(name));
   Tensor t = start(name, shape, init, uint64_t{key.b} << 32 | key.a);
   return enter(name, t.set_requires_grad(), learned_);
 }
 
 Tensor Weights::add_buffer(const std::string& name, const Shape& shape, float value) {
-  return enter(name, Tensor::full(shape, value), buffers_);
+  return enter(name, sketch_ ? Tensor::scalar(value).expand(shape) : Tensor::full(shape, value),
+               buffers_);
 }
 
 Tensor Weights::enter(const std::string& name, const Tensor& t, Tensors& kind) {

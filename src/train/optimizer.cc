@@ -122,4 +122,10 @@ float clip_by_norm(const Tensors& parameters, float largest) {
   return static_cast<float>(norm);
 }
 
+int64_t memory_of(int64_t weights, const TrainConfig& c) {
+  const int64_t moments = c.optimizer.method == Method::sgd ? 1 : 2;
+  const int64_t copies = 2 + moments + (c.average > 0 ? 1 : 0);
+  return weights * copies * static_cast<int64_t>(sizeof(float));
+}
+
 }  // namespace fovea::train

@@ -194,17 +194,30 @@ TEST(Decode, FewerWordsThanBeams) {
   }
 }
 
+TEST(Seq2Seq, IsCountedWithoutBeingMade) {
+  for (const Seq2SeqConfig& c : configs()) {
+    EXPECT_EQ(count_weights(c), seq2seq(c, 1).weights.count());
+  }
+}
+
 TEST(Decode, WeightsAreRowsOverTheSource) {
   for (const Seq2SeqConfig& c : configs()) {
     if (c.context == Context::fixed) continue;
     const Seq2Seq m = model_of(c, 2);
     for (const int64_t beam : {1, 3}) {
-      const auto all = decoded(m, {.beam = beam, .n_best = beam, .longest = 6, .weights = true});
+      const DecodeConfig asked{.beam = beam, .n_best = beam, .longest = 6, .weights = true};
+      DecodeConfig for_places = asked;
+      for_places.weights = false, for_places.places = true;
+      const auto all = decoded(m, asked), most = decoded(m, for_places);
       for (size_t i = 0; i < all.size(); ++i) {
-        for (const Decoded& d : all[i]) {
+        for (size_t n = 0; n < all[i].size(); ++n) {
+          const Decoded &d = all[i][n], &at = most[i][n];
           ASSERT_EQ(d.weights.size(), written(d).size());
+          ASSERT_EQ(at.places.size(), d.weights.size());
+          ASSERT_TRUE(at.weights.empty() && d.places.empty());
           for (size_t t = 0; t < d.weights.size(); ++t) {
             const std::vector<float>& w = d.weights[t];
+            ASSERT_EQ(at.places[t], std::max_element(w.begin(), w.end()) - w.begin());
             const size_t S = sentences()[i].source.size();
             ASSERT_EQ(w.size(), S);
             const bool sees = c.locality == Locality::global || t <= S + 1;  // a window of 2

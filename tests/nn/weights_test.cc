@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fovea/nn.h"
+#include "fovea/runtime.h"
 #include "tests/nn/check.h"
 
 namespace fovea::nn {
@@ -128,6 +129,17 @@ TEST(Weights, Load) {
             }),
             "[load] c [2] is not known, expected one of 2 other tensors");
   EXPECT_EQ(a.to_vector(), va.to_vector());  // nothing was copied
+}
+
+TEST(Weights, OfASketchAreCountedWithoutTheirMemory) {
+  const int64_t before = memory_in_use();
+  Weights sketch = Weights::sketch();
+  const Linear layer = linear(sketch, "huge", 1 << 20, 1 << 20);
+  embedding(sketch, "words", 3, 5);
+  sketch.add_buffer("mean", {int64_t{1} << 40}, 0.0f);
+  EXPECT_EQ(layer.weight.shape(), (Shape{1 << 20, 1 << 20}));
+  EXPECT_EQ(sketch.count(), (int64_t{1} << 40) + (1 << 20) + 15);
+  EXPECT_LT(memory_in_use() - before, 1 << 16);
 }
 
 }  // namespace

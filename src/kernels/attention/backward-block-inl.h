@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/attention/backward-rows-inl.h"
@@ -23,7 +24,8 @@ struct BackwardCall {
   const AdditiveWeights& w;
   Blocking by;
   bool scores;          // any gradient that flows through the scores
-  bool values;          // weights multiply values smoothly: dv by a product
+  bool values;          // weights multiply values smoothly, or are NaN: dv by a product
+  bool undefined;       // some row has no weights
   bool find_mean;       // Σ p·dw must be summed over the row
   bool covers;          // dot products without a mask: the first of each sum need not add to zeros
   bool chosen_centers;  // one weight is left, and its bell alone moves with the centre
@@ -324,28 +326,31 @@ HWY_INLINE void AddMatrixGradients(const BackwardCall& c, const UnitSums& sums, 
 HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScratch& mem, int64_t b,
                                       int64_t hk) {
   const AttentionProblem& p = c.p;
-  UnitKeys keys{{}, RowsOf(p.k, b, hk)};
+  const Rows from = RowsOf(p.k, b, hk);
+  UnitKeys keys{{}, from};
   if (c.kept) {
     keys.packed.finite = KeysFinite(p, b, hk);
   } else {
     keys.packed = PackKeys(p, c.w, b, hk, mem.k_panels);
   }
-  // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq.
-  if (!p.masked() && p.family == Family::dot && !p.finite) {
-    keys.packed.finite = AllFinite(keys.rows, p.Lk, p.D);
-  }
   if (c.scores && !c.few) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
-  if (BackwardScratch::KeyRows(c) == 0) return keys;
-  if (p.family == Family::dot) {
-    PackRows(keys.rows, p.Lk, p.D, 1.0f, {mem.k_rows, c.ld});
-  } else {
-    Range& range = keys.packed.range;
-    Magnitude kappa = NothingSeen();
-    if (range != Range::large) PackColumns(keys.rows, p.Lk, p.D, &kappa, mem.k_rows);
-    if (c.kept) range = RangeOf(LargestQuery(p, b, hk), kappa.Largest(), c.w);
-    if (range == Range::large) PackColumns(keys.rows, p.Lk, p.D, nullptr, mem.k_rows);
+  Range& range = keys.packed.range;
+  if (BackwardScratch::KeyRows(c) > 0) {
+    if (p.family == Family::dot) {
+      PackRows(from, p.Lk, p.D, 1.0f, {mem.k_rows, c.ld});
+    } else {
+      Magnitude kappa = NothingSeen();
+      if (range != Range::large) PackColumns(from, p.Lk, p.D, &kappa, mem.k_rows);
+      if (c.kept) range = RangeOf(LargestQuery(p, b, hk), kappa.Largest(), c.w);
+      if (range == Range::large) PackColumns(from, p.Lk, p.D, nullptr, mem.k_rows);
+    }
+    keys.rows = {mem.k_rows, c.ld, 1};
   }
-  keys.rows = {mem.k_rows, c.ld, 1};
+  // Keys of −inf are forbidden by their scores alone; 0·∞ must not reach dq. Nor must a NaN of an
+  // additive score reach what it shares a division with.
+  if (!p.masked() && (p.family == Family::dot || range == Range::large) && !p.finite) {
+    keys.packed.finite = AllFinite(from, p.Lk, p.D);
+  }
   return keys;
 }
 
@@ -384,18 +389,22 @@ HWY_INLINE void ScoreGradients(const BackwardTask& t) {
     float* dw = mem.dw + i * mem.lds;
     if (!c.kept && NeedsMask(p, x)) MaskRow(p, x, s);
     const RowTerms terms = TermsOf(c, at.b, at.h, at.i + i);
+    // Where one key is chosen its value alone has a gradient, which is added elsewhere.
+    const bool chosen = Hard(p.weigh) && !std::isnan(terms.stat);
+    const auto forget_weights = [&] { FillRow(s, x.from - x.origin, x.to - x.origin, 0.0f); };
     if (!c.scores) {  // only dv: the weights are enough
-      if (terms.kept) {
+      if (chosen) {
+        forget_weights();
+      } else if (terms.kept) {
         std::copy(terms.kept + x.from, terms.kept + x.to, s + (x.from - x.origin));
-      } else if (p.weigh == Weigh::formula) {
-        FormulaRow(p, x, s, mem.spare);
+        if (HasFactor(p)) FactorRow(p, x, s);
       } else {
-        WeighRow(p.weigh, s + (x.from - x.origin), x.size(), terms.stat);
+        WeighAgain(p, x, terms.stat, {s, mem.spare});
       }
-      if (HasFactor(p)) FactorRow(p, x, s);
       continue;
     }
     const float d_center = GradRow(p, x, terms, {s, dw, mem.spare});
+    if (chosen && c.values) forget_weights();
     if (c.g.dcenter && !c.chosen_centers)
       c.g.dcenter[(at.b * p.H + at.h) * p.Lq + at.i + i] += d_center;
     AddMatrixGradients(c, sums, x, dw);
@@ -415,8 +424,8 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
   if (std::max(r.first, j0) >= j1) return;
   const Range range = unit.keys.packed.range;
   const QueryRows q{RowsOf(p.q, at.b, at.h, at.i), at.n};
-  bool finite = unit.keys.packed.finite;
-  if (p.masked() && finite) {
+  bool finite = unit.keys.packed.finite && !c.undefined;
+  if ((p.masked() || range == Range::large) && finite) {
     finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, at.b, at.h, at.i), at.n, p.Dv)) &&
              (p.family == Family::given || AllFinite(q.from, at.n, p.D));
   }

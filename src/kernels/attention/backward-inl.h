@@ -9,6 +9,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/attention/backward-block-inl.h"
@@ -37,7 +38,10 @@ HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, const BlockAt& rows) {
   for (int64_t i = rows.i; i < rows.i + rows.n; ++i) {
     const int64_t at = (b * p.H + h) * p.Lq + i;
     const int32_t j = c.g.chosen[at];
-    if (j < 0) continue;
+    if (j < 0) {
+      if (std::isnan(c.g.stat[at])) c.g.dcenter[at] = kNan;
+      continue;
+    }
     float dw = c.g.d_weights ? c.g.d_weights.row(b, h, i)[j * c.g.d_weights.c] : 0.0f;
     if (c.g.d_context) {
       const float* v = p.v.row(b, h / p.group(), j);
@@ -169,7 +173,9 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
   const int64_t chunk_blocks = (blocks + ChunksFor(p) - 1) / ChunksFor(p);
   const int64_t chunks = (blocks + chunk_blocks - 1) / chunk_blocks;  // none of them empty
-  const bool scores = wanted && smooth, values = g.dv && g.d_context && !Hard(p.weigh);
+  const bool undefined = AnyUndefined(p, g.stat);
+  const bool scores = wanted && smooth;
+  const bool values = g.dv && g.d_context && (!Hard(p.weigh) || undefined);
   const bool covers = p.family == Family::dot && !p.masked() && scores && values;
   const auto dense = [](const View<float>& v, int64_t width) {
     return !v || (v.c == 1 && width % kLanes == 0);
@@ -184,6 +190,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
                        .by = BlockingFor(p, whole, false),
                        .scores = scores,
                        .values = values,
+                       .undefined = undefined,
                        .find_mean = find_mean,
                        .covers = covers,
                        .chosen_centers = bell && Hard(p.weigh),

@@ -104,16 +104,18 @@ HWY_NOINLINE void SparseGradRow(Weigh weigh, float* s, float* dw, int64_t n, flo
   }
 }
 
-// sigmoid: ds = w(1−w)·dw;  none: ds = dw.
+// sigmoid: ds = w(1−w)·dw;  none: ds = dw. Where dw is 0, as of a dropped weight, so is ds.
 HWY_NOINLINE void ElementGradRow(Weigh weigh, float* s, float* dw, int64_t n) {
   const F d;
   const Vec one = hn::Set(d, 1.0f);
   for (int64_t j = 0; j < n; j += kLanes) {
     const Vec score = hn::LoadU(d, s + j);
     const Vec w = WeightOf(weigh, score, hn::Zero(d));
-    Vec ds = hn::LoadU(d, dw + j);
-    if (weigh == Weigh::sigmoid) ds = hn::Mul(hn::Mul(w, hn::Sub(one, w)), ds);
-    hn::StoreU(hn::IfThenZeroElse(hn::Eq(score, hn::Set(d, -kInf)), ds), d, dw + j);
+    const Vec up = hn::LoadU(d, dw + j);
+    Vec ds = up;
+    if (weigh == Weigh::sigmoid) ds = hn::Mul(hn::Mul(w, hn::Sub(one, w)), up);
+    const auto none = hn::Or(hn::Eq(score, hn::Set(d, -kInf)), hn::Eq(up, hn::Zero(d)));
+    hn::StoreU(hn::IfThenZeroElse(none, ds), d, dw + j);
     hn::StoreU(w, d, s + j);
   }
 }
@@ -146,6 +148,11 @@ HWY_INLINE float CenterMoment(const AttentionProblem& p, const Stretch& x, const
   return sum / (p.sigma * p.sigma);
 }
 
+// The same as SpreadNan from weights that were kept: those of hidden keys are 0.
+inline void UndefinedRow(const float* kept, int64_t n, float* to) {
+  for (int64_t j = 0; j < n; ++j) to[j] = kept[j] == 0.0f ? 0.0f : kNan;
+}
+
 struct GradRows {
   float *s, *dw, *spare;
 };
@@ -159,9 +166,20 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t
   float* dw_at = dw + (x.from - x.origin);
   const bool factor = HasFactor(p), bell = p.center && !p.renormalise;
   float d_center = 0.0f;
+  if (Undefined(p.weigh, t.stat)) {
+    if (t.kept) {
+      UndefinedRow(t.kept + x.from, x.size(), dw_at);
+      UndefinedRow(t.kept + x.from, x.size(), at);
+    } else {
+      SpreadNan(at, x.size(), dw_at);
+      SpreadNan(at, x.size(), at);
+    }
+    return kNan;
+  }
   if (factor) FactorRow(p, x, dw);
   if (bell) std::copy(dw_at, dw_at + x.size(), spare + 3 * x.size());
   if (p.weigh == Weigh::gumbel) AddGumbel(p, x, s);
+  if (!t.kept) t.stat = AsPrecise(p.weigh, at, x.size(), t.stat);
   switch (p.weigh) {
     case Weigh::sparsemax:
     case Weigh::entmax15:
@@ -179,12 +197,6 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t
         KeptGradRow(t.kept + x.from, at, dw_at, x.size(), t);
         break;
       }
-      if (std::isnan(t.stat)) {
-        SpreadNan(at, x.size(), dw_at);
-        SpreadNan(at, x.size(), at);
-        break;
-      }
-      if (LargeStat(t.stat)) t.stat = Recenter(at, x.size());
       if (t.find_mean) t.beta -= MeanGradient(at, dw_at, x.size(), t.stat);
       SoftmaxGradRow(at, dw_at, x.size(), t);
       if (t.chosen >= x.begin && t.chosen < x.end) dw[t.chosen - x.origin] += t.pick * t.factor;

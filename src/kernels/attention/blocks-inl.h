@@ -35,9 +35,17 @@ inline bool HasLogSumExp(Weigh w) {
   return w == Weigh::softmax || w == Weigh::sample || w == Weigh::gumbel;
 }
 
+// Whether some row has no weights: NaN and nothing else must reach the gradients of what it sees,
+// and what −inf forbids must not meet an infinite factor.
+inline bool AnyUndefined(const AttentionProblem& p, const float* stat) {
+  return stat && WeighsRows(p.weigh) && std::any_of(stat, stat + p.rows(), [&](float s) {
+           return std::isnan(s) || (s == -kInf && !p.masked());
+         });
+}
+
 // Whether some row's weights cannot be told from its log-sum-exp alone.
 inline bool AnyLargeStat(const AttentionProblem& p, const float* stat) {
-  return stat && HasLogSumExp(p.weigh) && std::any_of(stat, stat + p.rows(), LargeStat);
+  return stat && WeighsRows(p.weigh) && std::any_of(stat, stat + p.rows(), LargeStat);
 }
 
 struct Blocking {
@@ -159,9 +167,9 @@ inline float LargestQuery(const AttentionProblem& p, int64_t b, int64_t hk) {
   return a;
 }
 
-// Whether all of k and v is, looked at where something is masked.
+// Whether all of k and v is, looked at where some weights may be 0.
 inline bool KeysFinite(const AttentionProblem& p, int64_t b, int64_t hk) {
-  return !p.masked() || p.finite ||
+  return !(p.masked() || WholeRows(p.weigh)) || p.finite ||
          (AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
           (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D)));
 }

@@ -33,6 +33,12 @@ struct RowStates {
     std::fill(best, best + n, -kInf);
     std::fill(chosen, chosen + n, -1);
   }
+  // Of a hard weighting: nothing is chosen where there was no largest.
+  void FinishChoices(int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (std::isnan(best[i])) chosen[i] = -1, m[i] = kNan;
+    }
+  }
 };
 
 struct ForwardScratch {
@@ -67,7 +73,7 @@ struct ForwardCall {
 struct KeySide {
   PackedKeys keys;
   Rows values;   // readable in place
-  bool careful;  // something is masked, and not all is finite
+  bool careful;  // some weights may be 0, and not all is finite
 };
 
 // The weight of a chosen key: 1, times the predicted window's bell, times dropout.
@@ -108,9 +114,6 @@ HWY_INLINE void AdvanceSoftmax(DenseRows s, int64_t columns, int64_t n, OnlineSu
 }
 
 // The other weightings, one row at a time: row i of the block.
-struct RowScores {
-  float *s, *spare;
-};
 HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, RowScores row,
                               RowStates& state, int64_t i) {
   float *s = row.s, *spare = row.spare;
@@ -134,11 +137,8 @@ HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, RowSc
       UpdateBest(s, x, state.best[i], state.chosen[i]);
       break;
     case Weigh::sparsemax:
-      state.m[i] = SparseThreshold(at, x.size(), 1.0f, false);
-      WeighRow(p.weigh, at, x.size(), state.m[i]);
-      break;
     case Weigh::entmax15:
-      state.m[i] = SparseThreshold(at, x.size(), 0.5f, true);
+      state.m[i] = SparseThresholdOf(p.weigh, at, x.size());
       WeighRow(p.weigh, at, x.size(), state.m[i]);
       break;
     case Weigh::sigmoid:
@@ -235,7 +235,8 @@ HWY_INLINE void FinishRow(const ForwardTask& t, const BlockAt& at, int64_t i) {
   if (Hard(p.weigh)) {
     const int32_t j = state.chosen[i];
     c.out.chosen[(at.b * p.H + at.h) * p.Lq + row] = j;
-    const float weight = j < 0 ? 0.0f : ChosenWeight(p, at.b, at.h, row, j);
+    const float none = std::isnan(state.m[i]) ? kNan : 0.0f;
+    const float weight = j < 0 ? none : ChosenWeight(p, at.b, at.h, row, j);
     const Rows& values = t.side.values;
     WriteRow(values.data + std::max(j, 0) * values.row, p.Dv, weight, out, c.out.context.c);
     return;
@@ -340,6 +341,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
       if (sums) SumValues(task, x, g);
     }
   }
+  if (!sums) state.FinishChoices(at.n);
   for (int64_t i = 0; i < at.n; ++i) {
     if (c.out.weights) FinishWeights(task, r, at, i);
     if (c.out.context) FinishRow(task, at, i);
@@ -355,7 +357,7 @@ inline int64_t ValueFloats(const AttentionProblem& p) {
 HWY_NOINLINE KeySide PrepareKeySide(const ForwardCall& c, int64_t b, int64_t hk, float* to) {
   const AttentionProblem& p = c.p;
   KeySide side{PackKeys(p, c.w, b, hk, to), RowsOf(p.v, b, hk), false};
-  side.careful = p.masked() && !side.keys.finite;
+  side.careful = !side.keys.finite;
   if (ValueFloats(p) > 0) {
     float* values = to + KeyFloats(p);
     PackRows(side.values, p.Lk, p.Dv, 1.0f, {values, RoundUp(p.Dv, kLanes)});

@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/attention/blocks-inl.h"
@@ -65,13 +66,9 @@ struct WeightRows {
   int64_t head, first;  // of the selection
   HWY_ATTR void operator()(const Stretch& x, float* s, int64_t i, float* spare) const {
     const AttentionProblem& p = c.p;
-    if (p.weigh == Weigh::formula) {
-      FormulaRow(p, x, s, spare);
-    } else {
-      const float stat = c.out.stat ? c.out.stat[(x.b * p.H + x.h) * p.Lq + x.i] : 0.0f;
-      WeighRow(p.weigh, s + (x.from - x.origin), x.size(), stat);
-    }
-    if (HasFactor(p)) FactorRow(p, x, s);
+    const float stat = c.out.stat ? c.out.stat[(x.b * p.H + x.h) * p.Lq + x.i] : 0.0f;
+    if (Hard(p.weigh) && !std::isnan(stat)) return;  // its weight is there already
+    WeighAgain(p, x, stat, {s, spare});
     float* out = to.row(x.b, head, first + i);
     for (int64_t j = x.begin; j < x.end; ++j) out[j * to.c] = s[j - x.origin];
   }
@@ -89,14 +86,17 @@ HWY_NOINLINE void WeightsBlock(const ForwardCall& c, const PickedWeights& x, con
   const int64_t head = at.h;
   at.h = x.pick.heads ? x.pick.heads[head] : head;
   at.picked = x.pick.rows;
+  bool by_scores = !Hard(p.weigh);
   for (int64_t i = 0; i < at.n; ++i) {
     float* out = x.to.row(at.b, head, at.i + i);
     for (int64_t j = 0; j < p.Lk; ++j) out[j * x.to.c] = 0.0f;
     if (!Hard(p.weigh)) continue;
-    const int32_t j = c.out.chosen[(at.b * p.H + at.h) * p.Lq + at.row(i)];
+    const int64_t row = (at.b * p.H + at.h) * p.Lq + at.row(i);
+    const int32_t j = c.out.chosen[row];
+    by_scores |= std::isnan(c.out.stat[row]);
     if (j >= 0) out[j * x.to.c] = ChosenWeight(p, at.b, at.h, at.row(i), j);
   }
-  if (!Hard(p.weigh)) ForEachStretch(c, keys, at, scratch, WeightRows{c, x.to, head, at.i});
+  if (by_scores) ForEachStretch(c, keys, at, scratch, WeightRows{c, x.to, head, at.i});
 }
 
 struct EntropyRows {
@@ -141,7 +141,10 @@ struct ChosenRows {
 
 HWY_NOINLINE void LogProbBlock(const ForwardCall& c, const ChosenRows& rows, const PackedKeys& keys,
                                const BlockAt& at, float* scratch) {
-  std::fill_n(rows.log_prob + (at.b * c.p.H + at.h) * c.p.Lq + at.i, at.n, 0.0f);
+  const int64_t first = (at.b * c.p.H + at.h) * c.p.Lq + at.i;
+  for (int64_t i = first; i < first + at.n; ++i) {
+    rows.log_prob[i] = std::isnan(rows.stat[i]) ? kNan : 0.0f;
+  }
   ForEachStretch(c, keys, at, scratch, rows);
 }
 

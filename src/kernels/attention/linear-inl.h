@@ -8,7 +8,10 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <vector>
 
 #include "kernels/attention/blocks-inl.h"
 
@@ -155,10 +158,23 @@ inline Ends EndsOf(const AttentionProblem& p, int64_t b, int64_t h) {
   return ends;
 }
 
+// Queries and keys are, where their scores fit.
 HWY_NOINLINE bool HeadIsFinite(const AttentionProblem& p, int64_t b, int64_t h) {
-  return !p.masked() || (AllFinite(RowsOf(p.q, b, h), p.Lq, p.D) &&
-                         AllFinite(RowsOf(p.k, b, h / p.group()), p.Lk, p.D) &&
-                         AllFinite(RowsOf(p.v, b, h / p.group()), p.Lk, p.Dv));
+  return !p.masked() || AllFinite(RowsOf(p.v, b, h / p.group()), p.Lk, p.Dv);
+}
+
+// Whether every score fits a float. The sums above hold none: where one is −inf, and its key
+// forbidden, or +inf, they do not show it.
+bool ScoresFit(const AttentionProblem& p) {
+  std::vector<uint8_t> fit(static_cast<size_t>(p.B * p.Hk));
+  parallel_for(p.B * p.Hk, [&](int64_t i) {
+    const int64_t b = i / p.Hk, hk = i % p.Hk;
+    const double most = static_cast<double>(LargestQuery(p, b, hk)) *
+                        LargestMagnitude(RowsOf(p.k, b, hk), p.Lk, p.D);
+    fit[i] = most * static_cast<double>(p.D) * std::max(1.0f, std::fabs(p.scale / p.temperature)) <
+             std::numeric_limits<float>::max();
+  });
+  return std::all_of(fit.begin(), fit.end(), [](uint8_t f) { return f != 0; });
 }
 
 inline int64_t LinearFloats(const AttentionProblem& p) {

@@ -82,7 +82,7 @@ struct AttentionProblem {
 struct AttentionResult {
   View<float> context;
   // softmax, sample: log Σ exp s; gumbel: the same of the noisy scores; sparsemax, entmax15: the
-  // threshold τ. −inf where no key is seen.
+  // threshold τ. −inf where no key is seen. NaN where a NaN or +inf is seen, for these and argmax.
   float* stat = nullptr;
   int32_t* chosen = nullptr;  // hard weightings: the key, −1 for none
   View<float> weights;        // optional
@@ -144,7 +144,9 @@ void attention_log_prob(const AttentionProblem&, const float* stat, const int32_
 bool all_finite(const View<const float>&, int64_t B, int64_t H, int64_t R, int64_t C);
 
 // Weighting none with a dot score: Σ_j (q·k_j) v_j by associativity, O(L). Masks: begin = 0
-// and an end that never falls from one query to the next; nothing else.
+// and an end that never falls from one query to the next; nothing else. For scores that fit a
+// float.
+bool scores_fit(const AttentionProblem&);
 void linear_forward(const AttentionProblem&, const AttentionResult&);
 void linear_backward(const AttentionProblem&, const AttentionGradients&);
 

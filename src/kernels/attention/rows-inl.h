@@ -86,6 +86,20 @@ HWY_INLINE float RowMax(const float* s, int64_t n) {
   return MaxOf(hn::Max(m0, m1));
 }
 
+// The same, but NaN where the row holds a NaN or +inf.
+HWY_INLINE float MaxOrNan(const float* s, int64_t n) {
+  const F d;
+  const Vec inf = hn::Set(d, kInf);
+  Vec most = hn::Set(d, -kInf);
+  auto below = hn::Lt(most, inf);
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const Vec v = hn::LoadU(d, s + j);
+    most = hn::Max(most, v);
+    below = hn::And(below, hn::Lt(v, inf));
+  }
+  return hn::AllTrue(d, below) ? MaxOf(most) : kNan;
+}
+
 // s ← e^{s−m}; returns the sum.
 HWY_INLINE float ExpRow(float* s, int64_t n, float m) {
   const F d;
@@ -115,8 +129,8 @@ HWY_INLINE float RowSum(const float* x, int64_t n) {
   return SumOf(sum);
 }
 
-// A log-sum-exp m + log l is one float: of size 256 it has lost 2⁻¹⁶ of log l, of 10⁸ all of it.
-// Who has the whole row of such a one takes its scores relative to their maximum instead.
+// A log-sum-exp m + log l is one float: of size 256 it has lost 2⁻¹⁶ of log l, of 10⁸ all of it. So
+// has a threshold, m + τ.
 inline bool LargeStat(float stat) { return std::fabs(stat) >= 256.0f && std::fabs(stat) < kInf; }
 
 // s ← s − max; returns log Σ e^s.
@@ -132,10 +146,15 @@ HWY_NOINLINE float Recenter(float* s, int64_t n) {
   return std::log(SumOf(sum));
 }
 
-// A NaN among a row's scores makes NaN of what the row sees, and of nothing else.
+// No weights sum to 1 where a score is NaN or +inf: the row's statistic is NaN then, and so is
+// every weight that the row sees, and nothing else. Sigmoid and none weigh each score by itself.
+inline bool WeighsRows(Weigh w) {
+  return w != Weigh::sigmoid && w != Weigh::none && w != Weigh::formula;
+}
+inline bool Undefined(Weigh w, float stat) { return WeighsRows(w) && std::isnan(stat); }
+
 HWY_NOINLINE void SpreadNan(const float* s, int64_t n, float* to) {
-  for (int64_t j = 0; j < n; ++j)
-    to[j] = s[j] == -kInf ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+  for (int64_t j = 0; j < n; ++j) to[j] = s[j] == -kInf ? 0.0f : kNan;
 }
 
 // What WeighRow makes of a row whose sum is NaN, where its scores are gone.
@@ -201,9 +220,10 @@ HWY_NOINLINE void AddGumbel(const AttentionProblem& p, const Stretch& x, float* 
   }
 }
 
-// The first of the largest; replaces `best` only by something larger.
+// The first of the largest; replaces `best` only by something larger. NaN once there is none.
 HWY_NOINLINE void UpdateBest(const float* s, const Stretch& x, float& best, int32_t& chosen) {
-  const float most = RowMax(s + (x.from - x.origin), x.size());
+  const float most = MaxOrNan(s + (x.from - x.origin), x.size());
+  if (std::isnan(most)) best = most;
   if (!(most > best)) return;
   const float* at = s - x.origin;
   for (int64_t j = x.begin; j < x.end; ++j) {
@@ -223,8 +243,8 @@ HWY_NOINLINE void UpdateBest(const float* s, const Stretch& x, float& best, int3
 
 HWY_NOINLINE float SparseThreshold(const float* s, int64_t n, float half, bool square) {
   const F d;
-  const float most = RowMax(s, n);
-  if (most == -kInf) return -kInf;
+  const float most = MaxOrNan(s, n);
+  if (most == -kInf || std::isnan(most)) return most;
   const Vec shift = hn::Set(d, most), scale = hn::Set(d, half);
   float tau = -1.0f;
   for (int iteration = 0; iteration < 64; ++iteration) {
@@ -245,6 +265,11 @@ HWY_NOINLINE float SparseThreshold(const float* s, int64_t n, float half, bool s
     tau = next;
   }
   return tau + most * half;
+}
+
+HWY_INLINE float SparseThresholdOf(Weigh weigh, const float* s, int64_t n) {
+  const bool square = weigh == Weigh::entmax15;
+  return SparseThreshold(s, n, square ? 0.5f : 1.0f, square);
 }
 
 // ---- weights from scores and a row's statistic
@@ -274,10 +299,19 @@ HWY_INLINE Vec WeightOf(Weigh weigh, Vec s, Vec stat) {
   }
 }
 
+// Who has the whole row of a large statistic takes its scores relative to their maximum, and the
+// statistic of those.
+HWY_INLINE float AsPrecise(Weigh weigh, float* s, int64_t n, float stat) {
+  if (!LargeStat(stat) || weigh == Weigh::sigmoid || weigh == Weigh::none) return stat;
+  const float log_sum = Recenter(s, n);
+  const bool sparse = weigh == Weigh::sparsemax || weigh == Weigh::entmax15;
+  return sparse ? SparseThresholdOf(weigh, s, n) : log_sum;
+}
+
 HWY_NOINLINE void WeighRow(Weigh weigh, float* s, int64_t n, float stat) {
   const F d;
-  if (weigh == Weigh::softmax && std::isnan(stat)) return SpreadNan(s, n, s);
-  if (weigh == Weigh::softmax && LargeStat(stat)) stat = Recenter(s, n);
+  if (Undefined(weigh, stat)) return SpreadNan(s, n, s);
+  stat = AsPrecise(weigh, s, n, stat);
   const Vec v = hn::Set(d, stat == -kInf ? 0.0f : stat);
   for (int64_t j = 0; j < n; j += kLanes)
     hn::StoreU(WeightOf(weigh, hn::LoadU(d, s + j), v), d, s + j);
@@ -295,6 +329,20 @@ HWY_NOINLINE void FormulaRow(const AttentionProblem& p, const Stretch& x, float*
   if (n > 0) p.formula.forward(p.formula.self, n, scores, weights);
   n = 0;
   for (int64_t j = x.from; j < x.to; ++j) at[j] = at[j] != -kInf ? weights[n++] : 0.0f;
+}
+
+struct RowScores {
+  float *s, *spare;
+};
+
+// A row's scores become its weights once more, from the statistic that the forward pass kept.
+HWY_INLINE void WeighAgain(const AttentionProblem& p, const Stretch& x, float stat, RowScores row) {
+  if (p.weigh == Weigh::formula) {
+    FormulaRow(p, x, row.s, row.spare);
+  } else {
+    WeighRow(p.weigh, row.s + (x.from - x.origin), x.size(), stat);
+  }
+  if (HasFactor(p) && !Undefined(p.weigh, stat)) FactorRow(p, x, row.s);
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

@@ -30,7 +30,7 @@ constexpr float kLargestX = 0x1p60f;
 struct PackedKeys {
   const float* panels = nullptr;  // [panel][D][64]: k·scale/T, or κ, or e^{2κ}
   Range range = Range::small;
-  bool finite = true;  // k and v; looked at only when something is masked
+  bool finite = true;  // k and v; looked at only where some weights may be 0
 };
 
 struct QueryRows {
@@ -147,10 +147,15 @@ HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
   }
 }
 
+// The smaller of the two, or x where that is NaN.
+HWY_INLINE Vec AtMost(Vec x, float most) {
+  const Vec limit = hn::Set(F(), most);
+  return hn::IfThenElse(hn::Gt(x, limit), limit, x);
+}
+
 HWY_INLINE Vec DirectX(Vec a, Vec kappa) {
-  const F d;
   const Vec z = hn::Add(a, kappa);
-  return hn::Add(hn::Set(d, 1.0f), Exp(hn::Min(hn::Add(z, z), hn::Set(d, 80.0f))));
+  return hn::Add(hn::Set(F(), 1.0f), Exp(AtMost(hn::Add(z, z), 80.0f)));
 }
 
 HWY_NOINLINE void AdditiveDirect(const AdditivePanel& x, int64_t m) {
@@ -197,7 +202,7 @@ HWY_NOINLINE void PackAdditiveQueries(const QueryRows& q, int64_t width, const f
 template <Range kRange>
 HWY_INLINE Vec AdditiveX(Vec e, Vec k) {
   const F d;
-  if constexpr (kRange == Range::large) return hn::Min(DirectX(e, k), hn::Set(d, kLargestX));
+  if constexpr (kRange == Range::large) return AtMost(DirectX(e, k), kLargestX);
   const Vec x = hn::MulAdd(e, k, hn::Set(d, 1.0f));
   return kRange == Range::small ? x : hn::Min(x, hn::Set(d, kLargestX));
 }
@@ -231,51 +236,82 @@ HWY_INLINE AdditiveGrad From(const AdditiveGrad& x, int64_t i, int64_t j) {
   return y;
 }
 
-// 1/x of MR rows. Two share a division, 1/x₁ = x₂/(x₁x₂): the unit that divides takes six cycles, a
-// product one. Of four rows two have one each, so that it and the multipliers are equally busy.
-template <int MR>
-HWY_INLINE void Inverses(const Vec (&x)[MR], Vec (&r)[MR]) {
+// 1/x of a row's features. Two vectors of them share a division, 1/x₁ = x₂/(x₁x₂): the unit that
+// divides takes six cycles, a product one. Of four rows two have one each, so that it and the
+// multipliers are equally busy. Rows never share one: a row's gradient depends on no other.
+template <int kVectors>
+HWY_INLINE void Inverses(const Vec (&x)[kVectors], Vec (&r)[kVectors], bool shared) {
   const Vec one = hn::Set(F(), 1.0f);
-  if constexpr (MR > 1) {
-    const Vec both = hn::Div(one, hn::Mul(x[0], x[1]));
-    r[0] = hn::Mul(both, x[1]);
-    r[1] = hn::Mul(both, x[0]);
+  if (kVectors == 2 && shared) {
+    const Vec both = hn::Div(one, hn::Mul(x[0], x[kVectors - 1]));
+    r[0] = hn::Mul(both, x[kVectors - 1]);
+    r[kVectors - 1] = hn::Mul(both, x[0]);
+    return;
+  }
+  HWY_UNROLL(2)
+  for (int v = 0; v < kVectors; ++v) r[v] = hn::Div(one, x[v]);
+}
+
+// kVectors vectors of features from the c-th vector on.
+template <int MR, int kVectors, Range kRange>
+HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
+  const int64_t ld = t.ld, ldg = t.ldg, column = t.column;
+  const float* HWY_RESTRICT g = t.g;
+  const float* HWY_RESTRICT ek = t.ek + c * column;
+  float* HWY_RESTRICT dk = t.dk + c * column;
+  const F d;
+  Vec e[MR][kVectors], da[MR][kVectors], total[kVectors];
+  HWY_UNROLL(4)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(2)
+    for (int v = 0; v < kVectors; ++v) {
+      e[i][v] = hn::LoadU(d, t.ea + i * ld + (c + v) * kLanes);
+      da[i][v] = hn::LoadU(d, t.da + i * ld + (c + v) * kLanes);
+    }
+  }
+  HWY_UNROLL(2)
+  for (int v = 0; v < kVectors; ++v) total[v] = hn::LoadU(d, t.gr_sum + (c + v) * kLanes);
+  for (int64_t j = 0; j < n; ++j) {
+    Vec k[kVectors], sum[kVectors];
+    HWY_UNROLL(2)
+    for (int v = 0; v < kVectors; ++v) {
+      k[v] = hn::LoadU(d, ek + v * column + j * kLanes);
+      sum[v] = hn::LoadU(d, dk + v * column + j * kLanes);
+    }
+    HWY_UNROLL(4)
+    for (int i = 0; i < MR; ++i) {
+      Vec x[kVectors], r[kVectors];
+      HWY_UNROLL(2)
+      for (int v = 0; v < kVectors; ++v) x[v] = AdditiveX<kRange>(e[i][v], k[v]);
+      Inverses(x, r, i % 2 == 0);
+      HWY_UNROLL(2)
+      for (int v = 0; v < kVectors; ++v) {
+        GradSums sums{sum[v], total[v]};
+        AddTerm(g[i * ldg + j], r[v], da[i][v], sums);
+        sum[v] = sums.dk;
+        total[v] = sums.gr;
+      }
+    }
+    HWY_UNROLL(2)
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, dk + v * column + j * kLanes);
   }
   HWY_UNROLL(4)
-  for (int i = MR > 1 ? 2 : 0; i < MR; ++i) r[i] = hn::Div(one, x[i]);
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(2)
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(da[i][v], d, t.da + i * ld + (c + v) * kLanes);
+    }
+  }
+  HWY_UNROLL(2)
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, t.gr_sum + (c + v) * kLanes);
 }
 
 template <int MR, Range kRange>
-HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n) {
-  const int64_t ld = t.ld, ldg = t.ldg;
-  const float* HWY_RESTRICT g = t.g;
-  const F d;
-  for (int64_t c = 0; c < ld; c += kLanes) {
-    const float* HWY_RESTRICT ek = t.ek + c / kLanes * t.column;
-    float* HWY_RESTRICT dk = t.dk + c / kLanes * t.column;
-    Vec e[MR], da[MR];
-    HWY_UNROLL(4)
-    for (int i = 0; i < MR; ++i) {
-      e[i] = hn::LoadU(d, t.ea + i * ld + c);
-      da[i] = hn::LoadU(d, t.da + i * ld + c);
-    }
-    Vec total = hn::LoadU(d, t.gr_sum + c);
-    for (int64_t j = 0; j < n; ++j) {
-      const Vec k = hn::LoadU(d, ek + j * kLanes);
-      GradSums sums{hn::LoadU(d, dk + j * kLanes), total};
-      Vec x[MR], r[MR];
-      HWY_UNROLL(4)
-      for (int i = 0; i < MR; ++i) x[i] = AdditiveX<kRange>(e[i], k);
-      Inverses(x, r);
-      HWY_UNROLL(4)
-      for (int i = 0; i < MR; ++i) AddTerm(g[i * ldg + j], r[i], da[i], sums);
-      total = sums.gr;
-      hn::StoreU(sums.dk, d, dk + j * kLanes);
-    }
-    HWY_UNROLL(4)
-    for (int i = 0; i < MR; ++i) hn::StoreU(da[i], d, t.da + i * ld + c);
-    hn::StoreU(total, d, t.gr_sum + c);
-  }
+HWY_INLINE void AdditiveGradTiles(const AdditiveGrad& t, int64_t n) {
+  const int64_t vectors = t.ld / kLanes;
+  int64_t c = 0;
+  for (; c + 2 <= vectors; c += 2) AdditiveGradTile<MR, 2, kRange>(t, n, c);
+  if (c < vectors) AdditiveGradTile<MR, 1, kRange>(t, n, c);
 }
 
 // m rows and n keys. What is not finite is kept out of sums where its g is 0.
@@ -283,14 +319,14 @@ template <Range kRange>
 HWY_NOINLINE void AdditiveGradRows(const AdditiveGrad& x, int64_t m, int64_t n, bool finite) {
   int64_t i = 0;
   if (finite) {
-    for (; i + 4 <= m; i += 4) AdditiveGradTile<4, kRange>(From(x, i, 0), n);
-    for (; i + 2 <= m; i += 2) AdditiveGradTile<2, kRange>(From(x, i, 0), n);
-    if (i < m) AdditiveGradTile<1, kRange>(From(x, i, 0), n);
+    for (; kManyRegisters && i + 4 <= m; i += 4) AdditiveGradTiles<4, kRange>(From(x, i, 0), n);
+    for (; i + 2 <= m; i += 2) AdditiveGradTiles<2, kRange>(From(x, i, 0), n);
+    if (i < m) AdditiveGradTiles<1, kRange>(From(x, i, 0), n);
     return;
   }
   for (; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      if (x.g[i * x.ldg + j] != 0.0f) AdditiveGradTile<1, kRange>(From(x, i, j), 1);
+      if (x.g[i * x.ldg + j] != 0.0f) AdditiveGradTiles<1, kRange>(From(x, i, j), 1);
     }
   }
 }

@@ -26,6 +26,7 @@ using Vec = hn::Vec<F>;
 
 constexpr int64_t kLanes = hn::MaxLanes(F());
 constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kPanel = 64;  // keys side by side in a packed panel; a multiple of every kLanes
 // A register tile has 4 rows of 4 vectors or 8 of 2 where there are 32 registers, 6 of 2 where
 // there are 16. Two tiles of rows share a range of keys, or one of 8.

@@ -28,6 +28,7 @@ using Vec = hn::Vec<F>;
 constexpr int64_t kLanes = hn::MaxLanes(F());
 static_assert(kStepPad % (2 * kLanes) == 0);
 constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
 
@@ -108,14 +109,19 @@ HWY_INLINE void SumRows(const RowsView<const float>& m, int64_t b, int64_t end, 
 
 // ---- softmax of a short row --------------------------------------------------------------------
 
-// A row that is −inf throughout gives 0; what lies behind `end` is 0.
+// A row that is −inf throughout gives 0; what lies behind `end` is 0. With NaN or +inf among them
+// there are no weights: NaN, except where −inf forbids.
 HWY_INLINE void SoftmaxInPlace(float* s, int64_t end, int64_t n, float factor) {
   const F d;
   float most = -kInf;
-  for (int64_t j = 0; j < end; ++j) most = std::max(most, s[j] *= factor);
+  bool defined = true;
+  for (int64_t j = 0; j < end; ++j) {
+    most = std::max(most, s[j] *= factor);
+    defined &= s[j] < kInf;
+  }
   std::fill(s + end, s + n, 0.0f);
-  if (most == -kInf) {
-    for (int64_t j = 0; j < end; ++j) s[j] = s[j] == -kInf ? 0.0f : s[j];  // NaN stays
+  if (most == -kInf || !defined) {
+    for (int64_t j = 0; j < end; ++j) s[j] = s[j] == -kInf ? 0.0f : kNan;
     return;
   }
   float sum = 0.0f;

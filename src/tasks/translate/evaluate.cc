@@ -76,9 +76,16 @@ double mean_loss(const Translator& t, std::span<const text::Pair> pairs) {
   });
   double total = 0;
   int64_t tokens = 0;
+  // As many tokens as a batch of the training has: what that takes, this takes.
   constexpr size_t kAtOnce = 64;
-  for (size_t begin = 0; begin < sorted.size(); begin += kAtOnce) {
-    const size_t n = std::min(kAtOnce, sorted.size() - begin);
+  const auto most = static_cast<size_t>(t.config.train.batch_tokens);
+  for (size_t begin = 0, n = 0; begin < sorted.size(); begin += n) {
+    n = 0;
+    for (size_t longest = 0; n < kAtOnce && begin + n < sorted.size(); ++n) {
+      const EncodedPair& pair = *sorted[begin + n];
+      longest = std::max({longest, pair.source.size(), pair.target.size() + 1});
+      if (n > 0 && (n + 1) * longest > most) break;
+    }
     const models::Batch batch = make_batch(std::span(sorted).subspan(begin, n));
     const models::Loss loss = models::loss(t.model, batch, {.mode = Mode::eval});
     total += loss.nll;

@@ -18,12 +18,11 @@ std::vector<std::string> pieces_of(const text::Tokenizer& target, const models::
   std::vector<std::string> pieces;
   for (size_t t = 0; t < d.tokens.size(); ++t) {
     const int64_t id = d.tokens[t];
-    if (id != text::kUnknown || t >= d.weights.size()) {
+    if (id != text::kUnknown || t >= d.places.size()) {
       pieces.push_back(target.token(id));
       continue;
     }
-    const std::vector<float>& w = d.weights[t];
-    const auto at = static_cast<size_t>(std::max_element(w.begin(), w.end()) - w.begin());
+    const auto at = static_cast<size_t>(d.places[t]);
     pieces.push_back(at < source.size() ? source[at] : target.token(id));
   }
   return pieces;
@@ -50,7 +49,7 @@ report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source
 Prediction finish(const Translator& t, const std::string& line, const models::Decoded& d,
                   bool keep_map) {
   Prediction result{.text = t.target.decode(d.tokens), .score = d.score, .ended = d.ended};
-  if (d.weights.empty() || !(keep_map || has_unknown(d))) return result;
+  if (d.places.empty() || !(keep_map || has_unknown(d))) return result;
   const std::vector<std::string> source = t.source.pieces(line);
   const std::vector<std::string> target = pieces_of(t.target, d, source);
   if (has_unknown(d)) result.text = t.target.join(target);
@@ -72,6 +71,22 @@ void check_sizes(const models::Seq2SeqConfig& c, const Tensors& weights) {
     expect("decoder." + std::to_string(l) + ".weight_hh",
            {nn::gates_of(c.cell) * c.hidden, c.hidden});
   }
+}
+
+// How many of the lines from `begin` on are translated at once; `lengths` in the order of their
+// size. A batch is padded to its longest line: its rows times that are no more than 128 ordinary
+// lines have, and the weights of all its steps, where they are kept, no more than 64 MiB.
+size_t lines_at_once(std::span<const size_t> lengths, size_t begin, const models::DecodeConfig& c) {
+  constexpr size_t kRows = 128, kTokens = kRows * 128, kWeights = size_t{1} << 24;
+  const auto beams = static_cast<size_t>(c.beam);
+  const auto fits = [&](size_t lines, size_t longest) {
+    const size_t rows = lines * beams, steps = 2 * longest + 10;
+    return rows <= kRows && rows * longest <= kTokens &&
+           (!c.weights || rows * longest * steps <= kWeights);
+  };
+  size_t n = 1;
+  while (begin + n < lengths.size() && fits(n + 1, lengths[begin + n])) ++n;
+  return n;
 }
 
 }  // namespace
@@ -99,14 +114,14 @@ std::vector<Predictions> translate(const Translator& t, std::span<const std::str
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return ids[a].size() < ids[b].size(); });
 
+  std::vector<size_t> lengths;
+  for (const size_t i : order) lengths.push_back(ids[i].size());
+
   models::DecodeConfig c = config;
-  // Unknown tokens need them, and the text must not depend on who asks.
-  c.weights = t.config.network.context == models::Context::attention;
-  constexpr size_t kRows = 128;
-  const size_t at_once = std::max<size_t>(1, kRows / static_cast<size_t>(c.beam));
+  c.places = t.config.network.context == models::Context::attention;  // for unknown tokens
   std::vector<Predictions> results(lines.size());
-  for (size_t begin = 0; begin < order.size(); begin += at_once) {
-    const size_t end = std::min(order.size(), begin + at_once);
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    end = begin + lines_at_once(lengths, begin, c);
     std::vector<const std::vector<int64_t>*> rows;
     for (size_t i = begin; i < end; ++i) rows.push_back(&ids[order[i]]);
     const Sources sources = pad_sources(rows);

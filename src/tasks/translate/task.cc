@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "fovea/error.h"
+#include "tasks/room.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/score.h"
 #include "tasks/translate/translate.h"
@@ -116,6 +117,7 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
                     : make_tokenizer("tgt-vocab", c.target, sets.pairs.train, &text::Pair::target);
   c.network.source_vocabulary = t.source.size();
   c.network.target_vocabulary = t.target.size();
+  check_room(models::count_weights(c.network), c.train, "--hidden, --layers or --embedding");
   t.model = models::seq2seq(c.network, c.train.seed);
   return std::make_unique<TranslateRun>(std::move(t), std::move(sets));
 }
