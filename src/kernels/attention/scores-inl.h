@@ -202,16 +202,12 @@ HWY_INLINE Vec AdditiveX(Vec e, Vec k) {
   return kRange == Range::small ? x : hn::Min(x, hn::Set(d, kLargestX));
 }
 
-struct GradSums {
-  Vec dk, gr;
-};
-
-HWY_INLINE void AddTerm(float g, Vec r, Vec& da, GradSums& sums) {
-  const Vec gr = hn::Mul(hn::Set(F(), g), r);
-  const Vec s = hn::NegMulAdd(gr, r, gr);
-  da = hn::Add(da, s);
-  sums.dk = hn::Add(sums.dk, s);
-  sums.gr = hn::Add(sums.gr, gr);
+// As a tree: short chains.
+template <int MR>
+HWY_INLINE Vec SumOfRows(const Vec (&x)[MR]) {
+  if constexpr (MR == 4) return hn::Add(hn::Add(x[0], x[1]), hn::Add(x[2], x[3]));
+  if constexpr (MR == 2) return hn::Add(x[0], x[1]);
+  return x[0];
 }
 
 // ds of query rows and keys, their exponentials, and what they are added to. Rows of queries are
@@ -262,15 +258,18 @@ HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n) {
     Vec total = hn::LoadU(d, t.gr_sum + c);
     for (int64_t j = 0; j < n; ++j) {
       const Vec k = hn::LoadU(d, ek + j * kLanes);
-      GradSums sums{hn::LoadU(d, dk + j * kLanes), total};
-      Vec x[MR], r[MR];
+      Vec x[MR], r[MR], gr[MR], ds[MR];
       HWY_UNROLL(4)
       for (int i = 0; i < MR; ++i) x[i] = AdditiveX<kRange>(e[i], k);
       Inverses(x, r);
       HWY_UNROLL(4)
-      for (int i = 0; i < MR; ++i) AddTerm(g[i * ldg + j], r[i], da[i], sums);
-      total = sums.gr;
-      hn::StoreU(sums.dk, d, dk + j * kLanes);
+      for (int i = 0; i < MR; ++i) {
+        gr[i] = hn::Mul(hn::Set(d, g[i * ldg + j]), r[i]);
+        ds[i] = hn::NegMulAdd(gr[i], r[i], gr[i]);
+        da[i] = hn::Add(da[i], ds[i]);
+      }
+      total = hn::Add(total, SumOfRows(gr));
+      hn::StoreU(hn::Add(hn::LoadU(d, dk + j * kLanes), SumOfRows(ds)), d, dk + j * kLanes);
     }
     HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) hn::StoreU(da[i], d, t.da + i * ld + c);
