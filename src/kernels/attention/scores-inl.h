@@ -207,18 +207,6 @@ HWY_INLINE Vec AdditiveX(Vec e, Vec k) {
   return kRange == Range::small ? x : hn::Min(x, hn::Set(d, kLargestX));
 }
 
-struct GradSums {
-  Vec dk, gr;
-};
-
-HWY_INLINE void AddTerm(float g, Vec r, Vec& da, GradSums& sums) {
-  const Vec gr = hn::Mul(hn::Set(F(), g), r);
-  const Vec s = hn::NegMulAdd(gr, r, gr);
-  da = hn::Add(da, s);
-  sums.dk = hn::Add(sums.dk, s);
-  sums.gr = hn::Add(sums.gr, gr);
-}
-
 // ds of query rows and keys, their exponentials, and what they are added to. Rows of queries are
 // `ld` apart; columns of keys `column`.
 struct AdditiveGrad {
@@ -272,28 +260,31 @@ HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
   HWY_UNROLL(2)
   for (int v = 0; v < kVectors; ++v) total[v] = hn::LoadU(d, t.gr_sum + (c + v) * kLanes);
   for (int64_t j = 0; j < n; ++j) {
-    Vec k[kVectors], sum[kVectors];
+    Vec k[kVectors], gr_sum[kVectors], ds_sum[kVectors];
     HWY_UNROLL(2)
-    for (int v = 0; v < kVectors; ++v) {
-      k[v] = hn::LoadU(d, ek + v * column + j * kLanes);
-      sum[v] = hn::LoadU(d, dk + v * column + j * kLanes);
-    }
+    for (int v = 0; v < kVectors; ++v) k[v] = hn::LoadU(d, ek + v * column + j * kLanes);
     HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) {
       Vec x[kVectors], r[kVectors];
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) x[v] = AdditiveX<kRange>(e[i][v], k[v]);
       Inverses(x, r, i % 2 == 0);
+      const Vec gi = hn::Set(d, g[i * ldg + j]);
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) {
-        GradSums sums{sum[v], total[v]};
-        AddTerm(g[i * ldg + j], r[v], da[i][v], sums);
-        sum[v] = sums.dk;
-        total[v] = sums.gr;
+        const Vec gr = hn::Mul(gi, r[v]);
+        const Vec ds = hn::NegMulAdd(gr, r[v], gr);
+        da[i][v] = hn::Add(da[i][v], ds);
+        gr_sum[v] = i == 0 ? gr : hn::Add(gr_sum[v], gr);
+        ds_sum[v] = i == 0 ? ds : hn::Add(ds_sum[v], ds);
       }
     }
     HWY_UNROLL(2)
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, dk + v * column + j * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      float* at = dk + v * column + j * kLanes;
+      total[v] = hn::Add(total[v], gr_sum[v]);
+      hn::StoreU(hn::Add(hn::LoadU(d, at), ds_sum[v]), d, at);
+    }
   }
   HWY_UNROLL(4)
   for (int i = 0; i < MR; ++i) {
