@@ -113,6 +113,60 @@ HWY_INLINE void AdvanceSoftmax(DenseRows s, int64_t columns, int64_t n, OnlineSu
   }
 }
 
+// Softmax of R rows of `keys` scores in NV vectors: they stay in registers, and the rows'
+// reductions overlap.
+template <int NV, int R>
+HWY_INLINE void SoftmaxRows(DenseRows s, int64_t keys, OnlineSums sums) {
+  const F d;
+  const auto seen = hn::FirstN(d, static_cast<size_t>(keys - (NV - 1) * kLanes));
+  Vec v[R][NV], most[R];
+  HWY_UNROLL(4)
+  for (int r = 0; r < R; ++r) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) v[r][j] = hn::LoadU(d, s.data + r * s.ld + j * kLanes);
+    v[r][NV - 1] = hn::IfThenElse(seen, v[r][NV - 1], hn::Set(d, -kInf));
+    most[r] = v[r][0];
+    HWY_UNROLL(4)
+    for (int j = 1; j < NV; ++j) most[r] = hn::Max(most[r], v[r][j]);
+  }
+  HWY_UNROLL(4)
+  for (int r = 0; r < R; ++r) {
+    sums.m[r] = MaxOf(most[r]);
+    most[r] = hn::Set(d, sums.m[r] == -kInf ? 0.0f : sums.m[r]);
+  }
+  Vec sum[R];
+  HWY_UNROLL(4)
+  for (int r = 0; r < R; ++r) {
+    sum[r] = hn::Zero(d);
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) {
+      v[r][j] = Exp(hn::Sub(v[r][j], most[r]));
+      sum[r] = hn::Add(sum[r], v[r][j]);
+    }
+  }
+  HWY_UNROLL(4)
+  for (int r = 0; r < R; ++r) {
+    sums.l[r] = SumOf(sum[r]);
+    const Vec inverse = hn::Set(d, sums.l[r] == 0.0f ? 0.0f : 1.0f / sums.l[r]);
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) {
+      hn::StoreU(hn::Mul(v[r][j], inverse), d, s.data + r * s.ld + j * kLanes);
+    }
+  }
+}
+
+template <int NV>
+HWY_NOINLINE void Softmax(DenseRows s, int64_t keys, int64_t n, OnlineSums sums) {
+  constexpr int kRows = NV <= 2 && kManyRegisters ? 4 : 2;
+  int64_t r = 0;
+  for (; r + kRows <= n; r += kRows) {
+    SoftmaxRows<NV, kRows>({s.data + r * s.ld, s.ld}, keys, {sums.m + r, sums.l + r});
+  }
+  for (; r < n; ++r) {
+    SoftmaxRows<NV, 1>({s.data + r * s.ld, s.ld}, keys, {sums.m + r, sums.l + r});
+  }
+}
+
 // The other weightings, one row at a time: row i of the block.
 HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, RowScores row,
                               RowStates& state, int64_t i) {
@@ -263,19 +317,37 @@ HWY_INLINE void FinishStatistics(const AttentionProblem& p, RowStates& state, in
   std::copy(state.m, state.m + n, stat);
 }
 
-// The weights of the rows of group g from e^{s−m}, where those are of all keys.
-HWY_INLINE void DivideBySums(const ForwardTask& t, const Block& x, int64_t g) {
+// The weights of group g from its scores of all keys.
+HWY_INLINE void WeighOnce(const ForwardTask& t, const Block& x, int64_t g) {
   const auto [first, m] = x.group(g);
   const Stretch all = StretchOf(x, first);
+  const DenseRows s{t.mem.s + (all.from - x.j0), t.mem.lds};
+  const OnlineSums sums{t.state.m + first, t.state.l + first};
+  const int64_t keys = std::min(all.to, t.c.p.Lk) - all.from;
+  switch (all.size() / kLanes) {
+    case 1:
+      Softmax<1>(s, keys, m, sums);
+      break;
+    case 2:
+      Softmax<2>(s, keys, m, sums);
+      break;
+    case 3:
+      Softmax<3>(s, keys, m, sums);
+      break;
+    case 4:
+      Softmax<4>(s, keys, m, sums);
+      break;
+    default:
+      float decay[kMaxBlockRows];
+      AdvanceSoftmax(s, all.size(), m, sums, decay);
+      for (int64_t i = 0; i < m; ++i) {
+        if (sums.l[i] != 0.0f) ScaleRow(s.data + i * s.ld, all.size(), 1.0f / sums.l[i]);
+      }
+  }
   for (int64_t i = 0; i < m; ++i) {
-    float* s = t.mem.s + i * t.mem.lds;
-    const float l = t.state.l[first + i];
-    if (std::isnan(l)) {
-      NanRow(t.c.p, StretchOf(x, first + i), s);
-    } else if (l != 0.0f) {
-      ScaleRow(s + (all.from - x.j0), all.size(), 1.0f / l);
-    }
-    if (t.c.out.kept) KeepRow(t.c, StretchOf(x, first + i), s);
+    float* row = t.mem.s + i * t.mem.lds;
+    if (std::isnan(sums.l[i])) NanRow(t.c.p, StretchOf(x, first + i), row);
+    if (t.c.out.kept) KeepRow(t.c, StretchOf(x, first + i), row);
   }
 }
 
@@ -290,16 +362,18 @@ HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
   const Stretch all = StretchOf(x, first);
   if (all.from >= all.to) return;
   float decay[kMaxBlockRows];
-  if (p.masked() || p.center || all.to > p.Lk) {
+  const bool ends = all.to > p.Lk && !(c.once && all.size() <= 4 * kLanes);
+  if (p.masked() || p.center || ends) {
     for (int64_t i = 0; i < m; ++i) {
       const Stretch row = StretchOf(x, first + i);
       if (NeedsMask(p, row)) MaskRow(p, row, mem.s + i * mem.lds);
     }
   }
-  if (p.weigh == Weigh::softmax) {
+  if (c.once) {
+    WeighOnce(t, x, g);
+  } else if (p.weigh == Weigh::softmax) {
     AdvanceSoftmax({mem.s + (all.from - x.j0), mem.lds}, all.size(), m,
                    {state.m + first, state.l + first}, decay);
-    if (c.once) DivideBySums(t, x, g);
   } else {
     for (int64_t i = 0; i < m; ++i) {
       const Stretch row = StretchOf(x, first + i);
