@@ -37,12 +37,19 @@ struct BackwardCall {
   int64_t ld, ldv;  // padded widths
 };
 
-// A unit's memory: the packed key side, its sums, one block's tiles.
-struct BackwardScratch {
+// Lays parts of memory out one after another.
+struct Layout {
+  float* at;
+  float* take(int64_t n) {
+    float* here = at;
+    at += RoundUp(n, 16);
+    return here;
+  }
+};
+
+// Memory for the packed key side.
+struct KeyScratch {
   float *k_panels, *v_panels, *k_rows;
-  float *dq, *dk, *dv;
-  float *queries, *q_rows, *d_out, *s, *dw, *spare;
-  int64_t lds;
 
   static int64_t KeyRows(const BackwardCall& c) {
     const AttentionProblem& p = c.p;
@@ -50,30 +57,37 @@ struct BackwardScratch {
     const bool in_place = p.family == Family::dot && ReadableInPlace(RowsOf(p.k, 0, 0), p.D);
     return in_place ? 0 : p.Lk * c.ld;
   }
-  // Lays the parts out from `base`; returns the number of floats.
+  // From `base` on; returns the number of floats.
+  int64_t Lay(const BackwardCall& c, float* base) {
+    Layout to{base};
+    k_panels = to.take(c.kept ? 0 : KeyFloats(c.p));
+    v_panels = to.take(c.scores && !c.few ? PanelFloats(c.p.Lk, c.p.Dv) : 0);
+    k_rows = to.take(KeyRows(c));
+    return to.at - base;
+  }
+};
+
+// A unit's memory: its sums, one block's tiles.
+struct BackwardScratch {
+  float *dq, *dk, *dv;
+  float *queries, *q_rows, *d_out, *s, *dw, *spare;
+  int64_t lds;
+
   int64_t Lay(const BackwardCall& c, float* base, bool own_sums) {
     const AttentionProblem& p = c.p;
-    float* at = base;
-    const auto take = [&at](int64_t n) {
-      float* here = at;
-      at += RoundUp(n, 16);
-      return here;
-    };
+    Layout to{base};
     lds = c.by.keys + kLanes;
-    k_panels = take(c.kept ? 0 : KeyFloats(p));
-    v_panels = take(c.scores && !c.few ? PanelFloats(p.Lk, p.Dv) : 0);
-    k_rows = take(KeyRows(c));
     const bool keys = c.scores && p.family != Family::given;
-    dq = take((c.g.dq || keys) && !c.direct ? c.chunk * p.group() * c.ld : 0);
-    dk = take(own_sums && keys && !(c.direct && c.g.dk) ? p.Lk * c.ld : 0);
-    dv = take(own_sums && c.g.dv && !c.direct ? p.Lk * c.ldv : 0);
-    queries = take(c.by.rows * QueryFloats(p));
-    q_rows = take(c.by.rows * c.ld);
-    d_out = take(c.by.rows * c.ldv);
-    s = take(c.by.rows * lds);
-    dw = take(c.by.rows * lds);
-    spare = take(4 * (c.by.keys + 2 * kLanes) + RoundUp(p.D + 4, kLanes));
-    return at - base;
+    dq = to.take((c.g.dq || keys) && !c.direct ? c.chunk * p.group() * c.ld : 0);
+    dk = to.take(own_sums && keys && !(c.direct && c.g.dk) ? p.Lk * c.ld : 0);
+    dv = to.take(own_sums && c.g.dv && !c.direct ? p.Lk * c.ldv : 0);
+    queries = to.take(c.by.rows * QueryFloats(p));
+    q_rows = to.take(c.by.rows * c.ld);
+    d_out = to.take(c.by.rows * c.ldv);
+    s = to.take(c.by.rows * lds);
+    dw = to.take(c.by.rows * lds);
+    spare = to.take(4 * (c.by.keys + 2 * kLanes) + RoundUp(p.D + 4, kLanes));
+    return to.at - base;
   }
 };
 
@@ -138,6 +152,7 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
 struct UnitKeys {
   PackedKeys packed;
   Rows rows;  // k padded; additive: e^{2κ} in columns of vectors
+  const float* v_panels = nullptr;
 };
 
 // What the blocks of one unit share.
@@ -183,7 +198,7 @@ HWY_INLINE void WeightGradients(const BackwardTask& t) {
       } else if (c.g.d_context && p.weigh != Weigh::sample) {
         const int64_t inside = part.j % kPanel;
         MatMul({.a = {d_out.data + i * d_out.row, d_out.row, 1},
-                .b = mem.v_panels + (part.j - inside) * step + inside,
+                .b = t.unit.keys.v_panels + (part.j - inside) * step + inside,
                 .ldb = kPanel,
                 .c = to,
                 .ldc = mem.lds,
@@ -323,11 +338,11 @@ HWY_INLINE void AddMatrixGradients(const BackwardCall& c, const UnitSums& sums, 
   }
 }
 
-HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScratch& mem, int64_t b,
+HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const KeyScratch& mem, int64_t b,
                                       int64_t hk) {
   const AttentionProblem& p = c.p;
   const Rows from = RowsOf(p.k, b, hk);
-  UnitKeys keys{{}, from};
+  UnitKeys keys{{}, from, mem.v_panels};
   if (c.kept) {
     keys.packed.finite = KeysFinite(p, b, hk);
   } else {
@@ -335,7 +350,7 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const BackwardScrat
   }
   if (c.scores && !c.few) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
   Range& range = keys.packed.range;
-  if (BackwardScratch::KeyRows(c) > 0) {
+  if (KeyScratch::KeyRows(c) > 0) {
     if (p.family == Family::dot) {
       PackRows(from, p.Lk, p.D, 1.0f, {mem.k_rows, c.ld});
     } else {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/attention/backward-block-inl.h"
 
@@ -71,8 +72,8 @@ struct UnitAt {
   int64_t b, hk, chunk;
 };
 
-HWY_NOINLINE void RunUnit(const BackwardCall& c, const BackwardScratch& mem, const UnitSums& sums,
-                          const UnitAt& at) {
+HWY_NOINLINE void RunUnit(const BackwardUnit& unit, const UnitAt& at) {
+  const auto& [c, mem, keys, sums] = unit;
   const AttentionProblem& p = c.p;
   const int64_t first = at.chunk * c.chunk, last = std::min(first + c.chunk, p.Lq);
   const int64_t h0 = at.hk * p.group(), h1 = h0 + p.group();
@@ -86,8 +87,6 @@ HWY_NOINLINE void RunUnit(const BackwardCall& c, const BackwardScratch& mem, con
     if (sums.dv.data) FillRow(sums.dv.data, 0, p.Lk * c.ldv, 0.0f);
   }
   if (c.scores || c.values) {
-    const UnitKeys keys = PrepareUnitKeys(c, mem, at.b, at.hk);
-    const BackwardUnit unit{c, mem, keys, sums};
     for (int64_t j0 = 0; j0 < p.Lk; j0 += c.by.keys) {
       for (int64_t h = h0; h < h1; ++h) {
         for (int64_t i = first; i < last; i += c.by.rows) {
@@ -207,6 +206,17 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   BackwardScratch layout;
   const int64_t scratch_floats = layout.Lay(c, nullptr, one);
   const Buffer<float> scratch(threads() * scratch_floats);
+  // The key side is packed by each unit for itself, or once where that takes no more memory.
+  const bool shared = !one && pairs <= threads();
+  const int64_t key_floats = KeyScratch().Lay(c, nullptr);
+  const Buffer<float> key_scratch((shared ? pairs : threads()) * key_floats);
+  std::vector<UnitKeys> key_sides(static_cast<size_t>(shared ? pairs : threads()));
+  const auto prepare_keys = [&](int64_t bh, int64_t slot) {
+    KeyScratch mem;
+    mem.Lay(c, key_scratch.data() + slot * key_floats);
+    if (c.scores || c.values) key_sides[slot] = PrepareUnitKeys(c, mem, bh / p.Hk, bh % p.Hk);
+  };
+  if (shared) parallel_for(pairs, [&](int64_t bh) { prepare_keys(bh, bh); });
   const bool keys = c.scores && p.family != Family::given;
   const Buffer<float> dk(one || !keys ? 0 : units * p.Lk * c.ld);
   const Buffer<float> dv(one || !g.dv ? 0 : units * p.Lk * c.ldv);
@@ -253,7 +263,9 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     if (g.dbias) {
       sums.dbias = lanes > 1 ? dbias.data() + lane * g.dbias_span - g.dbias_low : g.dbias.data;
     }
-    RunUnit(c, mem, sums, {b, hk, unit % chunks});
+    const int64_t slot = shared ? bh : thread_index();
+    if (!shared) prepare_keys(bh, slot);
+    RunUnit({c, mem, key_sides[slot], sums}, {b, hk, unit % chunks});
     if (one && !c.direct) {
       write_keys(bh, 0, p.Lk, {sums.dk.data, 1, 0, row_of_k, vector_of_k},
                  {sums.dv.data, 1, 0, c.ldv, kLanes});
