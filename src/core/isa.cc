@@ -31,20 +31,7 @@ void choose(int64_t mask) {
   hwy::GetChosenTarget().DeInit();  // the next dispatch looks again
 }
 
-}  // namespace
-
-std::vector<std::string> isas() {
-  std::vector<std::string> names;
-  for (const int64_t target : targets()) names.push_back(lower_name(target));
-  return names;
-}
-
-std::string isa() {
-  targets();
-  return lower_name(hwy::SupportedAndGeneratedTargets().front());
-}
-
-void use_isa(const std::string& name) {
+void choose(const std::string& name) {
   targets();
   if (name.empty()) return choose(0);
   std::string known;
@@ -55,9 +42,32 @@ void use_isa(const std::string& name) {
   throw Error("use_isa", "no instruction set '" + name + "' here; there are " + known);
 }
 
+}  // namespace
+
+std::vector<std::string> isas() {
+  std::vector<std::string> names;
+  for (const int64_t target : targets()) names.push_back(lower_name(target));
+  return names;
+}
+
+std::string isa() {
+  use_isa_from_environment();
+  targets();
+  return lower_name(hwy::SupportedAndGeneratedTargets().front());
+}
+
+void use_isa(const std::string& name) {
+  use_isa_from_environment();  // not later, over this
+  choose(name);
+}
+
 void use_isa_from_environment() {
-  const char* name = std::getenv("FOVEA_ISA");
-  if (name != nullptr && *name != '\0') use_isa(name);
+  static const bool done = [] {
+    const char* name = std::getenv("FOVEA_ISA");
+    if (name != nullptr && *name != '\0') choose(std::string(name));
+    return true;
+  }();
+  static_cast<void>(done);
 }
 
 const char* version() { return FOVEA_VERSION; }

@@ -354,6 +354,28 @@ TEST(Extremes, AKeyRowOfMinusInfinityIsAsInTheReference) {
   }
 }
 
+// Scores divide by u, relative to the largest: what is next to nothing beside it must not matter.
+TEST(Extremes, AdditiveWeightsMayBeOfAnySize) {
+  const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 19, .Lk = 45, .Dq = 37, .Dk = 37, .Dv = 4};
+  for (const float size : {1.0f, 1e-20f, 1e4f}) {
+    for (const std::vector<float>& some : std::vector<std::vector<float>>{
+             {1.0f, 0.0f}, {1.0f, 1e-9f, -1e-11f, 1e-30f}, {0.0f}, {1.0f, -1e-4f}}) {
+      Call x = call(n, {score_for("additive_keras", n)});
+      float* u = x.attention.score.parameters.at("u").mutable_data<float>();
+      for (int64_t d = 0; d < 37; ++d) {
+        u[d] = size * some[static_cast<size_t>(d) % some.size()] * (d % 3 == 1 ? -1.0f : 1.0f);
+      }
+      const auto expected = reference_results(x);
+      on_every_isa([&](const std::string&) {
+        const double large = size > 1.0f ? 2e-2 : 1e-5;  // scores of 10⁵ have lost as much
+        expect_near(results(x, Ask::context), expected, {large, 1e-5}, {large, 1e-4},
+                    std::to_string(size) + ", " + std::to_string(some.back()));
+      });
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // Σ_d u_d·tanh(·) is at most Σ|u|, whatever the inputs: an error of a few ulp of that, here 1e-6 of
 // a score, moves a weighted mean of values by no more than that times the spread of the values.
 TEST(Extremes, AdditiveScoresHoldAtAnyRangeOfTheirInputs) {
