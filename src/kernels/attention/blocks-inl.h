@@ -22,7 +22,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-constexpr int64_t kMaxBlockRows = 64;
+constexpr int64_t kMaxBlockRows = kManyRegisters ? 64 : 72;  // whole groups
 constexpr int64_t kMaxGroups = (kMaxBlockRows + kGroup - 1) / kGroup;
 constexpr int64_t kBlockKeys = 512;  // fixed, so that a row's arithmetic depends on nothing else
 

@@ -443,7 +443,9 @@ HWY_NOINLINE KeySide PrepareKeySide(const ForwardCall& c, int64_t b, int64_t hk,
 void Forward(const AttentionProblem& p, const AttentionResult& out) {
   if (DecodeSuits(p, out)) return Decode(p, out);
   const AdditiveStore additive = PrepareAdditive(p);
-  const Blocking by = BlockingFor(p, WholeRows(p.weigh), static_cast<bool>(out.weights));
+  Blocking by = BlockingFor(p, WholeRows(p.weigh), static_cast<bool>(out.weights));
+  // Of wide rows, what a block of keys takes stays in the second-level cache.
+  if (by.keys == kBlockKeys && p.Lk > kBlockKeys && p.D + p.Dv > 128) by.keys = kBlockKeys / 2;
   const bool once = p.weigh == Weigh::softmax && p.Lk <= by.keys;
   const bool direct = once && out.context.c == 1 && p.Dv % kLanes == 0;
   const ForwardCall call{p, out, by, additive.weights, once, direct};
