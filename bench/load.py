@@ -8,7 +8,6 @@ train on a laptop: batches of 32 pairs of 15 words, vocabularies of 1,000, width
 beside programs that do nothing but take a core, and beside trainings like itself."""
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -20,7 +19,7 @@ import time
 from attention import cpu_name, note, others_share
 from harness import tensors
 from harness.workers import Worker, WorkerError
-from translate import Shape, make_batches, make_weights, peer_script
+from translate import Shape, make_batches, make_weights, peer, save
 
 # What is beside the training, and the share of the quiet speed that Fovea has to keep.
 CONDITIONS = (("one busy loop", 1, 1, 0.55), ("two busy loops", 2, 1, 0.35),
@@ -100,7 +99,7 @@ def measure(label, command, options, load):
         for name, loops, trainings, _ in CONDITIONS:
             note(f"{label}: {name}")
             with BusyLoops(loops):
-                speeds[name] = min(steps_per_second(workers[:trainings], options.seconds, 2))
+                speeds[name] = min(steps_per_second(workers[:trainings], options.seconds, 1))
         note(f"{label}: alone again")
         speeds["alone"] = max(before, steps_per_second(workers[:1], options.seconds, 4)[0])
         return speeds
@@ -110,15 +109,8 @@ def measure(label, command, options, load):
 
 
 def sides_of(options):
-    sides = {"fovea": [os.path.join(options.build, "bench", "translate")]}
-    if options.peers == "torch":
-        ran = subprocess.run(peer_script() + ["--version"], capture_output=True, text=True,
-                             check=False)
-        if ran.returncode == 0:
-            sides[f"torch {ran.stdout.strip()}"] = peer_script()
-        else:
-            print("without torch: python3 -m pip install torch numpy gives it")
-    return sides
+    us = [("fovea", [os.path.join(options.build, "bench", "translate")])]
+    return us + (peer() if options.peers == "torch" else [])
 
 
 def show(results):
@@ -143,7 +135,7 @@ def main():
         load = {"vocabulary": n.V, "embedding": n.H, "hidden": n.H, "weights": weights,
                 "batches": batches, "fused": True}
         try:
-            for label, command in sides_of(options).items():
+            for label, command in sides_of(options):
                 results[label] = measure(label, command, options, load)
         except WorkerError as error:
             sys.exit(f"bench: {error}")
@@ -154,11 +146,8 @@ def main():
               "shares are not to be relied on")
     short = [name for name, _, _, least in CONDITIONS
              if results["fovea"][name] < least * results["fovea"]["alone"]]
-    os.makedirs(os.path.dirname(options.json), exist_ok=True)
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump({"cpu": cpu_name(), "threads": options.threads, "others_share": busy,
-                   "steps_per_second": results, "too_slow": short}, file, indent=1)
-    print(f"\nwritten to {options.json}")
+    save(options.json, {"cpu": cpu_name(), "threads": options.threads, "others_share": busy,
+                        "steps_per_second": results, "too_slow": short})
     for name in short:
         print(f"TOO SLOW: {name}", file=sys.stderr)
     return 1 if short else 0

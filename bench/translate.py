@@ -125,9 +125,22 @@ def median(values):
     return sorted(values)[len(values) // 2]
 
 
-def peer_script():
+def peer():
+    """(label, command) of PyTorch's worker, or nothing, with a line that says how to have it."""
     here = os.path.dirname(os.path.abspath(__file__))
-    return [sys.executable, os.path.join(here, "peers", "seq2seq_torch.py")]
+    command = [sys.executable, os.path.join(here, "peers", "seq2seq_torch.py")]
+    ran = subprocess.run(command + ["--version"], capture_output=True, text=True, check=False)
+    if ran.returncode == 0:
+        return [(f"torch {ran.stdout.strip()}", command)]
+    print("without torch: python3 -m pip install torch numpy gives it")
+    return []
+
+
+def save(path, report):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(report, file, indent=1)
+    print(f"\nwritten to {path}")
 
 
 def sides_of(options):
@@ -136,13 +149,7 @@ def sides_of(options):
         program = os.path.join(options.build, "bench", "translate")
         sides.append(Side("fovea", Worker([program], options.threads)))
     if options.peers == "torch":
-        ran = subprocess.run(peer_script() + ["--version"], capture_output=True, text=True,
-                             check=False)
-        if ran.returncode == 0:
-            label = f"torch {ran.stdout.strip()}"
-            sides.append(Side(label, Worker(peer_script(), options.threads)))
-        else:
-            print("without torch: python3 -m pip install torch numpy gives it")
+        sides += [Side(label, Worker(command, options.threads)) for label, command in peer()]
     return sides
 
 
@@ -220,13 +227,9 @@ def main():
     if busy > 0.1:
         print(f"NOT A QUIET MACHINE: other programs took {busy:.0%} of it; "
               "times and ratios are not to be relied on")
-    report = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cpu": cpu_name(),
-              "threads": options.threads, "others_share": busy,
-              "sides": {side.label: side.result() for side in sides}, "faults": faults}
-    os.makedirs(os.path.dirname(options.json), exist_ok=True)
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=1)
-    print(f"\nwritten to {options.json}")
+    save(options.json, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cpu": cpu_name(),
+                        "threads": options.threads, "others_share": busy,
+                        "sides": {side.label: side.result() for side in sides}, "faults": faults})
     for line in faults:
         print(f"WRONG: {line}", file=sys.stderr)
     return 1 if faults else 0

@@ -53,22 +53,25 @@ int64_t queued_since_last() {
   return time.since_last();
 }
 
-bool Crowding::alone(int team, Time now) {
-  if (now - since_ < kWhile) return alone_;
+int Crowding::allowed(int team, Time now) {
+  const auto used = [&] { return limit_ > 0 ? std::min(team, limit_) : team; };
+  if (now - since_ < kWhile) return used();
   const auto queued = static_cast<double>(queued_.exchange(0, std::memory_order_relaxed));
   const std::chrono::duration<double, std::nano> passed = now - since_;
-  const bool crowded = queued > kCrowded * team * passed.count();
+  const bool crowded = used() > 1 && queued > kCrowded * used() * passed.count();
   since_ = now;
-  if (alone_) {
-    alone_ = now < alone_until_;
-  } else if (crowded) {
-    alone_for_ = std::clamp(alone_for_ * 2, kShortest, kLongest);
-    alone_until_ = now + alone_for_;
-    alone_ = true;
-  } else {
-    alone_for_ = {};
+  if (crowded && limit_ == 0) {
+    limited_for_ = std::clamp(limited_for_ * 2, kShortest, kLongest);
+    limited_until_ = now + limited_for_;
   }
-  return alone_;
+  if (crowded) {
+    limit_ = used() / 2;
+  } else if (limit_ == 0) {
+    limited_for_ = {};
+  } else if (now >= limited_until_) {
+    limit_ = 0;
+  }
+  return used();
 }
 
 }  // namespace fovea

@@ -175,7 +175,8 @@ bool Pool::run(int team, const std::function<void(int)>& work) {
   team = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(team), kLargestTeam));
   const auto now = std::chrono::steady_clock::now();
   tell_queued(crowding_, now);
-  if (crowding_.alone(team, now)) {
+  team = crowding_.allowed(team, now);
+  if (team < 2) {
     taken_.store(false, std::memory_order_release);
     return false;
   }

@@ -1,14 +1,10 @@
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "app/program.h"
+#include "app/process.h"
 #include "tests/reduced.h"
 
 // What the program takes of the machine's memory, by the largest resident set of its process.
@@ -17,31 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Measured {
-  Ran ran;
-  double peak_mb;
-};
-
-Measured measure(const std::vector<std::string>& arguments) {
-  const Folder folder;
-  const std::string out = folder / "out", err = folder / "err";
-  std::vector<std::string> words = {FOVEA_BINARY};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
-    dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-    execv(argv[0], argv.data());
-    _exit(127);
-  }
-  int status = 0;
-  rusage used{};
-  wait4(child, &status, 0, &used);
-  return {{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(out), read_bytes(err)},
-          static_cast<double>(used.ru_maxrss) / 1024};
+Process::Ended measure(const std::vector<std::string>& arguments) {
+  return Process(arguments).wait();
 }
 
 // Sanitizers hold on to what was freed.
@@ -83,20 +56,20 @@ TEST(Memory, OfOneLongLineAmongShortOnesIsThatOfTheLine) {
   std::string all;
   for (int i = 0; i < 120; ++i) all += (i == 40 ? long_line() : short_line(i)) + "\n";
   write_bytes(folder / "all.txt", all);
-  const Measured one = measure({"predict", wordy_run(), "--file", folder / "one.txt"});
-  ASSERT_EQ(one.ran.code, 0) << one.ran.err;
-  const Measured many = measure({"predict", wordy_run(), "--file", folder / "all.txt"});
-  ASSERT_EQ(many.ran.code, 0) << many.ran.err;
+  const Process::Ended one = measure({"predict", wordy_run(), "--file", folder / "one.txt"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  const Process::Ended many = measure({"predict", wordy_run(), "--file", folder / "all.txt"});
+  ASSERT_EQ(many.code, 0) << many.err;
   EXPECT_LT(many.peak_mb, one.peak_mb + kMore) << one.peak_mb;
 
   // In the order of the lines.
   std::vector<std::string> lines;
-  for (size_t at = 0, end = 0; (end = many.ran.out.find('\n', at)) != std::string::npos;) {
-    lines.push_back(many.ran.out.substr(at, end - at));
+  for (size_t at = 0, end = 0; (end = many.out.find('\n', at)) != std::string::npos;) {
+    lines.push_back(many.out.substr(at, end - at));
     at = end + 1;
   }
   ASSERT_EQ(lines.size(), 120u);
-  EXPECT_EQ(lines[40] + "\n", one.ran.out);
+  EXPECT_EQ(lines[40] + "\n", one.out);
   for (const int i : {0, 39, 41, 119}) EXPECT_EQ(lines[i], lines[i % 2]);
 }
 
@@ -107,21 +80,22 @@ TEST(Memory, OfAnEvaluationIsThatOfItsLongestPair) {
   for (int i = 0; i < 120; ++i) all += fmt::format("{}\tle chat {}\n", short_line(i), i);
   write_bytes(folder / "one.tsv", pair);
   write_bytes(folder / "all.tsv", all);
-  const Measured one = measure({"eval", wordy_run(), folder / "one.tsv"});
-  ASSERT_EQ(one.ran.code, 0) << one.ran.err;
-  const Measured many = measure({"eval", wordy_run(), folder / "all.tsv"});
-  ASSERT_EQ(many.ran.code, 0) << many.ran.err;
+  const Process::Ended one = measure({"eval", wordy_run(), folder / "one.tsv"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  const Process::Ended many = measure({"eval", wordy_run(), folder / "all.tsv"});
+  ASSERT_EQ(many.code, 0) << many.err;
   EXPECT_LT(many.peak_mb, one.peak_mb + kMore) << one.peak_mb;
 }
 
 TEST(Memory, ThatIsNotThereIsRefusedBeforeItIsTaken) {
   const Folder folder;
-  const Measured m = measure({"train", "translate", "--out", folder / "run", "--builtin", "phrases",
-                              "--examples", "200", "--hidden", "16384", "--layers", "64"});
-  EXPECT_EQ(m.ran.code, 2) << m.ran.err;
-  EXPECT_NE(m.ran.err.find("GB"), std::string::npos) << m.ran.err;
-  EXPECT_NE(m.ran.err.find("lower --hidden"), std::string::npos) << m.ran.err;
-  EXPECT_EQ(m.ran.err.find('\n'), m.ran.err.size() - 1) << m.ran.err;
+  const Process::Ended m =
+      measure({"train", "translate", "--out", folder / "run", "--builtin", "phrases", "--examples",
+               "200", "--hidden", "16384", "--layers", "64"});
+  EXPECT_EQ(m.code, 2) << m.err;
+  EXPECT_NE(m.err.find("GB"), std::string::npos) << m.err;
+  EXPECT_NE(m.err.find("lower --hidden"), std::string::npos) << m.err;
+  EXPECT_EQ(m.err.find('\n'), m.err.size() - 1) << m.err;
   EXPECT_LT(m.peak_mb, 170 + kMore);
   EXPECT_FALSE(fs::exists(folder / "run"));
 }

@@ -14,51 +14,64 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kMillisecond = 1'000'000;
 
-// Two threads and a clock that the test moves, a while of 20 ms after the other.
+// A team and a clock that the test moves, a while of 20 ms after the other.
 class Clock {
  public:
-  // Whether it works alone after a while in which its threads stood in the queue for so long.
-  bool alone_after(int64_t queued_ms) {
+  explicit Clock(int team) : team_(team) {}
+  // How many threads it has after a while in which they stood in the queue for so long.
+  int team_after(int64_t queued_ms) {
     crowding_.note(queued_ms * kMillisecond);
     now_ += milliseconds(20);
-    return crowding_.alone(2, now_);
+    return crowding_.allowed(team_, now_);
   }
-  // For how many further whiles it stays alone, nobody else being there.
-  int alone_for() {
+  // For how many further whiles it stays limited, nobody else being there.
+  int limited_for() {
     int whiles = 0;
-    while (alone_after(0)) ++whiles;
+    while (team_after(0) < team_) ++whiles;
     return whiles;
   }
 
  private:
+  int team_;
   Crowding crowding_;
   Crowding::Time now_{std::chrono::hours(1)};
 };
 
 TEST(Crowding, AloneWhileOthersWantTheCores) {
-  Clock clock;
-  EXPECT_FALSE(clock.alone_after(0));
-  EXPECT_FALSE(clock.alone_after(5));
-  EXPECT_TRUE(clock.alone_after(25));
-  EXPECT_EQ(clock.alone_for(), 2);
-  EXPECT_TRUE(clock.alone_after(25));  // tried, and found no better
-  EXPECT_EQ(clock.alone_for(), 4);
+  Clock clock(2);
+  EXPECT_EQ(clock.team_after(0), 2);
+  EXPECT_EQ(clock.team_after(5), 2);
+  EXPECT_EQ(clock.team_after(25), 1);
+  EXPECT_EQ(clock.limited_for(), 2);
+  EXPECT_EQ(clock.team_after(25), 1);  // tried, and found no better
+  EXPECT_EQ(clock.limited_for(), 4);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_TRUE(clock.alone_after(25));
-    EXPECT_LE(clock.alone_for(), 40);  // never longer than a second
+    EXPECT_EQ(clock.team_after(25), 1);
+    EXPECT_LE(clock.limited_for(), 40);  // never longer than a second
   }
-  EXPECT_FALSE(clock.alone_after(0));  // they are gone
-  EXPECT_TRUE(clock.alone_after(25));
-  EXPECT_EQ(clock.alone_for(), 2);
+  EXPECT_EQ(clock.team_after(0), 2);  // they are gone
+  EXPECT_EQ(clock.team_after(25), 1);
+  EXPECT_EQ(clock.limited_for(), 2);
+}
+
+// More threads than cores stand in their own way: half of them do not.
+TEST(Crowding, GivesUpAsManyAsItMust) {
+  Clock clock(8);
+  EXPECT_EQ(clock.team_after(0), 8);
+  EXPECT_EQ(clock.team_after(80), 4);
+  EXPECT_EQ(clock.team_after(5), 4);
+  EXPECT_EQ(clock.team_after(40), 2);
+  EXPECT_EQ(clock.team_after(0), 8);  // 50 ms have passed
 }
 
 TEST(Crowding, BetweenTwoLooksNothingChanges) {
   Crowding crowding;
-  Crowding::Time now{std::chrono::hours(1)};
-  EXPECT_FALSE(crowding.alone(2, now));
+  const Crowding::Time now{std::chrono::hours(1)};
+  EXPECT_EQ(crowding.allowed(2, now), 2);
   crowding.note(25 * kMillisecond);
-  EXPECT_FALSE(crowding.alone(2, now + milliseconds(10)));
-  EXPECT_TRUE(crowding.alone(2, now + milliseconds(20)));
+  EXPECT_EQ(crowding.allowed(2, now + milliseconds(10)), 2);
+  EXPECT_EQ(crowding.allowed(2, now + milliseconds(20)), 1);
+  EXPECT_EQ(crowding.allowed(2, now + milliseconds(25)), 1);
 }
 
 // Two threads that want one CPU: one of them stands in its queue at any time.

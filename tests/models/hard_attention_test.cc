@@ -205,6 +205,15 @@ Seq2Seq softened(const Seq2Seq& m) {
   return soft;
 }
 
+// Its layer has learned nothing.
+Seq2Seq without_guesses(const Wiring& wiring) {
+  Seq2Seq m = model_of(hard(wiring), 21, 0.5f);
+  const NoGrad off;
+  m.look.baseline.weight.fill_(0.0f);
+  m.look.baseline.bias.fill_(0.0f);
+  return m;
+}
+
 class HardAttention : public testing::TestWithParam<Wiring> {};
 
 TEST_P(HardAttention, ChoicesComeAsOftenAsTheyShould) {
@@ -246,12 +255,7 @@ TEST_P(HardAttention, TheGradientIsThatOfTheExpectedLoss) {
 
 // The baseline follows its own loss until it has learned what to expect.
 TEST_P(HardAttention, ALearnedBaselineLowersTheVariance) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  {
-    const NoGrad off;
-    Tensor(m.look.baseline.weight).fill_(0.0f);
-    Tensor(m.look.baseline.bias).fill_(0.0f);
-  }
+  const Seq2Seq m = without_guesses(GetParam());
   const AllPaths all(m);
   const Draws draws = draws_of(m, all.paths, 400);
   const double without = estimate(m, all, draws).variance;
@@ -290,12 +294,7 @@ TEST_P(HardAttention, OfTwoWaysTheGradientIsTheirMean) {
 
 // Before the layer has learned anything.
 TEST_P(HardAttention, TheExpectationsOwnReturnIsABaseline) {
-  const Seq2Seq m = model_of(hard(GetParam()), 21, 0.5f);
-  {
-    const NoGrad off;
-    Tensor(m.look.baseline.weight).fill_(0.0f);
-    Tensor(m.look.baseline.bias).fill_(0.0f);
-  }
+  const Seq2Seq m = without_guesses(GetParam());
   const AllPaths all(m);
   const double without = estimate(m, all, draws_of(m, all.paths, 400)).variance;
   const double with =

@@ -324,6 +324,32 @@ TEST(Train, ends_after_its_minutes_over_all_resumptions) {
   EXPECT_EQ(again.steps, whole.steps);
 }
 
+// As if a validation were long, and asked to break off: the run is as it was before it.
+TEST(Train, a_validation_that_is_broken_off_is_made_again) {
+  const Folder folders;
+  TrainConfig config = tiny_config();
+  config.steps = 12;
+  config.validate_every = 4;
+  Tiny whole;
+  train(folders / "whole", whole.learner, config);
+
+  Tiny cut;
+  std::atomic<bool> stop = false;
+  cut.learner.validate = [&]() -> Scores {
+    stop = true;
+    throw Stopped{};
+  };
+  const Finished part = train(folders / "cut", cut.learner, config, {}, &stop);
+  EXPECT_EQ(part.why, Ended::interrupted);
+  EXPECT_EQ(part.steps, 4);
+  EXPECT_EQ(read_safetensors(folders / "cut" / "state.safetensors").metadata.at("step"), "4");
+
+  Tiny rest;
+  EXPECT_EQ(train(folders / "cut", rest.learner, config).why, Ended::finished);
+  EXPECT_TRUE(same_bits(rest.learner.parameters, whole.learner.parameters));
+  EXPECT_EQ(read_bytes(folders / "cut" / "log.jsonl"), read_bytes(folders / "whole" / "log.jsonl"));
+}
+
 TEST(Train, reports_where_it_stands) {
   const Folder folders;
   Tiny tiny;
