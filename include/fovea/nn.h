@@ -23,6 +23,8 @@ enum class Init : uint8_t {
   xavier,      // ±√(6/(fan_in + fan_out))
   orthogonal,  // square blocks of orthonormal rows: recurrent weights
   normal,      // N(0, 0.1²)
+  small,       // N(0, 0.02²)
+  ones,
 };
 
 // The tensors of a model by name: those that are learned, and buffers, which are saved and resumed

@@ -42,6 +42,8 @@ FOVEA_API Tensor tanh(const Tensor& x);
 FOVEA_API Tensor sigmoid(const Tensor& x);
 FOVEA_API Tensor relu(const Tensor& x);
 FOVEA_API Tensor gelu(const Tensor& x);  // x·Φ(x), exact
+FOVEA_API Tensor gelu_tanh(const Tensor& x);  // its approximation by a hyperbolic tangent
+FOVEA_API Tensor silu(const Tensor& x);       // x·σ(x)
 FOVEA_API Tensor elu(const Tensor& x, float alpha = 1.0f);
 FOVEA_API Tensor sqrt(const Tensor& x);
 FOVEA_API Tensor square(const Tensor& x);
@@ -122,6 +124,11 @@ FOVEA_API Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor&
 // Each element is 0 with the given probability, else grows by 1/(1−p); element i depends on
 // (seed, i) alone.
 FOVEA_API Tensor dropout(const Tensor& x, float probability, uint64_t seed);
+
+// ---- Positions ---------------------------------------------------------------------------------
+// x [B,H,L,D], D even: (x_i, x_{i+D/2}) turned by the angle of (l, i); cos and sin [L,D/2]. The
+// result lies in memory as [B,L,H,D].
+FOVEA_API Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
 
 // ---- Convolutions and pooling
 // --------------------------------------------------------------------

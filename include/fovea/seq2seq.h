@@ -7,9 +7,8 @@
 
 #include "fovea/api.h"
 #include "fovea/look.h"
+#include "fovea/loss.h"
 #include "fovea/nn.h"
-#include "fovea/ops.h"
-#include "fovea/reinforce.h"
 #include "fovea/search.h"
 #include "fovea/tensor.h"
 
@@ -62,26 +61,6 @@ FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, uint64_t seed);
 // How many numbers it would learn; takes no memory for them.
 FOVEA_API int64_t count_weights(const Seq2SeqConfig&);
 
-// Sentences side by side, time-major, padded with 0 at the end.
-struct Batch {
-  Tensor source, source_lengths;  // i64 [S,B], [B]
-  Tensor target_in, target_out;   // i64 [T,B]: begin y_1 …, and y_1 … end
-};
-
-// And how hard attention learns: loss = −log p(y|a), or the mean of the two ways' where each row
-// goes two, and the terms of reinforce(), a reward being log p(y_t).
-struct LossConfig : ReinforceConfig {
-  Mode mode = Mode::train;  // eval: hard attention takes the likeliest, and only −log p counts
-  float label_smoothing = 0.0f;
-  float dropout = 0.0f;
-  uint64_t seed = 0;
-};
-
-struct Loss {
-  Tensor loss;         // [], to differentiate, a mean over tokens
-  double nll = 0;      // −log p summed over …
-  int64_t tokens = 0;  // … the tokens that count, end included
-};
 // An intervention sees every look; where each row goes two ways, those of both, side by side.
 FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {}, const Intervention& = {});
 

@@ -23,6 +23,24 @@ using V = hn::Vec<D>;
 HWY_INLINE V One(D d) { return hn::Set(d, 1.0f); }
 HWY_INLINE V Ones(D d, hn::Mask<D> m) { return hn::IfThenElseZero(m, One(d)); }
 
+// 2u and its slope, u = √(2/π)·(x + 0.044715·x³)
+HWY_INLINE V TwiceU(D d, V x) {
+  const V cube = hn::Mul(hn::Mul(x, x), hn::Mul(x, hn::Set(d, 0.07135481283f)));
+  return hn::MulAdd(x, hn::Set(d, 1.595769122f), cube);
+}
+HWY_INLINE V DTwiceU(D d, V x) {
+  return hn::MulAdd(hn::Mul(x, x), hn::Set(d, 0.2140644385f), hn::Set(d, 1.595769122f));
+}
+// x·s, 0 where x is so low that s is 0: −∞·0 is none.
+HWY_INLINE V Gated(D d, V x, V s) {
+  return hn::Mul(hn::IfThenElse(hn::Lt(x, hn::Set(d, -100.0f)), hn::Zero(d), x), s);
+}
+// σ + x·σ·(1 − σ)·slope
+HWY_INLINE V DGated(D d, V x, V s, V slope) {
+  const V flat = hn::Mul(s, hn::Sub(One(d), s));
+  return hn::MulAdd(hn::Mul(Gated(d, x, flat), slope), One(d), s);
+}
+
 // y = f(x): lanes past the end are computed from zeros and dropped.
 template <int kOperands, class F>
 HWY_INLINE void Map(const float* HWY_RESTRICT const* in, float* out, int64_t n, const F& f) {
@@ -88,6 +106,10 @@ void Apply(Op op, const float* const* in, float* out, int64_t n, Numbers numbers
     case Op::gelu:
       // a·Φ(a), 0 at −∞
       FOVEA_1(hn::Mul(hn::IfThenElse(hn::Lt(a, hn::Set(d, -20.0f)), zero, a), NormalCdf(d, a)));
+    case Op::gelu_tanh:
+      FOVEA_1(Gated(d, a, Sigmoid(d, TwiceU(d, a))));
+    case Op::silu:
+      FOVEA_1(Gated(d, a, Sigmoid(d, a)));
     case Op::sqrt:
       FOVEA_1(hn::Sqrt(a));
     case Op::square:
@@ -133,6 +155,10 @@ void Apply(Op op, const float* const* in, float* out, int64_t n, Numbers numbers
       FOVEA_2(hn::Mul(
           a, hn::MulAdd(hn::Mul(b, hn::Set(d, 0.3989422804f)),
                         Exp(d, hn::Mul(hn::Mul(b, b), hn::Set(d, -0.5f))), NormalCdf(d, b))));
+    case Op::d_gelu_tanh:
+      FOVEA_2(hn::Mul(a, DGated(d, b, Sigmoid(d, TwiceU(d, b)), DTwiceU(d, b))));
+    case Op::d_silu:
+      FOVEA_2(hn::Mul(a, DGated(d, b, Sigmoid(d, b), One(d))));
     case Op::d_sqrt:
       FOVEA_2(hn::Div(hn::Mul(a, half), b));
     case Op::d_square:

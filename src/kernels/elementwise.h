@@ -19,6 +19,8 @@ enum class Op : uint8_t {
   sigmoid,
   relu,
   gelu,
+  gelu_tanh,  // a·σ(2u), u = √(2/π)·(a + 0.044715·a³)
+  silu,       // a·σ(a)
   sqrt,
   square,
   abs,
@@ -41,6 +43,8 @@ enum class Op : uint8_t {
   d_sigmoid,
   d_relu,
   d_gelu,
+  d_gelu_tanh,
+  d_silu,
   d_sqrt,
   d_square,
   d_abs,

@@ -1,17 +1,13 @@
 #include "fovea/ops.h"
 #include "models/decoder.h"
 #include "models/screen.h"
+#include "models/translated.h"
 
 namespace fovea::models {
 namespace {
 
-// Each sentence in K rows, next to each other.
 Encoded repeated(const Encoded& e, int64_t K) {
-  if (K == 1) return e;
-  const int64_t B = e.lengths.size(0);
-  std::vector<int64_t> rows;
-  for (int64_t b = 0; b < B; ++b) rows.insert(rows.end(), static_cast<size_t>(K), b);
-  return select_rows(e, Tensor::from_ids(rows, {B * K}));
+  return K == 1 ? e : select_rows(e, each_repeated(e.lengths.size(0), K));
 }
 
 // The decoder as a search asks it.
@@ -72,19 +68,7 @@ std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
   check(c);
   const NoGrad off;
   Translating generator(m, encode(m, source, source_lengths), c, intervention);
-  const std::vector<int64_t> lengths = source_lengths.to_ids();
-  Sequences sequences{.end = kEnd, .never = {kPadding, kBegin}};
-  for (const int64_t S : lengths) {
-    sequences.first.push_back(kBegin);
-    sequences.limits.push_back(2 * S + 10);
-  }
-  auto all = search(generator, sequences, c);
-  for (size_t b = 0; b < all.size(); ++b) {
-    for (Decoded& d : all[b]) {
-      for (std::vector<float>& row : d.weights) row.resize(static_cast<size_t>(lengths[b]));
-    }
-  }
-  return all;
+  return search_translations(generator, source_lengths, c);
 }
 
 }  // namespace fovea::models

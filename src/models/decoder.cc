@@ -20,10 +20,6 @@ nn::State rows_of(const nn::State& s, const Tensor& ids) {
 
 }  // namespace
 
-Tensor dropped(const Tensor& x, const Dropout& d) {
-  return d.probability > 0 ? dropout(x, d.probability, d.seed.value()) : x;
-}
-
 Encoded encode(const Seq2Seq& m, const Tensor& source, const Tensor& lengths, const Dropout& drop) {
   const Tensor x = dropped(m.source(source), drop.at("source"));
   auto [sequence, last] = m.encoder(x, lengths, drop.probability, drop.seed.at("encoder").value());

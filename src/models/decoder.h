@@ -3,29 +3,19 @@
 #include <optional>
 #include <vector>
 
-#include "core/random.h"
 #include "fovea/seq2seq.h"
+#include "models/tokens.h"
+#include "nn/dropout.h"
 
 namespace fovea::models {
-
-// Ids that mean the same in every vocabulary.
-inline constexpr int64_t kPadding = 0, kBegin = 2, kEnd = 3;
 
 struct Encoded {
   Tensor sequence;  // [S,B,C]
   std::vector<nn::State> last;
   Tensor lengths;  // i64 [B]
 };
-// Each place of a model has its own noise: dropped(x, drop.at("readout")).
-struct Dropout {
-  float probability = 0.0f;
-  Seed seed;
-  template <class Place>
-  Dropout at(Place place) const {
-    return {probability, seed.at(place)};
-  }
-};
-Tensor dropped(const Tensor&, const Dropout&);
+using nn::Dropout;
+using nn::dropped;
 
 Encoded encode(const Seq2Seq&, const Tensor& source, const Tensor& lengths, const Dropout& = {});
 

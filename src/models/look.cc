@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "core/random.h"
 #include "fovea/memory.h"
 #include "models/checks.h"
+#include "nn/score_weights.h"
 
 namespace fovea::models {
 namespace {
@@ -18,53 +18,6 @@ namespace {
 const ScoreDef& score_def(const LookConfig& c) { return *fovea::score(c.score).def; }
 const WeightingDef& weighting_def(const LookConfig& c) {
   return *fovea::weighting(c.weighting).def;
-}
-
-// A learned parameter as its score says that it starts.
-Tensor started(nn::Weights& weights, const std::string& name, const Shape& shape,
-               const ParameterDef& p) {
-  switch (p.start) {
-    case Start::uniform:
-      return weights.add(name, shape, nn::Init::uniform);
-    case Start::one: {
-      Tensor ones = weights.add(name, shape, nn::Init::zeros);
-      const NoGrad off;
-      return ones.fill_(1.0f);
-    }
-    case Start::usual:
-      break;
-  }
-  if (p.name.ends_with('?')) return weights.add(name, shape, nn::Init::zeros);
-  return weights.add(name, shape, shape.size() > 1 ? nn::Init::xavier : nn::Init::uniform);
-}
-
-// What a score demands by its own table: shapes in letters become sizes.
-Tensors score_parameters(nn::Weights& weights, const std::string& prefix, const LookConfig& c,
-                         const LookWidths& n) {
-  const std::map<std::string, int64_t> sizes = {{"A", n.hidden},
-                                                {"A2", n.hidden},
-                                                {"Dq", n.query},
-                                                {"Dk", n.key},
-                                                {"H", 1},
-                                                {"H?", 1},
-                                                {"Lmax", c.longest_source},
-                                                {"Dq+Dk", n.query + n.key}};
-  Tensors made;
-  for (const ParameterDef& p : score_def(c).parameters) {
-    std::string plain = p.name;
-    if (plain.ends_with('?')) plain.pop_back();
-    Shape shape;
-    for (const std::string& letter : p.shape) {
-      const auto size = sizes.find(letter);
-      if (size == sizes.end()) {
-        throw Error("look", "the score '" + c.score + "' has a parameter of size " + letter +
-                                ", which a decoder cannot learn");
-      }
-      shape.push_back(size->second);
-    }
-    made[plain] = started(weights, prefix + plain, shape, p);
-  }
-  return made;
 }
 
 // A score by position ends somewhere.
@@ -134,7 +87,11 @@ LookWeights look_weights(nn::Weights& w, const std::string& prefix, const LookCo
     made.keys = nn::linear(w, prefix + "keys", n.key, n.query, nn::WithBias::no);
     n.key = n.query;
   }
-  made.score = score_parameters(w, prefix + "score.", c, n);
+  made.score = nn::score_weights(w, prefix + "score.", c.score,
+                                 {.query = n.query,
+                                  .key = n.key,
+                                  .hidden = n.hidden,
+                                  .longest = c.longest_source});
   if (c.locality == Locality::local_p) {
     made.window["w_p"] = w.add(prefix + "window.w_p", {n.hidden, n.query}, nn::Init::xavier);
     made.window["u_p"] = w.add(prefix + "window.u_p", {n.hidden}, nn::Init::uniform);

@@ -4,6 +4,8 @@
 #include "models/checks.h"
 #include "models/decoder.h"
 #include "models/screen.h"
+#include "models/tokens.h"
+#include "models/translated.h"
 
 namespace fovea::models {
 namespace {
@@ -108,13 +110,6 @@ Rows rows_of(const Seq2Seq& m, int64_t B, const LossConfig& c) {
   return {false, rows_to_expect(B, c.semi_sampling, seed.value())};
 }
 
-// 0 0 1 1 2 2 …
-Tensor each_twice(int64_t B) {
-  std::vector<int64_t> ids(static_cast<size_t>(2 * B));
-  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int64_t>(i / 2);
-  return Tensor::from_ids(ids, {2 * B});
-}
-
 // Of rows that went twice, the first ones or the second ones: [T,2B,..] → [T,B,..].
 Tensor one_way(const Tensor& x, int64_t which) {
   Shape shape = x.shape();
@@ -140,8 +135,8 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
   Encoded source = encode(m, batch.source, batch.source_lengths, drop);
   Tensor embedded = dropped(m.target(batch.target_in), drop.at("target"));  // [T,B,E]
   if (rows.twice) {
-    source = select_rows(source, each_twice(B));
-    embedded = index_select(embedded, 1, each_twice(B));
+    source = select_rows(source, each_repeated(B, 2));
+    embedded = index_select(embedded, 1, each_repeated(B, 2));
   }
   Decoder decoder(m, source,
                   {.mode = c.mode,
@@ -184,16 +179,6 @@ Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
   return pass;
 }
 
-// Places of the targets that count, flattened.
-Tensor places_of(const Tensor& targets) {
-  const std::vector<int64_t> ids = targets.to_ids();
-  std::vector<int64_t> places;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] != kPadding) places.push_back(static_cast<int64_t>(i));
-  }
-  return Tensor::from_ids(places, {static_cast<int64_t>(places.size())});
-}
-
 struct Drawn {
   Tensor loss;  // summed
   double nll = 0;
@@ -203,7 +188,7 @@ struct Drawn {
 Drawn drawn_of(const Seq2Seq& m, const Pass& pass, const Tensor& target, const LossConfig& c) {
   const int64_t B = target.size(1);
   const auto chose = [&](const Tensor& x) { return pass.twice ? one_way(x, 1) : x; };
-  const Tensor targets = pass.twice ? index_select(target, 1, each_twice(B)) : target;
+  const Tensor targets = pass.twice ? index_select(target, 1, each_repeated(B, 2)) : target;
   const Tensor nll = cross_entropy(m.output(pass.out), targets,
                                    {.label_smoothing = c.label_smoothing,
                                     .ignore_index = kPadding,
@@ -224,23 +209,12 @@ Drawn drawn_of(const Seq2Seq& m, const Pass& pass, const Tensor& target, const L
 Loss loss(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
           const Intervention& intervention) {
   const Pass pass = run(m, batch, c, intervention);
-  const Tensor places = places_of(batch.target_out);
-  const int64_t tokens = places.numel(), all = batch.target_out.numel(), H = m.config.hidden;
-  Loss result{.tokens = tokens};
-  if (pass.log_prob) {
-    const Drawn drawn = drawn_of(m, pass, batch.target_out, c);
-    result.nll = drawn.nll;
-    result.loss = drawn.loss / static_cast<float>(tokens);
-    return result;
+  if (!pass.log_prob) {
+    return token_loss(pass.out, batch.target_out, m.output, c.label_smoothing);
   }
-  Tensor out = pass.out.reshape({all, H}), targets = batch.target_out.reshape({all});
-  if (tokens < all) {
-    out = index_select(out, 0, places);
-    targets = index_select(targets, 0, places);
-  }
-  result.loss = cross_entropy(m.output(out), targets, {.label_smoothing = c.label_smoothing});
-  result.nll = static_cast<double>(result.loss.item()) * static_cast<double>(tokens);
-  return result;
+  const Drawn drawn = drawn_of(m, pass, batch.target_out, c);
+  const int64_t tokens = places_of(batch.target_out).numel();
+  return {drawn.loss / static_cast<float>(tokens), drawn.nll, tokens};
 }
 
 }  // namespace fovea::models

@@ -90,6 +90,10 @@ Tensor start(const std::string& name, const Shape& shape, Init init, uint64_t se
       return orthogonal(name, shape, seed);
     case Init::normal:
       return Tensor::randn(shape, seed) * 0.1f;
+    case Init::small:
+      return Tensor::randn(shape, seed) * 0.02f;
+    case Init::ones:
+      return Tensor::full(shape, 1.0f);
   }
   throw Error("weights", name + " starts from nothing known");
 }

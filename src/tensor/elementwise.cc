@@ -198,6 +198,10 @@ Tensor sigmoid(const Tensor& x) {
 }
 Tensor relu(const Tensor& x) { return unary({"relu", Op::relu, Op::d_relu, Keeps::y}, x); }
 Tensor gelu(const Tensor& x) { return unary({"gelu", Op::gelu, Op::d_gelu, Keeps::x}, x); }
+Tensor gelu_tanh(const Tensor& x) {
+  return unary({"gelu_tanh", Op::gelu_tanh, Op::d_gelu_tanh, Keeps::x}, x);
+}
+Tensor silu(const Tensor& x) { return unary({"silu", Op::silu, Op::d_silu, Keeps::x}, x); }
 Tensor elu(const Tensor& x, float alpha) {
   return unary({"elu", Op::elu, Op::d_elu, Keeps::y}, x, {alpha});
 }

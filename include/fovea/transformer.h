@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fovea/api.h"
+#include "fovea/layers.h"
+#include "fovea/loss.h"
+#include "fovea/nn.h"
+#include "fovea/search.h"
+#include "fovea/tensor.h"
+
+// The Transformer: an encoder, a decoder that looks at it, or either by itself.
+// Letters: B batch, S source length, T target length, W width (the queries' depth, all heads
+// together), V vocabulary.
+namespace fovea::models {
+
+struct TransformerConfig {
+  int64_t source_vocabulary = 0;  // 0: no encoder
+  int64_t target_vocabulary = 0;  // 0: no decoder
+  int64_t blocks = 4;             // of the encoder, and of the decoder
+  int64_t depth = 256;            // W
+  int64_t heads = 4;              // they divide the depth
+  int64_t key_heads = 0;          // keys and values shared by heads/key_heads each; 0: not shared
+  int64_t mlp_width = 0;          // 0: four times the depth
+  nn::Activation activation = nn::Activation::gelu;
+  nn::NormKind norm = nn::NormKind::layer;
+  nn::NormOrder order = nn::NormOrder::pre;
+  nn::Positions positions = nn::Positions::rotary;
+  int64_t longest = 1024;  // positions that are learned, where they are
+  std::string score = "scaled_dot", weighting = "softmax";  // of self-attention and of looks
+  bool linear = false;  // self-attention is linear, in place of score and weighting
+  bool tied = true;     // the output layer is the target's embedding
+  nn::Init init = nn::Init::xavier;
+};
+// Throws, naming the field and its range.
+FOVEA_API void check(const TransformerConfig&);
+
+// Blocks over one sequence.
+struct FOVEA_API Stack {
+  std::vector<nn::Block> blocks;
+  nn::Norm last;      // pre-norm alone
+  Tensor positions;   // learned [longest,W], or t5's [32,H]
+  bool causal = false;
+};
+
+struct FOVEA_API Transformer {
+  TransformerConfig config;
+  nn::Weights weights;
+  nn::Embedding source, target;
+  Stack encoder, decoder;
+  nn::Linear output;  // [V,W]
+};
+// Weights are "source.weight", "encoder.0.self.in.weight", …, "decoder.norm.weight".
+FOVEA_API Transformer transformer(const TransformerConfig&, uint64_t seed);
+// How many numbers it would learn; takes no memory for them.
+FOVEA_API int64_t count_weights(const TransformerConfig&);
+
+// How a pass goes: what is dropped, and who looks at it.
+struct TransformerPass {
+  nn::Noise noise;
+  nn::HeadsHook hook;
+};
+
+// What a decoder looks at, and what it has seen: nothing at the start.
+struct Decoding {
+  std::vector<nn::KeyValues> source, past;  // by block
+  int64_t length = 0;                       // tokens so far
+};
+
+// ids i64 [B,S], lengths i64 [B] or undefined → [B,S,W].
+FOVEA_API Tensor encode(const Transformer&, const Tensor& ids, const Tensor& lengths = {},
+                        const TransformerPass& = {});
+// A decoder's keys and values of what was encoded, made once.
+FOVEA_API std::vector<nn::KeyValues> project(const Transformer&, const Tensor& encoded,
+                                             const Tensor& lengths = {});
+// Targets i64 [B,T] from the first on, all at once → [B,T,W]; `source` empty where there is none.
+FOVEA_API Tensor decode_all(const Transformer&, const Tensor& ids,
+                            const std::vector<nn::KeyValues>& source = {},
+                            const TransformerPass& = {});
+// T more of them; off the tape.
+FOVEA_API Tensor decode_more(const Transformer&, const Tensor& ids, Decoding&,
+                             const TransformerPass& = {});
+
+// Of translation.
+FOVEA_API Loss loss(const Transformer&, const Batch&, const LossConfig& = {},
+                    const nn::HeadsHook& = {});
+// Of text, each token by those before it: ids i64 [B,T+1].
+FOVEA_API Loss loss(const Transformer&, const Tensor& ids, const LossConfig& = {},
+                    const nn::HeadsHook& = {});
+
+// As of Seq2Seq. Weights are the mean over the heads of the last block's look at the source.
+FOVEA_API std::vector<std::vector<Decoded>> decode(const Transformer&, const Tensor& source,
+                                                   const Tensor& source_lengths,
+                                                   const DecodeConfig& = {});
+
+}  // namespace fovea::models

@@ -1,0 +1,31 @@
+#include "models/tokens.h"
+
+#include "fovea/ops.h"
+
+namespace fovea::models {
+
+Tensor places_of(const Tensor& targets) {
+  const std::vector<int64_t> ids = targets.to_ids();
+  std::vector<int64_t> places;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] != kPadding) places.push_back(static_cast<int64_t>(i));
+  }
+  return Tensor::from_ids(places, {static_cast<int64_t>(places.size())});
+}
+
+Loss token_loss(const Tensor& x, const Tensor& targets, const nn::Linear& output,
+                float label_smoothing) {
+  const Tensor places = places_of(targets);
+  const int64_t tokens = places.numel(), all = targets.numel();
+  Tensor rows = x.reshape({all, x.size(-1)}), those = targets.reshape({all});
+  if (tokens < all) {
+    rows = index_select(rows, 0, places);
+    those = index_select(those, 0, places);
+  }
+  Loss result{.tokens = tokens};
+  result.loss = cross_entropy(output(rows), those, {.label_smoothing = label_smoothing});
+  result.nll = static_cast<double>(result.loss.item()) * static_cast<double>(tokens);
+  return result;
+}
+
+}  // namespace fovea::models

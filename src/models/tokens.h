@@ -1,0 +1,18 @@
+#pragma once
+
+#include "fovea/loss.h"
+#include "fovea/nn.h"
+
+namespace fovea::models {
+
+// Ids that mean the same in every vocabulary.
+inline constexpr int64_t kPadding = 0, kBegin = 2, kEnd = 3;
+
+// Where targets, of any shape, are not padding: places in row-major order, i64 [n].
+Tensor places_of(const Tensor& targets);
+
+// −log softmax(output(x))_target of the targets that are not padding: x [..,W], targets i64 [..].
+Loss token_loss(const Tensor& x, const Tensor& targets, const nn::Linear& output,
+                float label_smoothing);
+
+}  // namespace fovea::models

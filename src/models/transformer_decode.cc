@@ -1,0 +1,57 @@
+#include <optional>
+
+#include "fovea/ops.h"
+#include "fovea/transformer.h"
+#include "models/tokens.h"
+#include "models/translated.h"
+#include "nn/past.h"
+
+namespace fovea::models {
+namespace {
+
+// The decoder as a search asks it: a step is a token of every row.
+class Attending : public Generator {
+ public:
+  Attending(const Transformer& m, std::vector<nn::KeyValues> source, bool keep_weights)
+      : model_(m) {
+    decoding_.source = std::move(source);
+    if (!keep_weights) return;
+    pass_.hook = [this, last = m.decoder.blocks.back().cross.name](const nn::Heads& heads) {
+      if (heads.name == last) weights_ = mean(heads.attended.weights(), {1}).squeeze(1);
+      return Tensor();
+    };
+  }
+
+  void advance(const Tensor& tokens) override {
+    states_ = decode_more(model_, tokens.unsqueeze(1), decoding_, pass_).squeeze(1);
+  }
+  Tensor logits() override { return model_.output(states_); }
+  Tensor weights() override { return weights_; }
+  void select_rows(const Tensor& ids) override {
+    for (nn::KeyValues& past : decoding_.past) past = nn::select_rows(past, ids);
+  }
+
+ private:
+  const Transformer& model_;
+  Decoding decoding_;
+  TransformerPass pass_;
+  Tensor states_, weights_;  // [rows,W], [rows,S]
+};
+
+}  // namespace
+
+std::vector<std::vector<Decoded>> decode(const Transformer& m, const Tensor& source,
+                                         const Tensor& source_lengths, const DecodeConfig& c) {
+  check(c);
+  const NoGrad off;
+  const Tensor encoded = encode(m, source.transpose(0, 1).contiguous(), source_lengths);
+  std::vector<nn::KeyValues> projected = project(m, encoded, source_lengths);
+  const Tensor rows = each_repeated(source_lengths.size(0), c.beam);
+  if (c.beam > 1) {
+    for (nn::KeyValues& kv : projected) kv = nn::select_rows(kv, rows);
+  }
+  Attending generator(m, std::move(projected), c.weights || c.places);
+  return search_translations(generator, source_lengths, c);
+}
+
+}  // namespace fovea::models

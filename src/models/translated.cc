@@ -1,0 +1,31 @@
+#include "models/translated.h"
+
+#include "models/tokens.h"
+
+namespace fovea::models {
+
+Tensor each_repeated(int64_t B, int64_t K) {
+  std::vector<int64_t> rows;
+  for (int64_t b = 0; b < B; ++b) rows.insert(rows.end(), static_cast<size_t>(K), b);
+  return Tensor::from_ids(rows, {B * K});
+}
+
+std::vector<std::vector<Decoded>> search_translations(Generator& generator,
+                                                      const Tensor& source_lengths,
+                                                      const DecodeConfig& c) {
+  const std::vector<int64_t> lengths = source_lengths.to_ids();
+  Sequences sequences{.end = kEnd, .never = {kPadding, kBegin}};
+  for (const int64_t S : lengths) {
+    sequences.first.push_back(kBegin);
+    sequences.limits.push_back(2 * S + 10);
+  }
+  auto all = search(generator, sequences, c);
+  for (size_t b = 0; b < all.size(); ++b) {
+    for (Decoded& d : all[b]) {
+      for (std::vector<float>& row : d.weights) row.resize(static_cast<size_t>(lengths[b]));
+    }
+  }
+  return all;
+}
+
+}  // namespace fovea::models

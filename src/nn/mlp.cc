@@ -1,0 +1,48 @@
+#include "fovea/layers.h"
+#include "fovea/ops.h"
+#include "nn/dropout.h"
+
+namespace fovea::nn {
+
+const char* name_of(NormKind k) { return k == NormKind::layer ? "layer" : "rms"; }
+const char* name_of(Activation a) {
+  static constexpr const char* kNames[] = {"relu", "gelu", "gelu_tanh", "swiglu"};
+  return kNames[static_cast<int>(a)];
+}
+
+Tensor Norm::operator()(const Tensor& x) const {
+  return kind == NormKind::layer ? layer_norm(x, weight, bias, epsilon)
+                                 : rms_norm(x, weight, epsilon);
+}
+
+Norm norm(Weights& w, const std::string& name, NormKind kind, int64_t width) {
+  Norm n{.kind = kind, .weight = w.add(name + ".weight", {width}, Init::ones)};
+  if (kind == NormKind::layer) n.bias = w.add(name + ".bias", {width}, Init::zeros);
+  return n;
+}
+
+namespace {
+
+Tensor activated(Activation a, const Tensor& x) {
+  switch (a) {
+    case Activation::relu:
+      return relu(x);
+    case Activation::gelu:
+      return gelu(x);
+    case Activation::gelu_tanh:
+      return gelu_tanh(x);
+    case Activation::swiglu:
+      break;
+  }
+  const int64_t M = x.size(-1) / 2;
+  const std::vector<Tensor> halves = split(x, {M, M}, -1);
+  return silu(halves[0]) * halves[1];
+}
+
+}  // namespace
+
+Tensor Mlp::operator()(const Tensor& x, const Noise& noise) const {
+  return down(dropped(activated(activation, up(x)), noise));
+}
+
+}  // namespace fovea::nn

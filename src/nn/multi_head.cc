@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <numeric>
+
+#include "attention/def.h"
+#include "fovea/layers.h"
+#include "fovea/ops.h"
+#include "nn/dropout.h"
+#include "nn/past.h"
+#include "nn/score_weights.h"
+
+namespace fovea::nn {
+namespace {
+
+int64_t key_heads(const HeadsConfig& c) { return c.key_heads > 0 ? c.key_heads : c.heads; }
+int64_t depth(const HeadsConfig& c) { return c.depth > 0 ? c.depth : c.width / c.heads; }
+int64_t memory_width(const HeadsConfig& c) { return c.memory > 0 ? c.memory : c.width; }
+
+std::vector<HeadGroup> groups_of(const HeadsConfig& c) {
+  return c.groups.empty() ? std::vector<HeadGroup>{{.heads = c.heads}} : c.groups;
+}
+
+[[noreturn]] void refuse(const std::string& what) { throw Error("heads", what); }
+
+// [B,L,H·d] → [B,H,L,d], in place
+Tensor by_head(const Tensor& x, int64_t heads) {
+  return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
+}
+
+// [B,H,L,d] → [B,L,H·d]; in place where it lies in memory as queries do
+Tensor merged(const Tensor& x) {
+  return x.transpose(1, 2).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
+}
+
+Linear projection(Weights& w, const std::string& name, const HeadsConfig& c, int64_t in,
+                  int64_t out) {
+  Linear l{.weight = w.add(name + ".weight", {out, in}, c.init)};
+  if (c.bias == WithBias::yes) l.bias = w.add(name + ".bias", {out}, Init::zeros);
+  return l;
+}
+
+// [B,Hk,L,d] → [B,H,L,d], a key head for each head
+Tensor for_each_head(const Tensor& x, int64_t heads) {
+  const int64_t B = x.size(0), Hk = x.size(1), L = x.size(2), d = x.size(3);
+  if (Hk == heads) return x;
+  return x.unsqueeze(2).expand({B, Hk, heads / Hk, L, d}).reshape({B, heads, L, d});
+}
+
+// Rows of heads, all of them or one group's.
+struct Rows {
+  Tensor q, k, v;
+};
+
+// One group's call.
+struct Call {
+  const HeadGroup& group;
+  const Tensors& parameters;
+  std::string name;
+  int64_t first = 0;  // head
+};
+
+Tensor weighed(const Call& call, const Rows& rows, const HeadsPass& pass) {
+  const HeadGroup& g = call.group;
+  Attention a{.score = score(g.score, call.parameters),
+              .mask = pass.mask,
+              .weighting = weighting(g.weighting)};
+  if (pass.bias) {
+    a.score.bias = pass.bias;
+    Tensor& table = a.score.bias->table;
+    const int dim = table.rank() - 2;
+    if (dim >= 0 && table.size(dim) > g.heads) {
+      table = table.slice(dim, call.first, call.first + g.heads);
+    }
+  }
+  if (pass.noise.dropout > 0) {
+    a.weighting.dropout = pass.noise.dropout;
+    a.weighting.seed = Seed(pass.noise.seed).at(call.first).value();
+  }
+  const Tensor v = g.normalise ? with_ones(rows.v) : rows.v;
+  const Attended attended = attend(rows.q, rows.k, v, a);
+  Tensor context = attended.context;
+  if (pass.hook) {
+    const Tensor weights = (*pass.hook)({call.name, attended, rows.v});
+    if (weights) context = matmul(weights, for_each_head(v, g.heads));
+  }
+  return g.normalise ? divided_by_last(context) : context;
+}
+
+// Group by group; [B,H,Lq,d].
+template <class OneGroup>
+Tensor by_group(const MultiHead& m, const Rows& rows, const OneGroup& one) {
+  const std::vector<HeadGroup> groups = groups_of(m.config);
+  if (groups.size() == 1) return one(size_t{0}, Call{groups[0], m.scores[0], m.name}, rows);
+  const int64_t shared = m.config.heads / key_heads(m.config);
+  std::vector<Tensor> contexts;
+  int64_t first = 0;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const int64_t last = first + groups[g].heads;
+    const Rows mine{rows.q.slice(1, first, last), rows.k.slice(1, first / shared, last / shared),
+                    rows.v.slice(1, first / shared, last / shared)};
+    const Call call{groups[g], m.scores[g], m.name + "." + std::to_string(g), first};
+    contexts.push_back(one(g, call, mine));
+    first = last;
+  }
+  return concatenate(contexts, 1);
+}
+
+}  // namespace
+
+HeadGroup linear_heads(int64_t heads) {
+  return {.heads = heads, .score = "elu_dot", .weighting = "none", .normalise = true};
+}
+
+void check(const HeadsConfig& c) {
+  const auto positive = [](const char* field, int64_t x) {
+    if (x < 1) refuse(std::string(field) + " must be at least 1, found " + std::to_string(x));
+  };
+  positive("width", c.width);
+  positive("heads", c.heads);
+  if (c.depth == 0 && c.width % c.heads != 0) {
+    refuse(std::to_string(c.heads) + " heads do not divide the depth " + std::to_string(c.width));
+  }
+  if (c.key_heads < 0 || c.heads % key_heads(c) != 0) {
+    refuse("key_heads must divide the " + std::to_string(c.heads) + " heads, found " +
+           std::to_string(c.key_heads));
+  }
+  if (c.groups.empty()) return;
+  int64_t in_all = 0;
+  const int64_t shared = c.heads / key_heads(c);
+  for (const HeadGroup& g : c.groups) {
+    positive("a group's heads", g.heads);
+    score(g.score);
+    weighting(g.weighting);
+    if (g.heads % shared != 0) {
+      refuse("a group of " + std::to_string(g.heads) + " heads divides the " +
+             std::to_string(shared) + " that share a key head");
+    }
+    in_all += g.heads;
+  }
+  if (in_all != c.heads) {
+    refuse("the groups have " + std::to_string(in_all) + " heads, expected " +
+           std::to_string(c.heads));
+  }
+}
+
+MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, Looks looks) {
+  check(c);
+  MultiHead m{.name = name, .config = c};
+  const int64_t d = depth(c), q = c.heads * d, kv = 2 * key_heads(c) * d;
+  if (looks == Looks::at_itself) {
+    m.in = projection(w, name + ".in", c, c.width, q + kv);
+  } else {
+    m.query = projection(w, name + ".query", c, c.width, q);
+    m.memory = projection(w, name + ".memory", c, memory_width(c), kv);
+  }
+  m.out = projection(w, name + ".out", c, q, c.width);
+  const std::vector<HeadGroup> groups = groups_of(c);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const std::string prefix = name + ".score." + (groups.size() > 1 ? std::to_string(g) + "." : "");
+    m.scores.push_back(
+        score_weights(w, prefix, groups[g].score,
+                      {.query = d, .key = d, .hidden = d, .heads = groups[g].heads}));
+  }
+  return m;
+}
+
+Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
+  const int64_t H = config.heads, Hk = key_heads(config), d = depth(config);
+  const std::vector<Tensor> parts = split(in(x), {H * d, Hk * d, Hk * d}, 2);
+  Rows rows{by_head(parts[0], H), by_head(parts[1], Hk), by_head(parts[2], Hk)};
+  if (pass.rotary) {
+    rows.q = rotate(rows.q, pass.rotary->cos, pass.rotary->sin);
+    rows.k = rotate(rows.k, pass.rotary->cos, pass.rotary->sin);
+  }
+  if (pass.past == nullptr) {
+    return out(merged(by_group(*this, rows, [&](size_t, const Call& call, const Rows& mine) {
+      return weighed(call, mine, pass);
+    })));
+  }
+  // Linear heads keep a sum, the others all keys and values.
+  KeyValues& past = *pass.past;
+  const std::vector<HeadGroup> groups = groups_of(config);
+  past.sums.resize(groups.size());
+  const bool all_linear =
+      std::all_of(groups.begin(), groups.end(), [](const HeadGroup& g) { return g.normalise; });
+  const Tensor k = rows.k, v = rows.v;
+  if (!all_linear) append(past, k, v);
+  Rows seen = rows;
+  if (!all_linear) {
+    seen.k = past.keys.slice(2, 0, past.length);
+    seen.v = past.values.slice(2, 0, past.length);
+  }
+  const Tensor context =
+      by_group(*this, seen, [&](size_t g, const Call& call, const Rows& mine) -> Tensor {
+        if (!call.group.normalise) return weighed(call, mine, pass);
+        const int64_t new_rows = mine.q.size(2), from = mine.k.size(2) - new_rows;
+        return linear_steps(past.sums[g], *score(call.group.score).def,
+                            {mine.q, mine.k.slice(2, from, from + new_rows),
+                             mine.v.slice(2, from, from + new_rows)});
+      });
+  if (all_linear) past.length += x.size(1);
+  return out(merged(context));
+}
+
+KeyValues MultiHead::project(const Tensor& rows, const Tensor& lengths) const {
+  const int64_t Hk = key_heads(config), d = depth(config);
+  const std::vector<Tensor> parts = split(memory(rows), {Hk * d, Hk * d}, 2);
+  return {.keys = by_head(parts[0], Hk),
+          .values = by_head(parts[1], Hk),
+          .length = rows.size(1),
+          .lengths = lengths};
+}
+
+Tensor MultiHead::cross(const Tensor& x, const KeyValues& source, const HeadsPass& pass) const {
+  const Rows rows{by_head(query(x), config.heads), source.keys, source.values};
+  HeadsPass p = pass;
+  if (source.lengths) p.mask = p.mask & masks::lengths(source.lengths);
+  return out(merged(by_group(*this, rows, [&](size_t, const Call& call, const Rows& mine) {
+    return weighed(call, mine, p);
+  })));
+}
+
+Pooling pooling(Weights& w, const std::string& name, const HeadsConfig& c, int64_t queries) {
+  if (queries < 1) refuse("pooling needs a query or more, found " + std::to_string(queries));
+  return {.queries = w.add(name + ".queries", {queries, c.width}, Init::small),
+          .heads = multi_head(w, name, c, Looks::elsewhere)};
+}
+
+Tensor Pooling::operator()(const Tensor& x, const Tensor& lengths) const {
+  const Tensor q = queries.unsqueeze(0).expand({x.size(0), queries.size(0), queries.size(1)});
+  return heads.cross(q, heads.project(x, lengths));
+}
+
+}  // namespace fovea::nn

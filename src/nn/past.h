@@ -1,0 +1,25 @@
+#pragma once
+
+#include "attention/def.h"
+#include "fovea/layers.h"
+
+// What self-attention keeps from step to step.
+namespace fovea::nn {
+
+// k and v [B,Hk,L,d] after those that are there; off the tape. Grows by doubling.
+void append(KeyValues&, const Tensor& k, const Tensor& v);
+// Rows `ids` of the batch, in that order.
+KeyValues select_rows(const KeyValues&, const Tensor& ids);
+
+// ---- Linear heads: context_i = φ(q_i)·Σ_j φ(k_j)⊗[v_j; 1], its last number dividing the others
+Tensor with_ones(const Tensor& v);              // [..,d] → [..,d+1]
+Tensor divided_by_last(const Tensor& context);  // [..,d+1] → [..,d]
+
+struct LinearRows {
+  Tensor q, k, v;  // [B,H,L,d], [B,Hk,L,d]; the new ones
+};
+// The rows see those before them and themselves; their keys and values join the sum
+// [B,Hk,d,d+1], undefined before the first.
+Tensor linear_steps(Tensor& sum, const ScoreDef&, const LinearRows&);
+
+}  // namespace fovea::nn
