@@ -77,11 +77,11 @@ struct HeadGroup {
 FOVEA_API HeadGroup linear_heads(int64_t heads);
 
 struct HeadsConfig {
-  int64_t width = 0;             // of the rows that queries are made of, and of the result
-  int64_t memory = 0;            // of the rows that keys and values are made of; 0: width
+  int64_t width = 0;   // of the rows that queries are made of, and of the result
+  int64_t memory = 0;  // of the rows that keys and values are made of; 0: width
   int64_t heads = 1;
-  int64_t key_heads = 0;         // shared by heads/key_heads each; 0: as many as heads
-  int64_t depth = 0;             // of a head; 0: width/heads
+  int64_t key_heads = 0;          // shared by heads/key_heads each; 0: as many as heads
+  int64_t depth = 0;              // of a head; 0: width/heads
   std::vector<HeadGroup> groups;  // empty: all heads by scaled dot products and softmax
   WithBias bias = WithBias::yes;
   Init init = Init::xavier;
@@ -90,9 +90,9 @@ FOVEA_API void check(const HeadsConfig&);  // throws, naming the field
 
 // What queries look at: projected once, or growing from step to step.
 struct KeyValues {
-  Tensor keys, values;  // [B,Hk,capacity,d]
-  int64_t length = 0;   // of them in use
-  Tensor lengths;       // i64 [B] of each row, or undefined: all the same
+  Tensor keys, values;       // [B,Hk,capacity,d]
+  int64_t length = 0;        // of them in use
+  Tensor lengths;            // i64 [B] of each row, or undefined: all the same
   std::vector<Tensor> sums;  // by group, linear heads: Σ_j φ(k_j)⊗[v_j; 1], [B,Hk,d,d+1]
 };
 
@@ -117,14 +117,14 @@ struct HeadsPass {
 struct FOVEA_API MultiHead {
   std::string name;
   HeadsConfig config;
-  Linear in;             // self: queries, keys and values in one product, [(H + 2Hk)·d, W]
-  Linear query, memory;  // cross: [H·d, W], keys and values [2Hk·d, memory]
-  Linear out;            // [W, H·d]
+  Linear in;                    // self: queries, keys and values in one product, [(H + 2Hk)·d, W]
+  Linear query, memory;         // cross: [H·d, W], keys and values [2Hk·d, memory]
+  Linear out;                   // [W, H·d]
   std::vector<Tensors> scores;  // the groups' parameters
 
-  Tensor self(const Tensor& x, const HeadsPass& = {}) const;                      // [B,L,W]
-  KeyValues project(const Tensor& memory, const Tensor& lengths = {}) const;      // [B,S,·]
-  Tensor cross(const Tensor& x, const KeyValues&, const HeadsPass& = {}) const;   // [B,L,W]
+  Tensor self(const Tensor& x, const HeadsPass& = {}) const;                     // [B,L,W]
+  KeyValues project(const Tensor& memory, const Tensor& lengths = {}) const;     // [B,S,·]
+  Tensor cross(const Tensor& x, const KeyValues&, const HeadsPass& = {}) const;  // [B,L,W]
 };
 enum class Looks : uint8_t { at_itself, elsewhere };
 FOVEA_API MultiHead multi_head(Weights&, const std::string& name, const HeadsConfig&,

@@ -41,7 +41,7 @@ FOVEA_API Tensor log(const Tensor& x);
 FOVEA_API Tensor tanh(const Tensor& x);
 FOVEA_API Tensor sigmoid(const Tensor& x);
 FOVEA_API Tensor relu(const Tensor& x);
-FOVEA_API Tensor gelu(const Tensor& x);  // x·Φ(x), exact
+FOVEA_API Tensor gelu(const Tensor& x);       // x·Φ(x), exact
 FOVEA_API Tensor gelu_tanh(const Tensor& x);  // its approximation by a hyperbolic tangent
 FOVEA_API Tensor silu(const Tensor& x);       // x·σ(x)
 FOVEA_API Tensor elu(const Tensor& x, float alpha = 1.0f);

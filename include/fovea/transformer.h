@@ -40,8 +40,8 @@ FOVEA_API void check(const TransformerConfig&);
 // Blocks over one sequence.
 struct FOVEA_API Stack {
   std::vector<nn::Block> blocks;
-  nn::Norm last;      // pre-norm alone
-  Tensor positions;   // learned [longest,W], or t5's [32,H]
+  nn::Norm last;     // pre-norm alone
+  Tensor positions;  // learned [longest,W], or t5's [32,H]
   bool causal = false;
 };
 

@@ -15,8 +15,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // y₁ = x₁·c − x₂·s, y₂ = x₂·c + x₁·s over the halves of a row.
-HWY_INLINE void RotateRow(const float* x, const float* cos, const float* sin, float turn, int64_t half,
-               float* y) {
+HWY_INLINE void RotateRow(const float* x, const float* cos, const float* sin, float turn,
+                          int64_t half, float* y) {
   const hn::ScalableTag<float> d;
   const auto N = static_cast<int64_t>(hn::Lanes(d));
   const auto sign = hn::Set(d, turn);

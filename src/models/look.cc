@@ -87,11 +87,9 @@ LookWeights look_weights(nn::Weights& w, const std::string& prefix, const LookCo
     made.keys = nn::linear(w, prefix + "keys", n.key, n.query, nn::WithBias::no);
     n.key = n.query;
   }
-  made.score = nn::score_weights(w, prefix + "score.", c.score,
-                                 {.query = n.query,
-                                  .key = n.key,
-                                  .hidden = n.hidden,
-                                  .longest = c.longest_source});
+  made.score = nn::score_weights(
+      w, prefix + "score.", c.score,
+      {.query = n.query, .key = n.key, .hidden = n.hidden, .longest = c.longest_source});
   if (c.locality == Locality::local_p) {
     made.window["w_p"] = w.add(prefix + "window.w_p", {n.hidden, n.query}, nn::Init::xavier);
     made.window["u_p"] = w.add(prefix + "window.u_p", {n.hidden}, nn::Init::uniform);

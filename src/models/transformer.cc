@@ -55,8 +55,8 @@ Transformer made_of(nn::Weights weights, const TransformerConfig& c) {
     m.target.table = w.add("target.weight", {c.target_vocabulary, c.depth}, nn::Init::small);
     m.decoder = stack_of(w, "decoder", c, encodes);
     m.decoder.causal = true;
-    m.output.weight = c.tied ? m.target.table
-                             : w.add("output.weight", {c.target_vocabulary, c.depth}, c.init);
+    m.output.weight =
+        c.tied ? m.target.table : w.add("output.weight", {c.target_vocabulary, c.depth}, c.init);
   }
   return m;
 }
@@ -72,8 +72,8 @@ struct StackPass {
 
 void check_positions(const TransformerConfig& c, int64_t needed) {
   if (c.positions == nn::Positions::learned && needed > c.longest) {
-    throw Error("transformer", fmt::format("a sequence of {}, and {} positions are learned", needed,
-                                           c.longest));
+    throw Error("transformer",
+                fmt::format("a sequence of {}, and {} positions are learned", needed, c.longest));
   }
 }
 

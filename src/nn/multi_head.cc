@@ -155,10 +155,10 @@ MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, 
   m.out = projection(w, name + ".out", c, q, c.width);
   const std::vector<HeadGroup> groups = groups_of(c);
   for (size_t g = 0; g < groups.size(); ++g) {
-    const std::string prefix = name + ".score." + (groups.size() > 1 ? std::to_string(g) + "." : "");
-    m.scores.push_back(
-        score_weights(w, prefix, groups[g].score,
-                      {.query = d, .key = d, .hidden = d, .heads = groups[g].heads}));
+    const std::string prefix =
+        name + ".score." + (groups.size() > 1 ? std::to_string(g) + "." : "");
+    m.scores.push_back(score_weights(
+        w, prefix, groups[g].score, {.query = d, .key = d, .hidden = d, .heads = groups[g].heads}));
   }
   return m;
 }

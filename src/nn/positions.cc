@@ -16,7 +16,8 @@ double angle(int64_t p, int64_t i, int64_t width) {
 }  // namespace
 
 const char* name_of(Positions p) {
-  static constexpr const char* kNames[] = {"none", "sinusoidal", "learned", "rotary", "alibi", "t5"};
+  static constexpr const char* kNames[] = {"none",   "sinusoidal", "learned",
+                                           "rotary", "alibi",      "t5"};
   return kNames[static_cast<int>(p)];
 }
 

@@ -24,10 +24,9 @@ Init init_of(const ParameterDef& p, const Shape& shape) {
 
 Tensors score_weights(Weights& weights, const std::string& prefix, const std::string& score,
                       const ScoreWidths& n) {
-  std::map<std::string, int64_t> sizes = {{"A", n.hidden},  {"A2", n.hidden},
-                                          {"Dq", n.query},  {"Dk", n.key},
-                                          {"H", n.heads},   {"H?", n.heads},
-                                          {"Dq+Dk", n.query + n.key}};
+  std::map<std::string, int64_t> sizes = {
+      {"A", n.hidden}, {"A2", n.hidden}, {"Dq", n.query},           {"Dk", n.key},
+      {"H", n.heads},  {"H?", n.heads},  {"Dq+Dk", n.query + n.key}};
   if (n.longest > 0) sizes["Lmax"] = n.longest;
   Tensors made;
   for (const ParameterDef& p : fovea::score(score).def->parameters) {

@@ -9,7 +9,7 @@ namespace fovea::nn {
 
 struct ScoreWidths {
   int64_t query = 0, key = 0;
-  int64_t hidden = 0;   // of the layer inside
+  int64_t hidden = 0;  // of the layer inside
   int64_t heads = 1;
   int64_t longest = 0;  // keys that a score by position is made for; 0: none
 };

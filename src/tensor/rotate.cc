@@ -1,5 +1,5 @@
-#include "fovea/ops.h"
 #include "kernels/rotate.h"
+#include "fovea/ops.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
 
@@ -38,8 +38,8 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
   for (const Tensor& t : {cos, sin}) {
     expect_dtype("rotate", "angles", t, DType::f32);
     if (t.shape() != angles) {
-      throw Error("rotate", "the angles are " + to_string(t.shape()) + ", expected [L,D/2] = " +
-                                to_string(angles));
+      throw Error("rotate", "the angles are " + to_string(t.shape()) +
+                                ", expected [L,D/2] = " + to_string(angles));
     }
   }
   const Tensor c = cos.detach().contiguous(), s = sin.detach().contiguous();

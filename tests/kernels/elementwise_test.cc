@@ -98,6 +98,15 @@ TEST(Elementwise, Limits) {
     EXPECT_EQ(g[2], 0.0f);
     EXPECT_TRUE(std::isnan(g[3]));
     EXPECT_EQ(g[4], 0.0f);
+    for (const Op op : {Op::gelu_tanh, Op::silu}) {
+      const auto y = evaluate(op, {-kInf, kInf, 0.0f, nan, -1e30f, 1e30f});
+      EXPECT_EQ(y[0], 0.0f);
+      EXPECT_EQ(y[1], kInf);
+      EXPECT_EQ(y[2], 0.0f);
+      EXPECT_TRUE(std::isnan(y[3]));
+      EXPECT_EQ(y[4], 0.0f);
+      EXPECT_EQ(y[5], 1e30f);
+    }
     const auto r = evaluate(Op::relu, {-1.0f, 2.0f, nan});
     EXPECT_EQ(r[0], 0.0f);
     EXPECT_EQ(r[1], 2.0f);

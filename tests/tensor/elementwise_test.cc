@@ -25,6 +25,10 @@ TEST(Elementwise, OneOperand) {
   check(unary("sigmoid", sigmoid, [](double x) { return 1.0 / (1.0 + std::exp(-x)); }));
   check(unary("relu", relu, [](double x) { return std::max(x, 0.0); }));
   check(unary("gelu", gelu, [](double x) { return 0.5 * x * std::erfc(-x * M_SQRT1_2); }));
+  check(unary("gelu_tanh", gelu_tanh, [](double x) {
+    return 0.5 * x * (1.0 + std::tanh(std::sqrt(M_2_PI) * (x + 0.044715 * x * x * x)));
+  }));
+  check(unary("silu", silu, [](double x) { return x / (1.0 + std::exp(-x)); }));
   check(unary(
       "sqrt", sqrt, [](double x) { return std::sqrt(x); }, 0.1, 4.0));
   check(unary("square", square, [](double x) { return x * x; }));

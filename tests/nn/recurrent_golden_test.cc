@@ -9,7 +9,7 @@
 #include "fovea/runtime.h"
 #include "tests/nn/check.h"
 
-// Against PyTorch's numbers: golden/make.py wrote them.
+// Against PyTorch's numbers: golden/make_recurrent.py wrote them.
 namespace fovea::nn {
 namespace {
 

@@ -1,7 +1,7 @@
 """Writes recurrent.safetensors: two-layer bidirectional networks by PyTorch in float64, over
 sequences of several lengths, with all gradients.
 
-    python3 make.py recurrent.safetensors
+    python3 make_recurrent.py recurrent.safetensors
 
 Inputs are rounded to float32, so that they reach the tests exactly.
 """
