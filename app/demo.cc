@@ -24,7 +24,7 @@ std::string show_examples(const tasks::Task& task, const tasks::RunFolder& folde
   const std::vector<tasks::Example> examples = run->examples(kShown);
   std::vector<std::string> inputs;
   for (const tasks::Example& e : examples) inputs.push_back(e.input);
-  const auto all = run->predict(inputs, *task.predict_settings(), tasks::Maps::keep);
+  const auto all = run->predict(inputs, *task.predict_settings(), {.maps = tasks::Maps::keep});
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tasks::Prediction& best = all[i].front();

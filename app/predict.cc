@@ -60,8 +60,12 @@ void print(const Options& o, const std::string& input, const tasks::Predictions&
   for (const tasks::Prediction& p : n_best) {
     if (n_best.size() > 1) fmt::print("{:.4f}\t", p.score);
     fmt::print("{}\n", p.text);
-    if (!o.show) continue;
-    const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
+  }
+}
+
+void draw(const tasks::Predictions& n_best) {
+  const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
+  for (const tasks::Prediction& p : n_best) {
     for (const report::Heatmap& map : p.maps) {
       fmt::print("\n{}\n", report::to_text(map, ink, terminal_width()));
     }
@@ -86,16 +90,28 @@ void run(const Options& o) {
   const std::vector<std::string> inputs = inputs_of(o);
   const bool looks = o.show || !o.weights.empty();
   ProgressLine progress;
-  const auto all = opened->predict(inputs, *settings, looks ? tasks::Maps::keep : tasks::Maps::none,
-                                   [&](double done) {
-                                     if (inputs.size() > 1000) progress.show("predicting", done);
-                                   });
+  bool written = false;  // piece by piece
+  tasks::Predicting how{.maps = looks ? tasks::Maps::keep : tasks::Maps::none};
+  how.done = [&](double done) {
+    if (inputs.size() > 1000) progress.show("predicting", done);
+  };
+  if (!o.json) {
+    how.piece = [&](std::string_view piece) {
+      written = true;
+      fmt::print("{}", piece);
+      std::fflush(stdout);
+    };
+  }
+  const auto all = opened->predict(inputs, *settings, how);
   const std::vector<report::Heatmap> maps = maps_of(all);
   if (looks && maps.empty() && !all.empty()) {
     throw Error("predict", fmt::format("this model has no attention to show ({})",
                                        opened->config().attention()));
   }
-  for (size_t i = 0; i < inputs.size(); ++i) print(o, inputs[i], all[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!written) print(o, inputs[i], all[i]);
+    if (o.show && !o.json) draw(all[i]);
+  }
   if (!o.weights.empty()) report::write(o.weights, maps);
 }
 

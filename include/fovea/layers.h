@@ -85,6 +85,7 @@ struct HeadsConfig {
   std::vector<HeadGroup> groups;  // empty: all heads by scaled dot products and softmax
   WithBias bias = WithBias::yes;
   Init init = Init::xavier;
+  float out_gain = 1.0f;  // the output projection starts so much larger
 };
 FOVEA_API void check(const HeadsConfig&);  // throws, naming the field
 

@@ -35,8 +35,9 @@ class FOVEA_API Weights {
   explicit Weights(uint64_t seed = 0) : seed_(seed) {}
   // Names and shapes alone, to be counted before memory is taken: no tensor has more than a number.
   static Weights sketch();
-  // A new leaf that requires a gradient; a name used twice throws.
-  Tensor add(const std::string& name, const Shape&, Init);
+  // A new leaf that requires a gradient, `gain` times as large as it would start; a name used twice
+  // throws.
+  Tensor add(const std::string& name, const Shape&, Init, float gain = 1.0f);
   // A new buffer, filled with one value; whoever computes with it writes it in place.
   Tensor add_buffer(const std::string& name, const Shape&, float value);
   const Tensors& learned() const { return learned_; }
@@ -54,6 +55,9 @@ class FOVEA_API Weights {
   bool sketch_ = false;
   Tensors learned_, buffers_, all_;
 };
+
+// Throws, as load() does, unless both have the same names and shapes.
+FOVEA_API void expect_tensors(const Tensors& expected, const Tensors& found);
 
 // y = x·Wᵀ + b over the last dimension.
 struct FOVEA_API Linear {

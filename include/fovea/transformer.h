@@ -56,6 +56,8 @@ struct FOVEA_API Transformer {
 FOVEA_API Transformer transformer(const TransformerConfig&, uint64_t seed);
 // How many numbers it would learn; takes no memory for them.
 FOVEA_API int64_t count_weights(const TransformerConfig&);
+// Throws unless these are the weights of such a Transformer, before memory is taken for it.
+FOVEA_API void expect_weights(const TransformerConfig&, const Tensors&);
 
 // How a pass goes: what is dropped, and who looks at it.
 struct TransformerPass {

@@ -171,6 +171,10 @@ int64_t count_weights(const TransformerConfig& c) {
   return made_of(nn::Weights::sketch(), c).weights.count();
 }
 
+void expect_weights(const TransformerConfig& c, const Tensors& weights) {
+  nn::expect_tensors(made_of(nn::Weights::sketch(), c).weights.all(), weights);
+}
+
 Tensor encode(const Transformer& m, const Tensor& ids, const Tensor& lengths,
               const TransformerPass& pass) {
   expect_part("encode", m.encoder, "encoder");

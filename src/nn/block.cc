@@ -7,21 +7,20 @@
 namespace fovea::nn {
 namespace {
 
+// What blocks add to x is, in sum, as large at the start as what one adds.
+float gain_of(const BlockConfig& c) {
+  return c.order == NormOrder::pre ? 1.0f / std::sqrt(2.0f * static_cast<float>(c.of)) : 1.0f;
+}
+
 Mlp mlp(Weights& w, const std::string& name, const BlockConfig& c) {
   const int64_t W = c.heads.width, M = c.mlp_width > 0 ? c.mlp_width : 4 * W;
-  const auto layer = [&](const std::string& part, int64_t in, int64_t out) {
-    Linear l{.weight = w.add(name + part + ".weight", {out, in}, c.heads.init)};
+  const auto layer = [&](const std::string& part, int64_t in, int64_t out, float gain) {
+    Linear l{.weight = w.add(name + part + ".weight", {out, in}, c.heads.init, gain)};
     if (c.heads.bias == WithBias::yes) l.bias = w.add(name + part + ".bias", {out}, Init::zeros);
     return l;
   };
   const int64_t up = c.activation == Activation::swiglu ? 2 * M : M;
-  return {c.activation, layer(".up", W, up), layer(".down", M, W)};
-}
-
-// So that the sum over all blocks starts as large as one.
-void shrink(Linear& last, int64_t blocks) {
-  const NoGrad off;
-  if (blocks > 1) last.weight.mul_(1.0f / std::sqrt(2.0f * static_cast<float>(blocks)));
+  return {c.activation, layer(".up", W, up, 1.0f), layer(".down", M, W, gain_of(c))};
 }
 
 }  // namespace
@@ -31,19 +30,16 @@ const char* name_of(NormOrder o) { return o == NormOrder::post ? "post" : "pre";
 Block block(Weights& w, const std::string& name, const BlockConfig& c) {
   Block b{.config = c};
   const int64_t W = c.heads.width;
-  b.self = multi_head(w, name + ".self", c.heads);
+  HeadsConfig heads = c.heads;
+  heads.out_gain *= gain_of(c);
+  b.self = multi_head(w, name + ".self", heads);
   b.self_norm = norm(w, name + ".self_norm", c.norm, W);
   if (c.cross) {
-    b.cross = multi_head(w, name + ".cross", c.heads, Looks::elsewhere);
+    b.cross = multi_head(w, name + ".cross", heads, Looks::elsewhere);
     b.cross_norm = norm(w, name + ".cross_norm", c.norm, W);
   }
   b.mlp = mlp(w, name + ".mlp", c);
   b.mlp_norm = norm(w, name + ".mlp_norm", c.norm, W);
-  if (c.order == NormOrder::pre) {
-    shrink(b.self.out, c.of);
-    if (c.cross) shrink(b.cross.out, c.of);
-    shrink(b.mlp.down, c.of);
-  }
   return b;
 }
 

@@ -31,10 +31,13 @@ Tensor merged(const Tensor& x) {
   return x.transpose(1, 2).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
-Linear projection(Weights& w, const std::string& name, const HeadsConfig& c, int64_t in,
-                  int64_t out) {
-  Linear l{.weight = w.add(name + ".weight", {out, in}, c.init)};
-  if (c.bias == WithBias::yes) l.bias = w.add(name + ".bias", {out}, Init::zeros);
+struct Widths {
+  int64_t in = 0, out = 0;
+};
+Linear projection(Weights& w, const std::string& name, const HeadsConfig& c, const Widths& n,
+                  float gain = 1.0f) {
+  Linear l{.weight = w.add(name + ".weight", {n.out, n.in}, c.init, gain)};
+  if (c.bias == WithBias::yes) l.bias = w.add(name + ".bias", {n.out}, Init::zeros);
   return l;
 }
 
@@ -147,12 +150,12 @@ MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, 
   MultiHead m{.name = name, .config = c};
   const int64_t d = depth(c), q = c.heads * d, kv = 2 * key_heads(c) * d;
   if (looks == Looks::at_itself) {
-    m.in = projection(w, name + ".in", c, c.width, q + kv);
+    m.in = projection(w, name + ".in", c, {c.width, q + kv});
   } else {
-    m.query = projection(w, name + ".query", c, c.width, q);
-    m.memory = projection(w, name + ".memory", c, memory_width(c), kv);
+    m.query = projection(w, name + ".query", c, {c.width, q});
+    m.memory = projection(w, name + ".memory", c, {memory_width(c), kv});
   }
-  m.out = projection(w, name + ".out", c, q, c.width);
+  m.out = projection(w, name + ".out", c, {q, c.width}, c.out_gain);
   const std::vector<HeadGroup> groups = groups_of(c);
   for (size_t g = 0; g < groups.size(); ++g) {
     const std::string prefix =

@@ -106,11 +106,12 @@ Weights Weights::sketch() {
   return w;
 }
 
-Tensor Weights::add(const std::string& name, const Shape& shape, Init init) {
+Tensor Weights::add(const std::string& name, const Shape& shape, Init init, float gain) {
   const NoGrad off;
   if (sketch_) return enter(name, Tensor::scalar(0.0f).expand(shape), learned_);
   const RandomKey key = random_key(seed_, Purpose::weights, hash_of(name));
   Tensor t = start(name, shape, init, uint64_t{key.b} << 32 | key.a);
+  if (gain != 1.0f) t.mul_(gain);
   return enter(name, t.set_requires_grad(), learned_);
 }
 
@@ -130,8 +131,8 @@ int64_t Weights::count() const {
                          [](int64_t n, const auto& entry) { return n + entry.second.numel(); });
 }
 
-void Weights::load(const Tensors& from) {
-  for (const auto& [name, t] : all_) {
+void expect_tensors(const Tensors& expected, const Tensors& from) {
+  for (const auto& [name, t] : expected) {
     const auto found = from.find(name);
     if (found == from.end()) {
       throw Error("load", name + " is missing, expected " + to_string(t.shape()));
@@ -147,12 +148,16 @@ void Weights::load(const Tensors& from) {
     }
   }
   for (const auto& [name, value] : from) {
-    if (!all_.contains(name)) {
+    if (!expected.contains(name)) {
       throw Error("load", name + (value ? " " + to_string(value.shape()) : "") +
-                              " is not known, expected one of " + std::to_string(all_.size()) +
+                              " is not known, expected one of " + std::to_string(expected.size()) +
                               " other tensors");
     }
   }
+}
+
+void Weights::load(const Tensors& from) {
+  expect_tensors(all_, from);
   const NoGrad off;
   for (auto& [name, t] : all_) t.copy_(from.at(name).detach());
 }

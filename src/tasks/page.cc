@@ -101,7 +101,7 @@ report::Section examples_of(const Task& task, Run& run) {
   const std::vector<Example> examples = run.examples(kExamples);
   std::vector<std::string> inputs;
   for (const Example& e : examples) inputs.push_back(e.input);
-  const auto predicted = run.predict(inputs, *task.predict_settings(), Maps::keep);
+  const auto predicted = run.predict(inputs, *task.predict_settings(), {.maps = Maps::keep});
   report::Gallery gallery;
   report::Table table{{"input", "output", "expected"}, {}};
   for (size_t i = 0; i < examples.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fovea/train.h"
@@ -52,6 +53,13 @@ struct Prediction {
 };
 using Predictions = std::vector<Prediction>;  // of one input, best first
 enum class Maps : uint8_t { none, keep };
+// How predictions are asked for, and what is told while they are made.
+struct Predicting {
+  Maps maps = Maps::none;
+  ShareDone done;
+  // Where output is made piece by piece: each piece of an input's text, as soon as it is there.
+  std::function<void(std::string_view)> piece;
+};
 
 // A run at work: its settings, its model and, read when they are needed, its data.
 class Run {
@@ -71,7 +79,7 @@ class Run {
   virtual Evaluation evaluate(const Judged&, const Settings&, const ShareDone& = {}) = 0;
   // Inputs are lines of text or names of files, as the task says.
   virtual std::vector<Predictions> predict(std::span<const std::string> inputs, const Settings&,
-                                           Maps = Maps::none, const ShareDone& = {}) = 0;
+                                           const Predicting& = {}) = 0;
   virtual std::vector<Example> examples(size_t n) = 0;  // held out, of all sorts, at most n
   virtual std::vector<report::Section> sections() { return {}; }  // the task's own, of the page
 };

@@ -18,9 +18,8 @@ std::vector<HeadsConfig> all_heads() {
   all[1].key_heads = 2;
   all[2].groups = {linear_heads(6)};
   all[3].key_heads = 3;
-  all[3].groups = {{.heads = 2, .score = "additive"},
-                   {.heads = 2, .weighting = "sparsemax"},
-                   linear_heads(2)};
+  all[3].groups = {
+      {.heads = 2, .score = "additive"}, {.heads = 2, .weighting = "sparsemax"}, linear_heads(2)};
   return all;
 }
 
@@ -108,11 +107,11 @@ TEST(Layers, HeadsAreSplitAndMergedInPlace) {
 // By central differences of Σ y·r.
 TEST(Layers, GradientsOfEveryKindOfHead) {
   for (const HeadsConfig& heads : all_heads()) {
-    for (const auto& [activation, norm] :
-         {std::pair(Activation::swiglu, NormKind::rms), std::pair(Activation::gelu_tanh, NormKind::layer)}) {
+    for (const auto& [activation, norm] : {std::pair(Activation::swiglu, NormKind::rms),
+                                           std::pair(Activation::gelu_tanh, NormKind::layer)}) {
       Weights w(5);
-      const Block b = block(w, "block",
-                            {.heads = heads, .mlp_width = 8, .activation = activation, .norm = norm});
+      const Block b = block(
+          w, "block", {.heads = heads, .mlp_width = 8, .activation = activation, .norm = norm});
       Tensor x = leaf({1, 4, 12}, 2);
       const Tensor r = Tensor::randn({1, 4, 12}, 9);
       const Rotary rotary = rotary_positions(3, 4, 2);

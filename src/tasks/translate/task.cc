@@ -39,11 +39,11 @@ class TranslateRun final : public Run {
     return translation::evaluate(t_, judged(what), settings.decode, done);
   }
   std::vector<Predictions> predict(std::span<const std::string> lines, const Settings& how,
-                                   Maps maps, const ShareDone& done) override {
+                                   const Predicting& p) override {
     models::DecodeConfig decode = dynamic_cast<const PredictSettings&>(how).decode;
     decode.beam = std::max(decode.beam, decode.n_best);
-    decode.weights = maps == Maps::keep;
-    return translate(t_, lines, decode, done);
+    decode.weights = p.maps == Maps::keep;
+    return translate(t_, lines, decode, p.done);
   }
 
   // Spread over the held-out sources, short to long.

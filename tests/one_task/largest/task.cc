@@ -180,7 +180,7 @@ class LargestRun final : public Run {
   }
 
   std::vector<Predictions> predict(std::span<const std::string> lines, const Settings& how,
-                                   Maps maps, const ShareDone&) override {
+                                   const Predicting& p) override {
     const NoGrad off;
     const auto wanted = static_cast<size_t>(dynamic_cast<const PredictSettings&>(how).best);
     std::vector<Predictions> all;
@@ -192,9 +192,9 @@ class LargestRun final : public Run {
         some.push_back({.text = std::to_string(x[i]), .score = std::log(a[i])});
       }
       std::stable_sort(some.begin(), some.end(),
-                       [](const auto& p, const auto& q) { return p.score > q.score; });
+                       [](const auto& a, const auto& b) { return a.score > b.score; });
       some.resize(std::min(wanted, some.size()));
-      if (maps == Maps::none) continue;
+      if (p.maps == Maps::none) continue;
       report::Heatmap map{.title = line, .rows = {some[0].text}, .weights = a};
       for (const int64_t i : x) map.columns.push_back(std::to_string(i));
       some[0].maps = {map};

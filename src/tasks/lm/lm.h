@@ -1,0 +1,87 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fovea/sample.h"
+#include "fovea/text.h"
+#include "fovea/transformer.h"
+#include "tasks/run_folder.h"
+#include "tasks/task.h"
+
+// Language models: text that goes on. A token is a character, a word or a subword; the end of a
+// line is a token of its own, text::kEnd.
+namespace fovea::tasks {
+extern const Task task_lm;
+}
+
+namespace fovea::tasks::lm {
+
+struct LmData {
+  std::string file;        // the user's text; none: built-in tales
+  int64_t examples = 8000;  // built-in tales, a line each
+  double valid_share = 0.1, test_share = 0.0;  // from the end of the text
+};
+
+struct LmConfig final : TaskConfig {
+  LmData data;
+  text::TokenizerConfig tokens;
+  models::TransformerConfig network;  // the vocabulary is found in the data
+  models::LossConfig loss;
+  int64_t context = 256;  // tokens that it sees
+
+  void visit(Fields&) override;
+  void suit_data() override;
+  std::string data_name() const override;
+  std::string model() const override;
+  std::string attention() const override;
+};
+const std::vector<Measure>& measures();
+
+struct EvaluateSettings final : Settings {
+  void visit(Fields&) override {}
+};
+struct PredictSettings final : Settings {
+  models::SampleConfig sample{.temperature = 0.8f};
+  int64_t length = 200;  // tokens to write
+  int64_t seed = 0;
+  void visit(Fields&) override;
+};
+
+// ---- text
+std::vector<std::string> tales(int64_t count, uint64_t seed);  // built-in, a line each
+
+struct LmSets {
+  std::vector<std::string> train, valid, test;  // lines
+  std::string fingerprint;
+};
+LmSets load_data(const LmConfig&);
+
+using Tokens = std::vector<int64_t>;
+Tokens encode(const text::Tokenizer&, std::span<const std::string> lines);  // each line ends
+Tokens encode_prompt(const text::Tokenizer&, std::string_view);             // the last does not
+
+// ---- the model
+inline constexpr const char* kVocabularyFile = "text.vocab";
+
+struct LanguageModel {
+  LmConfig config;
+  text::Tokenizer tokenizer;
+  models::Transformer model;
+};
+LanguageModel load_model(const RunFolder&);
+
+// Mean −log p of each token by those before it in its window of `context`.
+Evaluation evaluate(const LanguageModel&, std::span<const std::string> lines,
+                    const ShareDone& = {});
+train::Learner learner(const LanguageModel&, const LmSets&, const Watching&);
+
+// The prompt and what follows. An empty one begins a line; of one that is longer than the context,
+// its end counts. Where the context is full, its later half goes on.
+Prediction write_on(const LanguageModel&, const std::string& prompt, const PredictSettings&,
+                    const Predicting&);
+
+}  // namespace fovea::tasks::lm

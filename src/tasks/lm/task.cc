@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "fovea/error.h"
+#include "fovea/io.h"
+#include "tasks/lm/lm.h"
+#include "tasks/room.h"
+#include "tasks/transformer_fields.h"
+
+namespace fovea::tasks {
+namespace lm {
+namespace {
+
+class LmRun final : public Run {
+ public:
+  explicit LmRun(LanguageModel m, std::optional<LmSets> sets = {})
+      : m_(std::move(m)), sets_(std::move(sets)) {}
+
+  TaskConfig& config() override { return m_.config; }
+  int64_t weights() const override { return m_.model.weights.count(); }
+  std::string fingerprint() override { return sets().fingerprint; }
+  void save_files(const RunFolder& run) override { m_.tokenizer.save(run / kVocabularyFile); }
+  train::Learner learner(const Watching& watching) override {
+    return lm::learner(m_, sets(), watching);
+  }
+  Evaluation final_scores(const ShareDone& done) override {
+    return lm::evaluate(m_, held_out(), done);
+  }
+  Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
+    if (!what.file.empty()) return lm::evaluate(m_, text::read_lines(what.file), done);
+    return lm::evaluate(m_,
+                        what.set == Set::train   ? sets().train
+                        : what.set == Set::valid ? sets().valid
+                                                 : held_out(),
+                        done);
+  }
+  std::vector<Predictions> predict(std::span<const std::string> inputs, const Settings& how,
+                                   const Predicting& watch) override {
+    std::vector<Predictions> all;
+    for (const std::string& prompt : inputs) {
+      all.push_back({write_on(m_, prompt, dynamic_cast<const PredictSettings&>(how), watch)});
+    }
+    return all;
+  }
+
+  // The first halves of lines, spread over the held-out text.
+  std::vector<Example> examples(size_t n) override {
+    std::vector<const std::string*> lines;
+    for (const std::string& line : held_out()) {
+      if (!line.empty()) lines.push_back(&line);
+    }
+    n = std::min(n, lines.size());
+    std::vector<Example> some;
+    for (size_t i = 0; i < n; ++i) {
+      const std::vector<std::string> all =
+          text::characters(*lines[(2 * i + 1) * lines.size() / (2 * n)]);
+      Example e;
+      for (size_t c = 0; c < all.size(); ++c) {
+        e.expected += all[c];
+        if (c < (all.size() + 1) / 2) e.input += all[c];
+      }
+      some.push_back(std::move(e));
+    }
+    return some;
+  }
+
+ private:
+  const LmSets& sets() {
+    if (!sets_) sets_ = load_data(m_.config);
+    return *sets_;
+  }
+  const std::vector<std::string>& held_out() {
+    return sets().test.empty() ? sets().valid : sets().test;
+  }
+
+  LanguageModel m_;
+  std::optional<LmSets> sets_;
+};
+
+void suit_vocabulary(LanguageModel& m) {
+  m.config.network.target_vocabulary = m.tokenizer.size();
+  m.config.train.optimizer.groups = without_decay();
+}
+
+std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+  LanguageModel m;
+  m.config = dynamic_cast<const LmConfig&>(config);
+  LmSets sets = load_data(m.config);
+  m.tokenizer = former ? text::Tokenizer::load(*former / kVocabularyFile)
+                       : text::Tokenizer::train(m.config.tokens, sets.train);
+  suit_vocabulary(m);
+  check_room(models::count_weights(m.config.network), m.config.train,
+             "--query-depth, --blocks or --vocab");
+  m.model = models::transformer(m.config.network, m.config.train.seed);
+  return std::make_unique<LmRun>(std::move(m), std::move(sets));
+}
+
+std::unique_ptr<Run> open(const RunFolder& run) {
+  return std::make_unique<LmRun>(load_model(run));
+}
+
+}  // namespace
+
+LanguageModel load_model(const RunFolder& run) {
+  LanguageModel m;
+  m.config = dynamic_cast<const LmConfig&>(*run.config_of(task_lm));
+  m.tokenizer = text::Tokenizer::load(run / kVocabularyFile);
+  suit_vocabulary(m);
+  const Tensors weights = load_safetensors(run / "model.safetensors");
+  models::expect_weights(m.config.network, weights);
+  m.model = models::transformer(m.config.network, m.config.train.seed);
+  m.model.weights.load(weights);
+  return m;
+}
+
+}  // namespace lm
+
+extern const Task task_lm = {
+    .name = "lm",
+    .title = "Language model",
+    .about = "Text that goes on: a Transformer's decoder by itself",
+    .examples =
+        "  fovea train lm                                 built-in tales, a minute\n"
+        "  fovea train lm book.txt --minutes 20           your text, by characters\n"
+        "  fovea train lm book.txt --unit subwords --vocab 2000\n"
+        "  fovea predict runs/lm-book \"Once upon\" --temperature 0.7 --length 500\n"
+        "  fovea predict runs/lm-tales --show \"Ada has a red hat. Who has the hat?\"",
+    .demo =
+        "The model reads tales letter by letter and writes what comes next; to answer who has\n"
+        "the hat, it looks back to where that was said.",
+    .data_field = "file",
+    .data_about = "A text; gzip too",
+    .input = Input::text,
+    .measures = lm::measures(),
+    .files = {lm::kVocabularyFile},
+    .config = make<lm::LmConfig, TaskConfig>,
+    .evaluate_settings = make<lm::EvaluateSettings>,
+    .predict_settings = make<lm::PredictSettings>,
+    .begin = lm::begin,
+    .open = lm::open,
+};
+
+}  // namespace fovea::tasks

@@ -1,0 +1,144 @@
+#include <algorithm>
+
+#include "core/random.h"
+#include "fovea/ops.h"
+#include "tasks/lm/lm.h"
+
+namespace fovea::tasks::lm {
+namespace {
+
+constexpr const char* kEndOfLine = "⏎";
+constexpr size_t kMapTokens = 64;  // of a picture's side
+
+// What ids say, as it grows: each call gives what the tokens since the last one added. A line's
+// text may change while its last token may go on, and is given when it no longer does.
+class Growing {
+ public:
+  explicit Growing(const text::Tokenizer& t) : tokenizer_(t) {}
+
+  std::string add(int64_t id) {
+    if (id == text::kEnd) {
+      line_.clear();
+      shown_ = 0;
+      return "\n";
+    }
+    line_.push_back(id);
+    const std::string text = tokenizer_.decode(line_);
+    if (text.size() <= shown_) return {};
+    std::string more = text.substr(shown_);
+    shown_ = text.size();
+    return more;
+  }
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  Tokens line_;
+  size_t shown_ = 0;  // bytes
+};
+
+// A model at work on one text: what it has seen is kept, and halved where the context is full.
+class Writing {
+ public:
+  Writing(const LanguageModel& m, Tokens ids) : m_(m), ids_(std::move(ids)) { see(ids_); }
+
+  std::vector<float> logits() const {
+    const NoGrad off;
+    const int64_t T = states_.size(1);
+    return m_.model.output(states_.slice(1, T - 1, T)).to_vector();
+  }
+
+  void add(int64_t id) {
+    ids_.push_back(id);
+    if (seen_.length < m_.config.context) {
+      see({id});
+      return;
+    }
+    const auto half = static_cast<size_t>(std::max<int64_t>(1, m_.config.context / 2));
+    seen_ = {};
+    see(Tokens(ids_.end() - static_cast<ptrdiff_t>(std::min(half, ids_.size())), ids_.end()));
+  }
+
+ private:
+  void see(Tokens more) {
+    const auto most = static_cast<size_t>(m_.config.context);
+    if (more.size() > most) more.erase(more.begin(), more.end() - static_cast<ptrdiff_t>(most));
+    const auto n = static_cast<int64_t>(more.size());
+    states_ = models::decode_more(m_.model, Tensor::from_ids(more, {1, n}), seen_);
+  }
+
+  const LanguageModel& m_;
+  Tokens ids_;
+  models::Decoding seen_;
+  Tensor states_;  // [1,T,W]
+};
+
+// Where the last block looked while it wrote the last tokens, its heads' mean.
+report::Heatmap map_of(const LanguageModel& m, const Tokens& all, size_t prompt) {
+  const NoGrad off;
+  const size_t n = std::min({all.size(), kMapTokens, static_cast<size_t>(m.config.context) + 1});
+  const size_t first = prompt + n <= all.size() ? std::max<size_t>(prompt, n / 2) - n / 2 : all.size() - n;
+  const Tokens some(all.begin() + static_cast<ptrdiff_t>(first),
+                    all.begin() + static_cast<ptrdiff_t>(std::min(all.size(), first + n)));
+  const auto L = static_cast<int64_t>(some.size());
+  Tensor weights;
+  const std::string& last = m.model.decoder.blocks.back().self.name;
+  models::decode_all(m.model, Tensor::from_ids(some, {1, L}), {},
+                     {.hook = [&](const nn::Heads& heads) {
+                       if (heads.name == last) weights = mean(heads.attended.weights(), {0, 1});
+                       return Tensor();
+                     }});
+  report::Heatmap map{.title = "where the last block looked"};
+  for (const int64_t id : some) {
+    map.columns.push_back(id == text::kEnd ? kEndOfLine : m.tokenizer.token(id));
+  }
+  const size_t begin = prompt > first ? prompt - first : 1;  // the row that writes token i is i − 1
+  const std::vector<float> w = weights.to_vector();
+  const auto width = static_cast<size_t>(L);
+  for (size_t i = begin; i < width; ++i) {
+    map.rows.push_back(map.columns[i]);
+    map.weights.insert(map.weights.end(), w.begin() + static_cast<ptrdiff_t>((i - 1) * width),
+                       w.begin() + static_cast<ptrdiff_t>(i * width));
+  }
+  return map;
+}
+
+}  // namespace
+
+Prediction write_on(const LanguageModel& m, const std::string& prompt, const PredictSettings& how,
+                    const Predicting& watch) {
+  models::check(how.sample);
+  Tokens ids = encode_prompt(m.tokenizer, prompt);
+  const bool empty = ids.empty();
+  if (empty) ids.push_back(text::kEnd);
+  Growing growing(m.tokenizer);
+  Prediction result;
+  const auto tell = [&](const std::string& more) {
+    result.text += more;
+    if (watch.piece && !more.empty()) watch.piece(more);
+  };
+  if (!empty) {
+    for (const int64_t id : ids) growing.add(id);
+    tell(prompt);
+  }
+  Writing writing(m, ids);
+  const size_t before = ids.size();
+  const int64_t never[] = {text::kPad, text::kUnknown, text::kBegin};
+  const RandomKey key = random_key(static_cast<uint64_t>(how.seed), Purpose::data, 1);
+  for (int64_t t = 0; t < how.length; ++t) {
+    const double u = unit_open(bits32(key, static_cast<uint64_t>(t)));
+    const models::Sampled s = models::sample(writing.logits(), how.sample, u, never);
+    result.score += s.log_p;
+    ids.push_back(s.token);
+    tell(growing.add(s.token));
+    if (t + 1 < how.length) writing.add(s.token);
+    if (watch.done) watch.done(static_cast<double>(t + 1) / static_cast<double>(how.length));
+  }
+  if (watch.piece) watch.piece("\n");
+  result.score /= static_cast<double>(how.length);
+  if (watch.maps == Maps::keep && !m.config.network.linear) {
+    result.maps.push_back(map_of(m, ids, before));
+  }
+  return result;
+}
+
+}  // namespace fovea::tasks::lm

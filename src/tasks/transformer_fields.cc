@@ -1,0 +1,47 @@
+#include "tasks/transformer_fields.h"
+
+#include <fmt/format.h>
+
+namespace fovea::tasks {
+
+void visit_transformer(Fields& f, models::TransformerConfig& c) {
+  using nn::Activation, nn::NormKind, nn::NormOrder, nn::Positions;
+  f.group("Transformer");
+  f.integer("blocks", c.blocks, "attention and MLP, one upon the other", {1, 512});
+  f.integer("query-depth", c.depth, "width of queries, all heads together", {1, 65536});
+  f.integer("heads", c.heads, "they divide the query depth", {1, 1024});
+  f.integer("key-heads", c.key_heads, "keys and values that heads share; 0: each has its own",
+            {0, 1024});
+  f.integer("mlp-width", c.mlp_width, "inside of the MLP; 0: four times the query depth", {0, 1e6});
+  f.named("positions", c.positions, "how it knows what stands where",
+          std::vector<Positions>{Positions::none, Positions::sinusoidal, Positions::learned,
+                                 Positions::rotary, Positions::alibi, Positions::t5});
+  f.named("activation", c.activation, "of the MLP",
+          std::vector<Activation>{Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                                  Activation::swiglu});
+  f.named("norm", c.norm, "", std::vector<NormKind>{NormKind::layer, NormKind::rms});
+  f.named("norm-order", c.order, "pre: x + f(norm(x)); post: norm(x + f(x))",
+          std::vector<NormOrder>{NormOrder::post, NormOrder::pre});
+  f.flag("linear", c.linear, "linear (fast-weight) self-attention: a state of fixed size");
+  f.flag("tied", c.tied, "the output layer is the embedding");
+}
+
+std::string text_of(const models::TransformerConfig& c) {
+  return fmt::format("Transformer, {} block{} of {}, {} head{}", c.blocks,
+                     c.blocks == 1 ? "" : "s", c.depth, c.heads, c.heads == 1 ? "" : "s");
+}
+
+std::string attention_of(const models::TransformerConfig& c) {
+  const std::string how = c.linear ? "linear" : fmt::format("{}, {}", c.score, c.weighting);
+  return fmt::format("{}, {} positions", how, name_of(c.positions));
+}
+
+std::vector<train::ParameterGroup> without_decay() {
+  const auto plain = [](const std::string& name) {
+    return name.ends_with(".bias") || name.find("norm.") != std::string::npos ||
+           name.ends_with(".positions");
+  };
+  return {{.has = plain, .weight_decay = 0.0f}};
+}
+
+}  // namespace fovea::tasks
