@@ -27,8 +27,8 @@ void visit_transformer(Fields& f, models::TransformerConfig& c) {
 }
 
 std::string text_of(const models::TransformerConfig& c) {
-  return fmt::format("Transformer, {} block{} of {}, {} head{}", c.blocks,
-                     c.blocks == 1 ? "" : "s", c.depth, c.heads, c.heads == 1 ? "" : "s");
+  return fmt::format("Transformer, {} block{} of {}, {} head{}", c.blocks, c.blocks == 1 ? "" : "s",
+                     c.depth, c.heads, c.heads == 1 ? "" : "s");
 }
 
 std::string attention_of(const models::TransformerConfig& c) {

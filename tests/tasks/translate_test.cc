@@ -444,12 +444,13 @@ Translator unknowing(text::Unit unit, int64_t looks_at) {
   c.embedding = c.hidden = 2;
   c.score = "location";
   c.longest_source = 40;
-  t.model = models::seq2seq(c, 1);
+  models::Seq2Seq model = models::seq2seq(c, 1);
   const NoGrad off;
-  for (const auto& [name, w] : t.model.weights.all()) Tensor(w).fill_(0.0f);
-  Tensor(t.model.initial[0].bias).fill_(5.0f);
-  Tensor(t.model.look.score.at("w_loc")).select(0, looks_at).fill_(200.0f);
-  Tensor(t.model.output.bias).mutable_data<float>()[text::kUnknown] = 9.0f;
+  for (const auto& [name, w] : model.weights.all()) Tensor(w).fill_(0.0f);
+  Tensor(model.initial[0].bias).fill_(5.0f);
+  Tensor(model.look.score.at("w_loc")).select(0, looks_at).fill_(200.0f);
+  Tensor(model.output.bias).mutable_data<float>()[text::kUnknown] = 9.0f;
+  t.model = std::move(model);
   return t;
 }
 

@@ -18,7 +18,8 @@ void LmConfig::visit(Fields& f) {
   using text::Unit;
   f.group("Data");
   f.file("file", data.file, "text; gzip too");
-  f.integer("examples", data.examples, "how many built-in tales, where no file is given", {20, 1e7});
+  f.integer("examples", data.examples, "how many built-in tales, where no file is given",
+            {20, 1e7});
   f.real("valid-share", data.valid_share, "share at the end of the text, to validate", {0, 0.9});
   f.real("test-share", data.test_share, "share after that, to score at the end", {0, 0.9});
   f.named("unit", tokens.unit, "of text",

@@ -11,7 +11,8 @@ namespace {
 std::string fingerprint_of(const std::vector<std::string>& lines, const LmData& d) {
   uint64_t h = kEmptyHash;
   for (const std::string& line : lines) h = hash_of("\n", hash_of(line, h));
-  return fmt::format("{:016x}", mix64(hash_of(fmt::format("{} {}", d.valid_share, d.test_share), h)));
+  return fmt::format("{:016x}",
+                     mix64(hash_of(fmt::format("{} {}", d.valid_share, d.test_share), h)));
 }
 
 // Lines from the end that hold at least this share of the bytes.

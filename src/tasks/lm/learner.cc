@@ -58,8 +58,7 @@ std::vector<Total> totals_by_place(const LanguageModel& m, const Tokens& text,
       const auto begin = text.begin() + at + b * T;
       ids.insert(ids.end(), begin, begin + T + 1);
     }
-    const std::vector<float> losses =
-        each_loss(m, Tensor::from_ids(ids, {B, T + 1})).to_vector();
+    const std::vector<float> losses = each_loss(m, Tensor::from_ids(ids, {B, T + 1})).to_vector();
     for (size_t i = 0; i < losses.size(); ++i) {
       Total& t = totals[i % static_cast<size_t>(T)];
       t.loss += static_cast<double>(losses[i]);
@@ -120,10 +119,11 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
   if (text->size() < 3 || valid->size() < 2) throw Error("train", "there is too little text");
   const int64_t length = window_of(m, *text);
   if (watching.say) {
-    watching.say(fmt::format("{} tokens to train, {} to validate; {} different ones; {:.2f} million "
-                             "weights",
-                             text->size(), valid->size(), m.tokenizer.size(),
-                             static_cast<double>(m.model.weights.count()) / 1e6));
+    watching.say(
+        fmt::format("{} tokens to train, {} to validate; {} different ones; {:.2f} million "
+                    "weights",
+                    text->size(), valid->size(), m.tokenizer.size(),
+                    static_cast<double>(m.model.weights.count()) / 1e6));
     if (length < m.config.context) {
       watching.say(fmt::format("the text is shorter than the context: windows of {}", length));
     }

@@ -21,8 +21,8 @@ extern const Task task_lm;
 namespace fovea::tasks::lm {
 
 struct LmData {
-  std::string file;        // the user's text; none: built-in tales
-  int64_t examples = 8000;  // built-in tales, a line each
+  std::string file;                            // the user's text; none: built-in tales
+  int64_t examples = 8000;                     // built-in tales, a line each
   double valid_share = 0.1, test_share = 0.0;  // from the end of the text
 };
 

@@ -15,13 +15,13 @@ constexpr uint64_t kTales = 3;
 constexpr std::array<std::string_view, 16> kNames = {
     "Ada",  "Bela", "Cleo", "Dario", "Emma", "Fynn", "Gita", "Hugo",
     "Ines", "Jona", "Kofi", "Lena",  "Mila", "Nico", "Olga", "Pavel"};
-constexpr std::array<std::string_view, 12> kThings = {"ball", "boat", "book", "cup",  "drum", "hat",
-                                                      "key",  "kite", "lamp", "ring", "rope", "stone"};
-constexpr std::array<std::string_view, 8> kColours = {"black", "blue", "brown",  "green",
+constexpr std::array<std::string_view, 12> kThings = {
+    "ball", "boat", "book", "cup", "drum", "hat", "key", "kite", "lamp", "ring", "rope", "stone"};
+constexpr std::array<std::string_view, 8> kColours = {"black", "blue", "brown", "green",
                                                       "grey",  "red",  "white", "yellow"};
-constexpr std::array<std::string_view, 8> kPlaces = {"in the garden", "at the river", "on the hill",
-                                                     "in the house",  "at the gate",  "by the well",
-                                                     "in the barn",   "under the tree"};
+constexpr std::array<std::string_view, 8> kPlaces = {
+    "in the garden", "at the river", "on the hill", "in the house",
+    "at the gate",   "by the well",  "in the barn", "under the tree"};
 
 struct Owner {
   std::string_view name, colour, thing;
@@ -66,7 +66,8 @@ std::string tale(uint64_t seed, uint64_t i) {
     case 0:
       return text + fmt::format("Who has the {}? {}.", asked.thing, asked.name);
     case 1:
-      return text + fmt::format("What does {} have? A {} {}.", asked.name, asked.colour, asked.thing);
+      return text +
+             fmt::format("What does {} have? A {} {}.", asked.name, asked.colour, asked.thing);
     default:
       return text + fmt::format("Which colour has the {}? {}.", asked.thing, asked.colour);
   }

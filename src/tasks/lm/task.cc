@@ -96,9 +96,7 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   return std::make_unique<LmRun>(std::move(m), std::move(sets));
 }
 
-std::unique_ptr<Run> open(const RunFolder& run) {
-  return std::make_unique<LmRun>(load_model(run));
-}
+std::unique_ptr<Run> open(const RunFolder& run) { return std::make_unique<LmRun>(load_model(run)); }
 
 }  // namespace
 

@@ -76,7 +76,8 @@ class Writing {
 report::Heatmap map_of(const LanguageModel& m, const Tokens& all, size_t prompt) {
   const NoGrad off;
   const size_t n = std::min({all.size(), kMapTokens, static_cast<size_t>(m.config.context) + 1});
-  const size_t first = prompt + n <= all.size() ? std::max<size_t>(prompt, n / 2) - n / 2 : all.size() - n;
+  const size_t first =
+      prompt + n <= all.size() ? std::max<size_t>(prompt, n / 2) - n / 2 : all.size() - n;
   const Tokens some(all.begin() + static_cast<ptrdiff_t>(first),
                     all.begin() + static_cast<ptrdiff_t>(std::min(all.size(), first + n)));
   const auto L = static_cast<int64_t>(some.size());

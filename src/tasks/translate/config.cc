@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tasks/transformer_fields.h"
 #include "tasks/translate/builtin.h"
 #include "tasks/translate/translate.h"
 
@@ -44,9 +45,12 @@ void visit_text(Fields& f, TranslateConfig& c) {
   f.integer("min-count", c.source.min_count, "rarer words and characters are unknown", {1, 1e6});
 }
 
-void visit_network(Fields& f, models::Seq2SeqConfig& m) {
+void visit_network(Fields& f, TranslateConfig& c) {
   using namespace models;
+  Seq2SeqConfig& m = c.network;
   f.group("Model");
+  f.named("model", c.kind, "what translates",
+          std::vector<Kind>{Kind::recurrent, Kind::transformer});
   f.named("context", m.context, "one fixed vector, or attention at each step",
           std::vector<Context>{Context::fixed, Context::attention});
   f.named("order", m.order, "bahdanau looks before the cell, luong after",
@@ -58,6 +62,7 @@ void visit_network(Fields& f, models::Seq2SeqConfig& m) {
   f.integer("window", m.window, "tokens on either side, where local", {1, 10000});
   f.choice("weighting", m.weighting, "softmax is soft attention, sample hard",
            names_of(list_weightings()));
+  f.group("Recurrent network");
   f.named("cell", m.cell, "recurrent cell",
           std::vector<nn::Cell>{nn::Cell::rnn, nn::Cell::gru, nn::Cell::lstm});
   f.integer("embedding", m.embedding, "width of a token's vector", {1, 16384});
@@ -98,7 +103,8 @@ const std::vector<Measure>& measures() {
 void TranslateConfig::visit(Fields& f) {
   visit_data(f, data);
   visit_text(f, *this);
-  visit_network(f, network);
+  visit_network(f, *this);
+  visit_transformer(f, transformer);
   visit_loss(f, loss);
   visit_training(f, measures());
   f.integer("batch-tokens", train.batch_tokens, "sentences times the longest of them", {1, 1e9});
@@ -107,6 +113,22 @@ void TranslateConfig::visit(Fields& f) {
   f.integer("beam", beam, "of the final scores", {1, models::kLargestBeam});
   target.min_count = source.min_count;
 }
+
+namespace {
+
+// Larger batches and a longer warm-up than a recurrent network's.
+void suit_transformer(TranslateConfig& c, bool own) {
+  models::TransformerConfig& t = c.transformer;
+  c.network.score = "scaled_dot";
+  t.blocks = own ? 3 : 2;
+  t.depth = own ? 256 : 128;
+  t.heads = own ? 4 : 8;
+  c.train.schedule.rate = own ? 2e-3f : 3e-3f;
+  c.train.schedule.warmup = own ? 1000 : 200;
+  c.train.batch_tokens = 2048;
+}
+
+}  // namespace
 
 void TranslateConfig::suit_data() {
   train.schedule.decay = train::Decay::cosine;
@@ -142,6 +164,7 @@ void TranslateConfig::suit_data() {
     loss.label_smoothing = 0.1f;
     watch = "bleu";
   }
+  if (kind == Kind::transformer) suit_transformer(*this, own);
 }
 
 TranslateConfig defaults_for(const TranslateData& data) {
@@ -157,6 +180,7 @@ std::string TranslateConfig::data_name() const {
 }
 
 std::string TranslateConfig::model() const {
+  if (kind == Kind::transformer) return text_of(transformer);
   const models::Seq2SeqConfig& m = network;
   const std::string cell = fmt::format("{} {}, {} layer{}", name_of(m.cell), m.hidden, m.layers,
                                        m.layers == 1 ? "" : "s");
@@ -166,6 +190,7 @@ std::string TranslateConfig::model() const {
 }
 
 std::string TranslateConfig::attention() const {
+  if (kind == Kind::transformer) return attention_of(transformer);
   if (network.context == models::Context::fixed) return "none, a fixed context";
   return fmt::format("{} {}, {}", name_of(network.locality), network.score, network.weighting);
 }

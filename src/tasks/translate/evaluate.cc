@@ -87,9 +87,9 @@ double mean_loss(const Translator& t, std::span<const text::Pair> pairs) {
       if (n > 0 && (n + 1) * longest > most) break;
     }
     const models::Batch batch = make_batch(std::span(sorted).subspan(begin, n));
-    const models::Loss loss = models::loss(t.model, batch, {.mode = Mode::eval});
-    total += loss.nll;
-    tokens += loss.tokens;
+    const models::Loss part = loss(t.model, batch, {.mode = Mode::eval});
+    total += part.nll;
+    tokens += part.tokens;
   }
   return total / static_cast<double>(tokens);
 }

@@ -77,12 +77,12 @@ train::Learner learner(const Translator& t, const text::Split& pairs, const Watc
       fmt::format("{} pairs to train, {} to validate, {} to test; {} → {} tokens; {:.2f} million "
                   "weights",
                   pairs.train.size(), pairs.valid.size(), pairs.test.size(), t.source.size(),
-                  t.target.size(), static_cast<double>(t.model.weights.count()) / 1e6));
+                  t.target.size(), static_cast<double>(weights_of(t.model).count()) / 1e6));
   const auto encoded =
       std::make_shared<const std::vector<EncodedPair>>(training_pairs(t, pairs.train, watching));
   train::Learner l;
-  l.parameters = t.model.weights.learned();
-  l.buffers = t.model.weights.buffers();
+  l.parameters = weights_of(t.model).learned();
+  l.buffers = weights_of(t.model).buffers();
   for (const EncodedPair& e : *encoded) {
     l.lengths.push_back(static_cast<int64_t>(std::max(e.source.size(), e.target.size() + 1)));
   }
@@ -91,8 +91,8 @@ train::Learner learner(const Translator& t, const text::Split& pairs, const Watc
     for (const int64_t i : examples) some.push_back(&(*encoded)[static_cast<size_t>(i)]);
     models::LossConfig c = t.config.loss;
     c.seed = seed;
-    const models::Loss loss = models::loss(t.model, make_batch(some), c);
-    return train::StepLoss{loss.loss, loss.nll, static_cast<double>(loss.tokens)};
+    const models::Loss step = loss(t.model, make_batch(some), c);
+    return train::StepLoss{step.loss, step.nll, static_cast<double>(step.tokens)};
   };
   const ShareDone done = stopping(watching);
   l.validate = [&t, done, part = valid_part(pairs.valid, t.config.valid_sentences)] {

@@ -57,22 +57,6 @@ Prediction finish(const Translator& t, const std::string& line, const models::De
   return result;
 }
 
-// Sizes are compared with the weights that are there before memory is taken for them.
-void check_sizes(const models::Seq2SeqConfig& c, const Tensors& weights) {
-  models::check(c);
-  const auto expect = [&](const std::string& name, const Shape& shape) {
-    const auto found = weights.find(name);
-    expect_shape(name, found == weights.end() ? Tensor() : found->second, shape);
-  };
-  expect("source.weight", {c.source_vocabulary, c.embedding});
-  expect("target.weight", {c.target_vocabulary, c.embedding});
-  expect("output.weight", {c.target_vocabulary, c.hidden});
-  for (int64_t l = 0; l < c.layers; ++l) {
-    expect("decoder." + std::to_string(l) + ".weight_hh",
-           {nn::gates_of(c.cell) * c.hidden, c.hidden});
-  }
-}
-
 // How many of the lines from `begin` on are translated at once; `lengths` in the order of their
 // size. A batch is padded to its longest line: its rows times that are no more than 128 ordinary
 // lines have, and the weights of all its steps, where they are kept, no more than 64 MiB.
@@ -99,9 +83,9 @@ Translator load_translator(const RunFolder& run) {
   t.config.network.source_vocabulary = t.source.size();
   t.config.network.target_vocabulary = t.target.size();
   const Tensors weights = load_safetensors(run / "model.safetensors");
-  check_sizes(t.config.network, weights);
-  t.model = models::seq2seq(t.config.network, t.config.train.seed);
-  t.model.weights.load(weights);
+  expect_weights(t.config, weights);
+  t.model = make_network(t.config);
+  weights_of(t.model).load(weights);
   return t;
 }
 
@@ -118,14 +102,14 @@ std::vector<Predictions> translate(const Translator& t, std::span<const std::str
   for (const size_t i : order) lengths.push_back(ids[i].size());
 
   models::DecodeConfig c = config;
-  c.places = t.config.network.context == models::Context::attention;  // for unknown tokens
+  c.places = looks(t.config);  // for unknown tokens
   std::vector<Predictions> results(lines.size());
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     end = begin + lines_at_once(lengths, begin, c);
     std::vector<const std::vector<int64_t>*> rows;
     for (size_t i = begin; i < end; ++i) rows.push_back(&ids[order[i]]);
     const Sources sources = pad_sources(rows);
-    const auto decoded = models::decode(t.model, sources.ids, sources.lengths, c);
+    const auto decoded = decode(t.model, sources.ids, sources.lengths, c);
     for (size_t i = begin; i < end; ++i) {
       for (const models::Decoded& d : decoded[i - begin]) {
         results[order[i]].push_back(finish(t, lines[order[i]], d, config.weights));

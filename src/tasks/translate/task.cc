@@ -20,7 +20,7 @@ class TranslateRun final : public Run {
       : t_(std::move(t)), sets_(std::move(sets)) {}
 
   TaskConfig& config() override { return t_.config; }
-  int64_t weights() const override { return t_.model.weights.count(); }
+  int64_t weights() const override { return weights_of(t_.model).count(); }
   std::string fingerprint() override { return sets().fingerprint; }
 
   void save_files(const RunFolder& run) override {
@@ -117,8 +117,10 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
                     : make_tokenizer("tgt-vocab", c.target, sets.pairs.train, &text::Pair::target);
   c.network.source_vocabulary = t.source.size();
   c.network.target_vocabulary = t.target.size();
-  check_room(models::count_weights(c.network), c.train, "--hidden, --layers or --embedding");
-  t.model = models::seq2seq(c.network, c.train.seed);
+  check_room(count_weights(c), c.train,
+             c.kind == Kind::recurrent ? "--hidden, --layers or --embedding"
+                                       : "--query-depth, --blocks or the vocabularies");
+  t.model = make_network(c);
   return std::make_unique<TranslateRun>(std::move(t), std::move(sets));
 }
 
@@ -132,11 +134,12 @@ std::unique_ptr<Run> open(const RunFolder& run) {
 extern const Task task_translate = {
     .name = "translate",
     .title = "Translation",
-    .about = "Text to text: recurrent sequence to sequence, with or without attention",
+    .about = "Text to text: a recurrent network with or without attention, or a Transformer",
     .examples =
         "  fovea train translate                          built-in dates, 1 minute\n"
         "  fovea train translate pairs.tsv                your pairs, source<TAB>target a line\n"
         "  fovea train translate --src a.en.gz --tgt a.fr.gz --minutes 30\n"
+        "  fovea train translate pairs.tsv --model transformer --blocks 4 --query-depth 256\n"
         "  fovea train translate --out runs/x --resume    go on after a stop\n"
         "  fovea predict runs/translate-dates --show \"3rd of May 2021\"\n"
         "  fovea predict runs/translate-dates --file in.txt --beam 5 > out.txt",

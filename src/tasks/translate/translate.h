@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "fovea/seq2seq.h"
 #include "fovea/text.h"
 #include "report/report.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
+#include "tasks/translate/network.h"
 
 // Translation: from pairs of sentences to a trained model, its scores and what it looked at.
 namespace fovea::tasks {
@@ -32,7 +32,9 @@ struct TranslateData {
 struct TranslateConfig final : TaskConfig {
   TranslateData data;
   text::TokenizerConfig source, target;
+  Kind kind = Kind::recurrent;
   models::Seq2SeqConfig network;  // vocabularies are found in the data
+  models::TransformerConfig transformer;
   models::LossConfig loss;
   int64_t valid_sentences = 300;  // translated at each validation
   int64_t beam = 1;               // of the final scores
@@ -66,7 +68,7 @@ inline constexpr const char *kSourceFile = "source.vocab", *kTargetFile = "targe
 struct Translator {
   TranslateConfig config;
   text::Tokenizer source, target;
-  models::Seq2Seq model;
+  Network model;
 };
 Translator load_translator(const RunFolder&);
 

@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "app/program.h"
+
+// Language models, as a user trains and asks them.
+namespace fovea::test {
+namespace {
+
+const std::vector<std::string> kTiny = {"--examples", "100", "--query-depth", "16", "--heads", "2",
+                                        "--blocks",   "1",   "--context",     "32", "--steps", "5",
+                                        "--batch-tokens", "256"};
+
+std::vector<std::string> train_command(const std::string& run, std::vector<std::string> more = {}) {
+  std::vector<std::string> all = {"train", "lm", "--out", run};
+  all.insert(all.end(), kTiny.begin(), kTiny.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST(LmVerbs, TrainEvalPredict) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  const Ran trained = run_program(train_command(run));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(std::filesystem::exists(run + "/text.vocab"));
+  EXPECT_EQ(run_program({"eval", run}).code, 0);
+  const auto write = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = {"predict", run};
+    all.insert(all.end(), more.begin(), more.end());
+    const Ran ran = run_program(all);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out;
+  };
+  const std::string text = write({"Ada has", "--length", "20", "--seed", "3"});
+  EXPECT_TRUE(text.starts_with("Ada has")) << text;
+  EXPECT_EQ(text, write({"Ada has", "--length", "20", "--seed", "3"}));
+  EXPECT_NE(text, write({"Ada has", "--length", "20", "--seed", "4"}));
+  EXPECT_FALSE(write({"", "--length", "5"}).empty());
+  EXPECT_NE(write({"Ada", "--json", "--length", "5"}).find("\"predictions\""), std::string::npos);
+  EXPECT_NE(write({"Ada", "--show", "--length", "5"}).find("looked"), std::string::npos);
+  EXPECT_FALSE(write({std::string(1000, 'a'), "--length", "5"}).empty());
+  EXPECT_FALSE(write({"\xff\xfe", "--length", "5"}).empty());
+}
+
+TEST(LmVerbs, SayWhatIsWrongInOneLine) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  const auto refused = [&](std::vector<std::string> more, const std::string& why) {
+    const Ran ran = run_program(train_command(run, std::move(more)));
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    EXPECT_NE(ran.err.find(why), std::string::npos) << ran.err;
+    EXPECT_FALSE(std::filesystem::exists(run + "/config.json"));
+  };
+  refused({"--heads", "3"}, "3 heads do not divide a query depth of 16");
+  refused({"--key-heads", "3"}, "key_heads must divide");
+  refused({"--linear", "--positions", "t5"}, "take rotary");
+  refused({"--query-depth", "65536", "--blocks", "512"}, "GB to be trained");
+  refused({"--top-k", "3"}, "--top-k");
+  refused({"/nowhere.txt"}, "nowhere.txt");
+}
+
+TEST(LmVerbs, LinearAttentionAndSubwords) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  const Ran trained =
+      run_program(train_command(run, {"--linear", "--unit", "subwords", "--vocab", "200"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Ran written = run_program({"predict", run, "Ada has", "--length", "60"});
+  EXPECT_EQ(written.code, 0) << written.err;
+  EXPECT_TRUE(written.out.starts_with("Ada has")) << written.out;
+}
+
+}  // namespace
+}  // namespace fovea::test

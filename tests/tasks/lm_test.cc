@@ -1,0 +1,137 @@
+#include "tasks/lm/lm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "fovea/ops.h"
+#include "io/files.h"
+#include "tasks/train.h"
+#include "tests/errors.h"
+
+namespace fovea::tasks::lm {
+namespace {
+
+using test::error_of;
+using test::Folder;
+
+TEST(Lm, TalesAnswerTheirQuestion) {
+  const std::vector<std::string> all = tales(300, 1);
+  EXPECT_EQ(all, tales(300, 1));
+  EXPECT_NE(all, tales(300, 2));
+  for (const std::string& tale : all) {
+    const size_t question = tale.find('?');
+    ASSERT_NE(question, std::string::npos) << tale;
+    std::string answer = tale.substr(question + 2);
+    answer.pop_back();
+    if (answer.starts_with("A ")) answer = answer.substr(2);
+    EXPECT_NE(tale.substr(0, question).find(answer), std::string::npos) << tale;
+  }
+}
+
+TEST(Lm, LinesEndWithAToken) {
+  const std::vector<std::string> lines = {"ab", "", "b"};
+  const auto t = text::Tokenizer::train({}, lines);
+  const Tokens ids = encode(t, lines);
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), text::kEnd), 3);
+  EXPECT_EQ(encode_prompt(t, "ab\n\nb"), Tokens(ids.begin(), ids.end() - 1));
+  EXPECT_TRUE(encode_prompt(t, "").empty());
+  EXPECT_EQ(encode_prompt(t, "\n"), Tokens{text::kEnd});
+  EXPECT_EQ(encode_prompt(t, "\xff"), Tokens{text::kUnknown});
+}
+
+TEST(Lm, TextIsHeldOutFromItsEnd) {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "line " + std::to_string(1000 + i) + "\n";
+  test::write_bytes(folder / "a.txt", text);
+  LmConfig c;
+  c.data.file = folder / "a.txt";
+  c.data.test_share = 0.2;
+  const LmSets sets = load_data(c);
+  EXPECT_EQ(sets.train.size(), 70u);
+  EXPECT_EQ(sets.valid.size(), 10u);
+  EXPECT_EQ(sets.valid.front(), "line 1070");
+  EXPECT_EQ(sets.test.back(), "line 1099");
+  test::write_bytes(folder / "a.txt", "one line");
+  EXPECT_NE(error_of([&] { load_data(c); }).find("too few"), std::string::npos);
+}
+
+// A model that knows nothing, of two characters and the end of a line.
+LanguageModel blank(int64_t context) {
+  LanguageModel m;
+  m.tokenizer = text::Tokenizer::train({}, std::vector<std::string>{"ab"});
+  m.config.context = context;
+  m.config.network = {.target_vocabulary = m.tokenizer.size(), .blocks = 1, .depth = 4, .heads = 1};
+  m.model = models::transformer(m.config.network, 1);
+  return m;
+}
+
+TEST(Lm, EveryTokenButTheFirstIsScoredOnce) {
+  const std::vector<std::string> lines = {"abba", "ba", "abab"};  // 13 tokens
+  for (const int64_t context : {1, 5, 12, 100}) {
+    LanguageModel m = blank(context);
+    m.config.train.batch_tokens = 10;
+    const NoGrad off;
+    Tensor(m.model.target.table).fill_(0.0f);  // all logits are 0
+    const Evaluation e = evaluate(m, lines);
+    EXPECT_EQ(e.count, 12);
+    EXPECT_NEAR(score_of(e.scores, "loss"), std::log(6.0), 1e-5);
+    EXPECT_NEAR(score_of(e.scores, "bits"), 12 * std::log2(6.0) / 13, 1e-5);
+    int64_t places = 0;
+    for (const Part& part : e.breakdowns.front().parts) places += part.count;
+    EXPECT_EQ(places, 12);
+  }
+}
+
+TEST(Lm, WritesPieceByPieceAndGoesOnPastItsContext) {
+  const LanguageModel m = blank(8);
+  PredictSettings how;
+  how.length = 50;
+  for (const std::string prompt : {"", "a", "abbaabbaabbaabba", "a\nb", "x\xff"}) {
+    std::string pieces;
+    int calls = 0;
+    const Prediction p = write_on(m, prompt, how,
+                                  {.maps = Maps::keep, .piece = [&](std::string_view piece) {
+                                     pieces += piece;
+                                     ++calls;
+                                   }});
+    EXPECT_EQ(pieces, p.text + "\n");
+    EXPECT_TRUE(p.text.starts_with(prompt));
+    EXPECT_EQ(p.text.size(), prompt.size() + 50);
+    EXPECT_GT(calls, 50);
+    EXPECT_EQ(p.text, write_on(m, prompt, how, {}).text);
+    ASSERT_EQ(p.maps.size(), 1u);
+    EXPECT_EQ(p.maps[0].weights.size(), p.maps[0].rows.size() * p.maps[0].columns.size());
+  }
+  const std::string first = write_on(m, "a", how, {}).text;
+  how.seed = 1;
+  EXPECT_NE(write_on(m, "a", how, {}).text, first);
+}
+
+TEST(Lm, LearnsTalesAndGoesOnWithThem) {
+  const Folder folder;
+  const auto config = [](const std::string& steps) {
+    return config_from(task_lm, {{"examples", "400"},   {"query-depth", "32"},    {"heads", "2"},
+                                 {"blocks", "1"},       {"context", "48"},        {"rate", "0.01"},
+                                 {"warmup", "10"},      {"decay", "constant"},    {"steps", steps},
+                                 {"batch-tokens", "512"}, {"validate-every", "40"},
+                                 {"dropout", "0.1"},    {"positions", "alibi"}});
+  };
+  const RunFolder whole(folder / "whole"), parts(folder / "parts");
+  const Trained t = train_run(task_lm, whole, *config("120"), Former::refuse, {});
+  EXPECT_LT(score_of(t.test.scores, "loss"), 2.0);
+  EXPECT_GT(score_of(t.test.scores, "loss"), 0.1);
+  train_run(task_lm, parts, *config("50"), Former::refuse, {});
+  train_run(task_lm, parts, *config("120"), Former::go_on, {});
+  EXPECT_EQ(test::read_bytes(whole / "model.safetensors"),
+            test::read_bytes(parts / "model.safetensors"));
+  const auto opened = task_lm.open(whole);
+  const Evaluation again = opened->evaluate({}, *task_lm.evaluate_settings());
+  EXPECT_EQ(score_of(again.scores, "loss"), score_of(t.test.scores, "loss"));
+  EXPECT_EQ(opened->examples(5).size(), 5u);
+}
+
+}  // namespace
+}  // namespace fovea::tasks::lm
