@@ -190,7 +190,7 @@ void add_attend(CLI::App& program) {
   verb->add_option("--score", options->score, names_of(list_scores()))->capture_default_str();
   verb->add_option("--scale", options->scale, "Multiplies the score; else the mechanism's own");
   verb->add_option("--mask", options->mask,
-                   names_of(list_masks()) + "; joined by +, widths as in window:8")
+                   names_of(list_masks()) + "; joined by +, widths as in window:8, window:8,0 or window:inf,0")
       ->capture_default_str();
   verb->add_option("--weighting", options->weighting, names_of(list_weightings()))
       ->capture_default_str();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,8 +42,9 @@ struct Score {
 struct MaskTerm {
   const MaskDef* def = nullptr;
   Tensors parameters;
-  int64_t width = 0;         // window, local_p
-  bool renormalise = false;  // local_p: false is the original
+  int64_t width = 0;             // window, local_p
+  std::optional<int64_t> right;  // window: after its centre, where that differs from before it
+  bool renormalise = false;      // local_p: false is the original
 };
 
 // Every term must allow a key; no terms: global attention.
@@ -67,7 +69,7 @@ struct Attention {
 
 // By name, as on the command line; an unknown name throws and suggests the nearest.
 FOVEA_API Score score(const std::string& name, Tensors = {});
-FOVEA_API Mask mask(const std::string& spec, Tensors = {});  // "causal+window:64"
+FOVEA_API Mask mask(const std::string& spec, Tensors = {});  // "causal+window:64,0"
 FOVEA_API Weighting weighting(const std::string& name);
 
 namespace scores {
@@ -84,9 +86,11 @@ FOVEA_API Score elu_dot();                 // (elu(q)+1)·(elu(k)+1)
 }  // namespace scores
 
 namespace masks {
+inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 FOVEA_API Mask everything();
 FOVEA_API Mask causal();
 FOVEA_API Mask window(int64_t w);
+FOVEA_API Mask window(int64_t left, int64_t right);  // kUnbounded: all keys on that side
 FOVEA_API Mask local_p(int64_t w, Tensor w_p, Tensor u_p, bool renormalise = false);  // [A,D] [A]
 FOVEA_API Mask lengths(Tensor lengths);                                               // i64 [B]
 FOVEA_API Mask segments(Tensor q_segments, Tensor k_segments);  // i64 [B,Lq] [B,Lk]

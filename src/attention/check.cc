@@ -169,6 +169,11 @@ void check_attention(const char* call, const Attention& attention, const Sizes& 
     if (term.def->takes_width && term.width < least)
       check.fail(term.def->name + " has width " + std::to_string(term.width) +
                  ", expected at least " + std::to_string(least));
+    if (term.right && !term.def->takes_sides)
+      check.fail(term.def->name + " has one width, not a left and a right one");
+    if (term.right.value_or(0) < 0)
+      check.fail(term.def->name + " has width " + std::to_string(*term.right) +
+                 " on the right, expected at least 0");
   }
 
   const Weighting& w = attention.weighting;

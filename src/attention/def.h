@@ -89,6 +89,7 @@ struct MaskDef {
   std::string formula;
   std::vector<ParameterDef> parameters;
   bool takes_width = false;  // "window:64"
+  bool takes_sides = false;  // "window:64,0" and "window:inf,0" too
   // What it tells the other terms.
   bool aligns_at_end = false;                    // query i stands at key i + Lk − Lq
   Tensor (*lengths)(const MaskTerm&) = nullptr;  // i64 [B], how many keys there are

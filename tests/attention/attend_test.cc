@@ -153,6 +153,7 @@ std::vector<std::pair<std::string, Mask>> all_masks(const Sizes& n) {
     throw Error("all_masks", name);
   };
   masks.emplace_back("causal+window", of("causal") & of("window"));
+  masks.emplace_back("window:4,1", masks::window(4, 1));
   masks.emplace_back("lengths+local_p", of("lengths") & of("local_p"));
   masks.emplace_back("matrix+causal", of("matrix") & of("causal"));
   Mask renormalised = of("local_p");
@@ -191,7 +192,7 @@ class AttendWithWeighting : public testing::TestWithParam<const WeightingDef*> {
 TEST_P(AttendWithWeighting, MatchesTheReferenceAcrossTiles) {
   const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 75, .Lk = 301, .Dq = 9, .Dk = 9, .Dv = 10};
   for (const char* score : {"scaled_dot", "additive_keras"}) {
-    for (const char* mask_name : {"", "causal", "window:70", "causal+window:40"}) {
+    for (const char* mask_name : {"", "causal", "window:70", "window:5,90", "causal+window:40"}) {
       Attention a{fovea::score(score), mask(mask_name), {.def = GetParam(), .seed = 9}};
       if (std::string(score) == "additive_keras")
         a.score.parameters["u"] = Tensor::randn({n.Dq}, 4);

@@ -90,6 +90,17 @@ TEST(Property, AWindowWideEnoughSeesEverything) {
   }
 }
 
+TEST(Property, AWindowOpenOnTheLeftIsCausal) {
+  Sizes n = kSizes;
+  n.Lq = n.Lk;
+  for (const std::string& score : families()) {
+    Call x = call(n, {score_for(score, n), masks::window(masks::kUnbounded, 0)});
+    const Results open = results(x);
+    x.attention.mask = masks::causal();
+    expect_same_bits(open, results(x), score);
+  }
+}
+
 // Row by row through the decoding kernel, the keys so far as the cache.
 TEST(Property, DecodingAgainstACacheIsTheLastRowOfTheWhole) {
   for (const int64_t D : {10, 32}) {

@@ -82,6 +82,7 @@ std::vector<std::pair<std::string, Mask>> all_masks(const Sizes& n) {
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{3, 0}, {2});
   const Tensor w_p = generate::normal({5, n.Dq}, 21), u_p = generate::normal({5}, 22);
   masks.emplace_back("causal+window", causal & window);
+  masks.emplace_back("window:0,2", masks::window(0, 2));
   masks.emplace_back("lengths+local_p", masks::lengths(lengths) & masks::local_p(2, w_p, u_p));
   masks.emplace_back("local_p renormalised", masks::local_p(3, w_p, u_p, true));
   masks.emplace_back("f32 matrix", masks::matrix(generate::normal({n.Lq, n.Lk}, 23)));
