@@ -86,6 +86,7 @@ Attention choose(AttendOptions& options, Inputs& inputs) {
   options.score = def.name;
   chosen.score = score(def.name, collect(def.parameters, inputs));
   chosen.score.scale = options.scale;
+  chosen.score.softcap = options.softcap;
   if (const Tensor bias = inputs.find("bias")) chosen.score.bias = Bias{.table = bias};
   chosen.mask = choose_mask(options, inputs);
   chosen.weighting = weighting(options.weighting);

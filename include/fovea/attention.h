@@ -34,7 +34,8 @@ struct Bias {
 struct Score {
   const ScoreDef* def = nullptr;  // scaled_dot when null
   Tensors parameters;
-  std::optional<float> scale;  // multiplies the score; the mechanism's own when absent
+  std::optional<float> scale;    // multiplies the score; the mechanism's own when absent
+  std::optional<float> softcap;  // c·tanh(s/c) instead of the scaled score s, before the bias
   std::optional<Bias> bias;
 };
 

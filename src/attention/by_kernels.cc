@@ -25,6 +25,7 @@ void take_score(AttendedState& s, const LoweredRows& rows) {
   AttentionProblem& p = s.problem;
   const ScoreDef& def = def_of(s.attention.score);
   p.scale = scale_of(s.attention.score, s.n);
+  p.softcap = s.attention.score.softcap.value_or(0.0f);
   s.inputs.q = rows.q;
   s.inputs.k = rows.k;
   if (s.plan == Plan::composed) {

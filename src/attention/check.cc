@@ -160,6 +160,9 @@ void check_attention(const char* call, const Attention& attention, const Sizes& 
     check.fail("k has D=" + std::to_string(n.Dk) + ", q has D=" + std::to_string(n.Dq) + " (" +
                score.name + " wants them equal)");
   check.parameters(score.name, score.parameters, attention.score.parameters);
+  const float cap = attention.score.softcap.value_or(1.0f);
+  if (!(cap > 0) || std::isinf(cap))
+    check.fail("softcap is " + std::to_string(cap) + ", expected above 0 and finite");
   if (attention.score.bias) check.bias(*attention.score.bias);
 
   for (const MaskTerm& term : attention.mask.terms) {

@@ -16,7 +16,7 @@ MaskContext mask_context(const Mask&, const Sizes&);
 // Whether a term is a range of keys for each query.
 bool is_range(const MaskTerm&, const MaskContext&);
 
-// Throws Error(call, …) where a width, a parameter's shape or type, a bias, a window, the
+// Throws Error(call, …) where a width, a parameter's shape or type, a cap, a bias, a window, the
 // temperature or the dropout rate does not fit.
 void check_attention(const char* call, const Attention&, const Sizes&);
 

@@ -243,7 +243,8 @@ void Memory::State::hide_unseen() {
 void Memory::State::start_steps() {
   const ScoreDef& def = def_of(score);
   finite = all_finite(lowered) && all_finite(values);
-  if (def.form == Form::pairs || score.bias || n.B == 0 || n.Lk == 0 || !finite) return;
+  if (def.form == Form::pairs || score.softcap || score.bias || n.B == 0 || n.Lk == 0 || !finite)
+    return;
   if (choose_plan(request_for({.score = score}, n), Plan::automatic) != Plan::fused) return;
   lowered = with_dense_rows(lowered);
   const Tensor v = with_dense_rows(values);

@@ -84,14 +84,17 @@ class Reference {
     return (p.b * n_.Hk + p.h / (n_.H / n_.Hk)) * n_.Lk + j;
   }
 
-  // scale · score(q_i, k_j)
+  // cap(scale · score(q_i, k_j))
   template <class T>
   T raw_score(const ReferenceValues<T>& x, const Place& p, int64_t j) const {
-    return scale_ * score_.reference(Pair<T>{.q = row_of(x.q, row(p)),
-                                             .k = row_of(x.k, key_row(p, j)),
-                                             .h = p.h,
-                                             .j = j,
-                                             .p = x.score});
+    const T s = scale_ * score_.reference(Pair<T>{.q = row_of(x.q, row(p)),
+                                                  .k = row_of(x.k, key_row(p, j)),
+                                                  .h = p.h,
+                                                  .j = j,
+                                                  .p = x.score});
+    if (!attention_.score.softcap) return s;
+    const double c = *attention_.score.softcap;
+    return c * tanh(s / c);
   }
 
   // What is added to it.

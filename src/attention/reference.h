@@ -11,7 +11,8 @@
 // of last resort. For a query i of head h in batch entry b:
 //
 //   keys     those that every mask term allows and whose score is not −inf
-//   s_j      (scale · score(q_i, k_j) + bias_ij) / temperature
+//   s_j      (cap(scale · score(q_i, k_j)) + bias_ij) / temperature
+//            cap(x) = c · tanh(x/c) where the score has a softcap c, or x
 //            renormalising predicted windows: − (j−p)²/(2σ²), σ = W/2
 //   w        weighting(s)
 //            original predicted windows: · exp(−(j−p)²/(2σ²))

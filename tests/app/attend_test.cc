@@ -136,6 +136,14 @@ TEST(Attend, EveryScore) {
   }
 }
 
+TEST(Attend, CapsScores) {
+  const Tensors in = inputs();
+  const Call call(in, {"--softcap", "0.5", "--mask", "window:2,0"});
+  Attention capped{.mask = masks::window(2, 0)};
+  capped.score.softcap = 0.5f;
+  expect_equal(call.out.at("context"), attend(in.at("q"), in.at("k"), in.at("v"), capped).context);
+}
+
 TEST(Attend, EveryWeighting) {
   const Tensors in = inputs();
   for (const Listed& listed : list_weightings()) {

@@ -121,6 +121,9 @@ TEST_P(EveryScore, HasTheGradientOfItsDifferencesWithBiasScaleAndDropout) {
     SCOPED_TRACE(to_string(shape));
     score.bias = Bias{.table = generate::normal(shape, 31)};
     expect_gradients(inputs(kSmall, {.score = score, .weighting = weighting}));
+    score.softcap = 0.8f;
+    expect_gradients(inputs(kSmall, {.score = score, .weighting = weighting}));
+    score.softcap = {};
   }
   for (const Shape& shape : {Shape{6}, Shape{2, 6}, Shape{2, 2, 6}}) {
     SCOPED_TRACE("relative " + to_string(shape));
@@ -310,19 +313,23 @@ TEST(Reference, ReadsARelativeBiasByDistance) {
   EXPECT_EQ(relative.weights, reference_forward(in).weights);
 }
 
-TEST(Reference, ScalesThenAddsTheBiasThenDividesByTheTemperature) {
+TEST(Reference, ScalesThenCapsThenAddsTheBiasThenDividesByTheTemperature) {
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 1, .Lk = 2, .Dq = 1, .Dk = 1, .Dv = 1};
   ReferenceInputs in = inputs(n, {.score = scores::dot(), .weighting = weightings::softmax(0.5f)});
   in.q = Tensor::from({3.0f}, {1, 1, 1, 1});
   in.k = Tensor::from({1.0f, -1.0f}, {1, 1, 2, 1});
   in.attention.score.scale = 0.25f;
   in.attention.score.bias = Bias{.table = Tensor::from({0.125f, 0.5f}, {2})};
-  const double a = (0.25 * 3 + 0.125) / 0.5, b = (0.25 * -3 + 0.5) / 0.5;
-  const double total = std::exp(a) + std::exp(b), p = std::exp(a) / total;
-  const ReferenceOutput out = reference_forward(in);
-  EXPECT_NEAR(out.weights[0], p, 1e-15);
-  EXPECT_NEAR(out.log_sum_exp[0], std::log(total), 1e-15);
-  EXPECT_NEAR(out.entropy[0], -p * std::log(p) - (1 - p) * std::log(1 - p), 1e-15);
+  for (const bool capped : {false, true}) {
+    if (capped) in.attention.score.softcap = 0.5f;
+    const double s = capped ? 0.5 * std::tanh(0.25 * 3 / 0.5) : 0.25 * 3;
+    const double a = (s + 0.125) / 0.5, b = (-s + 0.5) / 0.5;
+    const double total = std::exp(a) + std::exp(b), p = std::exp(a) / total;
+    const ReferenceOutput out = reference_forward(in);
+    EXPECT_NEAR(out.weights[0], p, 1e-15);
+    EXPECT_NEAR(out.log_sum_exp[0], std::log(total), 1e-15);
+    EXPECT_NEAR(out.entropy[0], -p * std::log(p) - (1 - p) * std::log(1 - p), 1e-15);
+  }
 }
 
 // The centre stands at Lk/2 = 2 where u_p is 0; σ = W/2.

@@ -125,6 +125,7 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
              {packed.data() + r * p.D, p.D});
   }
   DotRowsOf({packed.data(), p.D, p.D, p.k.row(b, hk, first), p.k.r, n, {s, lds}}, rows);
+  if (p.softcap > 0.0f) CapRows(p, {s, lds}, rows, RoundUp(n, kLanes));
   bool cut = false;
   for (int64_t r = 0; r < rows; ++r) {
     const DecodeRow row = DecodeRowOf(p, b, hk, r);

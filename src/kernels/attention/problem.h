@@ -51,7 +51,8 @@ struct AttentionProblem {
   const float* u = nullptr;  // additive: [A], contiguous
   View<const float> given;   // [B,H,Lq,Lk]
   bool finite = false;       // k and v are known to be: nothing hidden there needs care
-  float scale = 1.0f;        // s = (scale·raw + bias) / temperature
+  float scale = 1.0f;        // s = (cap(scale·raw) + bias) / temperature
+  float softcap = 0.0f;      // cap(x) = softcap·tanh(x/softcap); 0: x
 
   // Keys begin ≤ j < end of each row, by (b, h, i); null: all keys.
   View<const int32_t> begin, end;  // c unused
@@ -91,10 +92,11 @@ struct AttentionResult {
 
 // The weights of few keys are kept for the backward pass, as they were before the window's bell and
 // dropout: no more of them than the context has numbers, or 64 a row. Few queries by dot products
-// are faster decoded.
+// are faster decoded; what a cap does to a gradient is said by the scores.
 inline bool keeps_weights(const AttentionProblem& p) {
   const bool decodes = p.family == Family::dot && p.Lk >= 8 * p.Lq;
-  return p.weigh == Weigh::softmax && p.Lk <= 512 && (p.Lk <= 64 || p.Lk <= p.Dv) && !decodes;
+  return p.weigh == Weigh::softmax && p.Lk <= 512 && (p.Lk <= 64 || p.Lk <= p.Dv) && !decodes &&
+         p.softcap == 0.0f;
 }
 constexpr int64_t kept_width(int64_t Lk) { return (Lk + 15) / 16 * 16; }  // whole vectors
 
