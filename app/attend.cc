@@ -32,7 +32,7 @@ Examples:
 
 std::string help() {
   std::string needs;
-  for (const auto& list : {list_scores(), list_masks()}) {
+  for (const auto& list : {list_scores(), list_masks(), list_weightings()}) {
     for (const Listed& item : list) {
       if (item.parameters.empty()) continue;
       needs += fmt::format("  {:<15} {}\n", item.name, fmt::join(item.parameters, "  "));

@@ -90,6 +90,7 @@ Attention choose(AttendOptions& options, Inputs& inputs) {
   if (const Tensor bias = inputs.find("bias")) chosen.score.bias = Bias{.table = bias};
   chosen.mask = choose_mask(options, inputs);
   chosen.weighting = weighting(options.weighting);
+  chosen.weighting.parameters = collect(chosen.weighting.def->parameters, inputs);
   chosen.weighting.temperature = options.temperature;
   chosen.weighting.dropout = options.dropout;
   chosen.weighting.seed = static_cast<uint64_t>(options.seed);

@@ -57,9 +57,10 @@ FOVEA_API Mask operator&(Mask, const Mask&);
 // How scores become weights.
 struct Weighting {
   const WeightingDef* def = nullptr;  // softmax when null
-  float temperature = 1.0f;           // scores are divided by it
-  float dropout = 0.0f;               // probability that a weight is dropped; kept ones grow
-  uint64_t seed = 0;                  // sampling, gumbel and dropout
+  Tensors parameters;
+  float temperature = 1.0f;  // scores are divided by it
+  float dropout = 0.0f;      // probability that a weight is dropped; kept ones grow
+  uint64_t seed = 0;         // sampling, gumbel and dropout
 };
 
 struct Attention {
@@ -71,7 +72,7 @@ struct Attention {
 // By name, as on the command line; an unknown name throws and suggests the nearest.
 FOVEA_API Score score(const std::string& name, Tensors = {});
 FOVEA_API Mask mask(const std::string& spec, Tensors = {});  // "causal+window:64,0"
-FOVEA_API Weighting weighting(const std::string& name);
+FOVEA_API Weighting weighting(const std::string& name, Tensors = {});
 
 namespace scores {
 FOVEA_API Score dot();
@@ -99,7 +100,10 @@ FOVEA_API Mask matrix(Tensor allowed);  // bool, or f32 added to the score; broa
 }  // namespace masks
 
 namespace weightings {
-FOVEA_API Weighting softmax(float temperature = 1.0f);
+// sink [H], learned: one more score for every row of a head, over the temperature like the others.
+// It takes weight and has no value: weights sum to less than 1, and log-sum-exp and entropy are
+// those of the keys and the sink.
+FOVEA_API Weighting softmax(float temperature = 1.0f, Tensor sink = {});
 FOVEA_API Weighting sample(uint64_t seed);
 FOVEA_API Weighting argmax();
 FOVEA_API Weighting gumbel(uint64_t seed, float temperature = 1.0f);

@@ -123,6 +123,11 @@ const WeightingDef& def_of(const Weighting& w) {
   return w.def ? *w.def : named(weighting_table(), "softmax");
 }
 
+Tensor sink_of(const Weighting& w) {
+  const WeightingDef& def = def_of(w);
+  return def.sink ? def.sink(w.parameters) : Tensor();
+}
+
 float scale_of(const Score& s, const Sizes& n) {
   if (s.scale) return *s.scale;
   const ScoreDef& def = def_of(s);
@@ -180,6 +185,7 @@ void check_attention(const char* call, const Attention& attention, const Sizes& 
   }
 
   const Weighting& w = attention.weighting;
+  check.parameters(def_of(w).name, def_of(w).parameters, w.parameters);
   if (!(w.temperature > 0) || std::isinf(w.temperature))
     check.fail("temperature is " + std::to_string(w.temperature) + ", expected above 0 and finite");
   if (!(w.dropout >= 0 && w.dropout < 1))

@@ -8,6 +8,9 @@ namespace fovea {
 const ScoreDef& def_of(const Score&);          // scaled_dot when none is set
 const WeightingDef& def_of(const Weighting&);  // softmax when none is set
 
+// The weighting's sink [H]; undefined: none.
+Tensor sink_of(const Weighting&);
+
 // The score's factor: the caller's, or the mechanism's own.
 float scale_of(const Score&, const Sizes&);
 

@@ -261,7 +261,8 @@ void Memory::State::start_steps() {
 
 bool Memory::State::deferred(const Mask& mask, const Weighting& w) const {
   return steps && mask.terms.empty() && def_of(w).kind == WeightingKind::softmax &&
-         w.dropout == 0.0f && w.temperature > 0.0f && std::isfinite(w.temperature);
+         w.parameters.empty() && w.dropout == 0.0f && w.temperature > 0.0f &&
+         std::isfinite(w.temperature);
 }
 
 // A query that sees nothing must not reach projections and their gradients either.

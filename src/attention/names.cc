@@ -160,8 +160,12 @@ Mask mask(const std::string& spec, Tensors parameters) {
   return all;
 }
 
-Weighting weighting(const std::string& name) {
-  return {.def = &find("weighting", weighting_table(), name)};
+Weighting weighting(const std::string& name, Tensors parameters) {
+  const WeightingDef& def = find("weighting", weighting_table(), name);
+  for (const auto& [given, tensor] : parameters)
+    if (!declares(def.parameters, given))
+      throw Error("weighting", def.name + " takes no parameter \"" + given + "\"");
+  return {.def = &def, .parameters = only_defined(std::move(parameters))};
 }
 
 namespace scores {
@@ -201,8 +205,8 @@ Mask matrix(Tensor allowed) { return single("matrix", {{"mask", allowed}}); }
 }  // namespace masks
 
 namespace weightings {
-Weighting softmax(float temperature) {
-  Weighting w = weighting("softmax");
+Weighting softmax(float temperature, Tensor sink) {
+  Weighting w = weighting("softmax", {{"sink", sink}});
   w.temperature = temperature;
   return w;
 }

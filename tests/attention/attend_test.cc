@@ -36,6 +36,7 @@ void name_leaves(const Attention& a, Expected& e) {
   e.leaves = {{"q", e.in.q}, {"k", e.in.k}, {"v", e.in.v}};
   if (a.score.bias) e.leaves.emplace_back("bias", a.score.bias->table);
   for (const auto& [name, t] : a.score.parameters) e.leaves.emplace_back(name, t);
+  for (const auto& [name, t] : a.weighting.parameters) e.leaves.emplace_back(name, t);
   for (const MaskTerm& term : a.mask.terms) {
     for (const auto& [name, t] : term.parameters) {
       if (t.dtype() == DType::f32) e.leaves.emplace_back(name, t);
@@ -206,6 +207,29 @@ TEST_P(AttendWithScore, MatchesTheReferenceWhenCapped) {
         on_every_isa(e, GetParam()->name != "mlp", what);
       } else {
         compare(e, Plan::automatic, what);
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Some rows see no key, and their log-sum-exp is the sink.
+TEST_P(AttendWithScore, MatchesTheReferenceWithASink) {
+  const Sizes n{.B = 2, .H = 2, .Hk = 1, .Lq = 11, .Lk = 19, .Dq = 7, .Dk = 7, .Dv = 5};
+  std::vector<std::pair<std::string, Mask>> masks = all_masks(n);
+  masks.emplace_back(
+      "window past the keys",
+      masks::window(0) & masks::lengths(Tensor::from_ids(std::vector<int64_t>{4, 0}, {2})));
+  for (const auto& [mask_name, mask] : masks) {
+    for (const float dropout : {0.0f, 0.3f}) {
+      Attention a{generate::score(*GetParam(), n, 17), mask,
+                  weightings::softmax(0.6f, Tensor::from({0.4f, -1.1f}, {2}))};
+      a.weighting.dropout = dropout;
+      const std::string what = GetParam()->name + " " + mask_name;
+      if (mask_name == "causal") {
+        on_every_isa(expect(n, a), GetParam()->name != "mlp", what);
+      } else {
+        compare(expect(n, a), Plan::automatic, what);
       }
       if (HasFatalFailure()) return;
     }

@@ -132,6 +132,16 @@ TEST_P(EveryScore, HasTheGradientOfItsDifferencesWithBiasScaleAndDropout) {
   }
 }
 
+TEST_P(EveryScore, HasTheGradientOfItsDifferencesWithASink) {
+  for (const auto& [mask_name, mask] : all_masks(kSmall)) {
+    SCOPED_TRACE(mask_name);
+    expect_gradients(
+        inputs(kSmall, {.score = generate::score(*GetParam(), kSmall, 3),
+                        .mask = mask,
+                        .weighting = weightings::softmax(0.7f, Tensor::from({0.3f, -0.8f}, {2}))}));
+  }
+}
+
 TEST_P(EveryScore, FollowsAPermutationOfTheQueries) {
   ReferenceInputs in = inputs(kSmall, {.score = generate::score(*GetParam(), kSmall, 3)});
   const ReferenceOutput before = reference_forward(in);
@@ -329,6 +339,27 @@ TEST(Reference, ScalesThenCapsThenAddsTheBiasThenDividesByTheTemperature) {
     EXPECT_NEAR(out.weights[0], p, 1e-15);
     EXPECT_NEAR(out.log_sum_exp[0], std::log(total), 1e-15);
     EXPECT_NEAR(out.entropy[0], -p * std::log(p) - (1 - p) * std::log(1 - p), 1e-15);
+  }
+}
+
+TEST(Reference, GivesASinkItsWeightAndNoValue) {
+  const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 1, .Lk = 2, .Dq = 1, .Dk = 1, .Dv = 1};
+  ReferenceInputs in = inputs(n, {.score = scores::dot()});
+  in.q = Tensor::from({1.0f, 1.0f}, {1, 2, 1, 1});
+  in.k = Tensor::from({0.5f, -1.0f}, {1, 1, 2, 1});
+  in.v = Tensor::from({3.0f, 7.0f}, {1, 1, 2, 1});
+  in.attention.weighting = weightings::softmax(0.5f, Tensor::from({0.25f, -2.0f}, {2}));
+  const ReferenceOutput out = reference_forward(in);
+  for (const int h : {0, 1}) {
+    const double a = std::exp(0.5 / 0.5), b = std::exp(-1.0 / 0.5);
+    const double s = std::exp((h == 0 ? 0.25 : -2.0) / 0.5), total = a + b + s;
+    EXPECT_NEAR(out.weights[2 * h], a / total, 1e-15);
+    EXPECT_NEAR(out.weights[2 * h + 1], b / total, 1e-15);
+    EXPECT_NEAR(out.context[h], (3 * a + 7 * b) / total, 1e-14);
+    EXPECT_NEAR(out.log_sum_exp[h], std::log(total), 1e-15);
+    double entropy = 0;
+    for (const double x : {a, b, s}) entropy -= x / total * std::log(x / total);
+    EXPECT_NEAR(out.entropy[h], entropy, 1e-15);
   }
 }
 

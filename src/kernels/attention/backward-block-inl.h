@@ -125,6 +125,22 @@ HWY_INLINE float DotOf(Rows a, Rows b, int64_t width) {
   return SumOf(sum) + rest;
 }
 
+// The sink's gradient of a row that sees no key: log-sum-exp is the sink.
+inline float SinkAlone(const BackwardCall& c, int64_t h, int64_t row) {
+  if (!c.g.d_stat || SinkOf(c.p, h) == -kInf) return 0.0f;
+  return std::isnan(c.g.stat[row]) ? kNan : c.g.d_stat[row];
+}
+
+// context·d_context. A row that sees no key has a context of 0, whatever its gradient.
+HWY_INLINE float ContextProduct(const BackwardCall& c, int64_t b, int64_t h, int64_t i) {
+  const Rows context = RowsOf(c.g.context, b, h, i);
+  const float product = DotOf(context, RowsOf(c.g.d_context, b, h, i), c.p.Dv);
+  if (!c.p.sink || std::isfinite(product)) return product;
+  bool zero = true;
+  for (int64_t d = 0; d < c.p.Dv; ++d) zero &= context.data[d * context.c] == 0.0f;
+  return zero ? 0.0f : product;
+}
+
 HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t i) {
   const AttentionProblem& p = c.p;
   const AttentionGradients& g = c.g;
@@ -135,7 +151,7 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
   if (c.direct) t.factor = p.scale / p.temperature;
   if (g.stat) t.stat = g.stat[at];
   if (p.weigh == Weigh::softmax && g.d_context && !c.find_mean) {
-    t.beta -= DotOf(RowsOf(g.context, b, h, i), RowsOf(g.d_context, b, h, i), p.Dv);
+    t.beta -= ContextProduct(c, b, h, i);
   }
   if (g.d_stat) t.beta += g.d_stat[at];
   if (g.d_log_prob && g.chosen[at] >= 0) {
@@ -400,6 +416,8 @@ HWY_INLINE void ScoreGradients(const BackwardTask& t) {
   const BlockAt& at = t.block.at;
   for (int64_t i = 0; i < at.n; ++i) {
     const Stretch x = StretchOf(t.block, i);
+    const int64_t row = (at.b * p.H + at.h) * p.Lq + at.i + i;
+    if (c.g.dsink) c.g.dsink[row] = SinkAlone(c, at.h, row);
     if (x.from >= x.to) continue;
     float* s = mem.s + i * mem.lds;
     float* dw = mem.dw + i * mem.lds;
@@ -421,10 +439,10 @@ HWY_INLINE void ScoreGradients(const BackwardTask& t) {
       }
       continue;
     }
-    const float d_center = GradRow(p, x, terms, {s, dw, mem.spare});
+    const RowGrads grads = GradRow(p, x, terms, {s, dw, mem.spare});
     if (chosen && c.values) forget_weights();
-    if (c.g.dcenter && !c.chosen_centers)
-      c.g.dcenter[(at.b * p.H + at.h) * p.Lq + at.i + i] += d_center;
+    if (c.g.dcenter && !c.chosen_centers) c.g.dcenter[row] += grads.center;
+    if (c.g.dsink) c.g.dsink[row] = grads.sink;
     AddBiasGradients(c, sums, x, dw);
     if (capped) TakeSlopes(mem.slopes, x.size(), dw + (x.from - x.origin));
     WriteGivenGradients(c, x, dw);
@@ -441,7 +459,7 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
   BlockRanges r;
   FindRanges(p, at, c.by.group, r);
   const int64_t j1 = std::min(j0 + c.by.keys, r.last);
-  if (std::max(r.first, j0) >= j1) return;
+  if (std::max(r.first, j0) >= j1 && !c.g.dsink) return;
   const Range range = unit.keys.packed.range;
   const QueryRows q{RowsOf(p.q, at.b, at.h, at.i), at.n};
   bool finite = unit.keys.packed.finite && !c.undefined;

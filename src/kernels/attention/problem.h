@@ -66,6 +66,7 @@ struct AttentionProblem {
 
   Weigh weigh = Weigh::softmax;
   float temperature = 1.0f;
+  const float* sink = nullptr;  // softmax: [H], a score beside those of the keys, without a value
   float dropout = 0.0f;
   uint64_t seed = 0;
   // Where row (0, 0, 0) lies in the call this is a part of: random numbers go by that.
@@ -82,8 +83,9 @@ struct AttentionProblem {
 // What the forward pass leaves. Row statistics are contiguous [B,H,Lq].
 struct AttentionResult {
   View<float> context;
-  // softmax, sample: log Σ exp s; gumbel: the same of the noisy scores; sparsemax, entmax15: the
-  // threshold τ. −inf where no key is seen. NaN where a NaN or +inf is seen, for these and argmax.
+  // softmax, sample: log Σ exp s, the sink among them; gumbel: the same of the noisy scores;
+  // sparsemax, entmax15: the threshold τ. −inf where no key is seen. NaN where a NaN or +inf is
+  // seen, for these and argmax.
   float* stat = nullptr;
   int32_t* chosen = nullptr;  // hard weightings: the key, −1 for none
   View<float> weights;        // optional
@@ -117,6 +119,7 @@ struct AttentionGradients {
   View<float> dq, dk, dv, dgiven;
   float* du = nullptr;       // [A]
   float* dcenter = nullptr;  // [B,H,Lq]
+  float* dsink = nullptr;    // [B,H,Lq]: each row's, by the sink over the temperature
   // Accumulated through these strides (0 and overlapping strides add up); zero it first. `span` is
   // the number of elements from the lowest to the highest address, `low` the offset of the lowest.
   View<float> dbias;
