@@ -32,7 +32,7 @@ Examples:
 
 std::string help() {
   std::string needs;
-  for (const auto& list : {list_scores(), list_masks()}) {
+  for (const auto& list : {list_scores(), list_masks(), list_weightings()}) {
     for (const Listed& item : list) {
       if (item.parameters.empty()) continue;
       needs += fmt::format("  {:<15} {}\n", item.name, fmt::join(item.parameters, "  "));
@@ -50,6 +50,8 @@ void check(const AttendOptions& options) {
   demand(options.dropout >= 0 && options.dropout < 1, "--dropout", "from 0 to below 1",
          options.dropout);
   demand(std::isfinite(options.scale.value_or(1)), "--scale", "finite", options.scale.value_or(1));
+  const float cap = options.softcap.value_or(1);
+  demand(std::isfinite(cap) && cap > 0, "--softcap", "a number above 0", cap);
   demand(options.seed >= 0, "--seed", "0 or more", options.seed);
   demand(options.top >= 0, "--top", "0 or more", options.top);
   demand(options.threads >= 0, "--threads", "1 or more, or 0 for the default", options.threads);
@@ -189,8 +191,11 @@ void add_attend(CLI::App& program) {
   verb->add_option("-o,--out", options->out, "Output; without it a summary is printed");
   verb->add_option("--score", options->score, names_of(list_scores()))->capture_default_str();
   verb->add_option("--scale", options->scale, "Multiplies the score; else the mechanism's own");
+  verb->add_option("--softcap", options->softcap,
+                   "C·tanh(s/C) instead of the scaled score s, before bias and mask");
   verb->add_option("--mask", options->mask,
-                   names_of(list_masks()) + "; joined by +, widths as in window:8")
+                   names_of(list_masks()) +
+                       "; joined by +, widths as in window:8, window:8,0 or window:inf,0")
       ->capture_default_str();
   verb->add_option("--weighting", options->weighting, names_of(list_weightings()))
       ->capture_default_str();

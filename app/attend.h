@@ -14,7 +14,7 @@ namespace fovea::app {
 struct AttendOptions {
   std::filesystem::path in, out;
   std::string score = "scaled_dot", mask = "everything", weighting = "softmax", plan = "automatic";
-  std::optional<float> scale;
+  std::optional<float> scale, softcap;
   float temperature = 1.0f, dropout = 0.0f;
   int64_t seed = 0, top = 0;
   int threads = 0;

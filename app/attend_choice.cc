@@ -86,9 +86,11 @@ Attention choose(AttendOptions& options, Inputs& inputs) {
   options.score = def.name;
   chosen.score = score(def.name, collect(def.parameters, inputs));
   chosen.score.scale = options.scale;
+  chosen.score.softcap = options.softcap;
   if (const Tensor bias = inputs.find("bias")) chosen.score.bias = Bias{.table = bias};
   chosen.mask = choose_mask(options, inputs);
   chosen.weighting = weighting(options.weighting);
+  chosen.weighting.parameters = collect(chosen.weighting.def->parameters, inputs);
   chosen.weighting.temperature = options.temperature;
   chosen.weighting.dropout = options.dropout;
   chosen.weighting.seed = static_cast<uint64_t>(options.seed);

@@ -44,6 +44,7 @@ void print_all() {
   fmt::print("instruction sets: {}, using {}\n", fmt::join(isas(), ", "), isa());
   fmt::print("threads: {}\n", threads());
   print_list("Scores", list_scores());
+  fmt::print("  {:<15} c·tanh(e/c) with a softcap c; + bias\n", "each of them");
   print_list("Masks", list_masks());
   print_list("Weightings", list_weightings());
   fmt::print("\nPlans\n  {}\n", fmt::join(list_plans(), ", "));

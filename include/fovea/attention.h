@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,7 +34,8 @@ struct Bias {
 struct Score {
   const ScoreDef* def = nullptr;  // scaled_dot when null
   Tensors parameters;
-  std::optional<float> scale;  // multiplies the score; the mechanism's own when absent
+  std::optional<float> scale;    // multiplies the score; the mechanism's own when absent
+  std::optional<float> softcap;  // c·tanh(s/c) instead of the scaled score s, before the bias
   std::optional<Bias> bias;
 };
 
@@ -41,8 +43,9 @@ struct Score {
 struct MaskTerm {
   const MaskDef* def = nullptr;
   Tensors parameters;
-  int64_t width = 0;         // window, local_p
-  bool renormalise = false;  // local_p: false is the original
+  int64_t width = 0;             // window, local_p
+  std::optional<int64_t> right;  // window: after its centre, where that differs from before it
+  bool renormalise = false;      // local_p: false is the original
 };
 
 // Every term must allow a key; no terms: global attention.
@@ -54,9 +57,10 @@ FOVEA_API Mask operator&(Mask, const Mask&);
 // How scores become weights.
 struct Weighting {
   const WeightingDef* def = nullptr;  // softmax when null
-  float temperature = 1.0f;           // scores are divided by it
-  float dropout = 0.0f;               // probability that a weight is dropped; kept ones grow
-  uint64_t seed = 0;                  // sampling, gumbel and dropout
+  Tensors parameters;
+  float temperature = 1.0f;  // scores are divided by it
+  float dropout = 0.0f;      // probability that a weight is dropped; kept ones grow
+  uint64_t seed = 0;         // sampling, gumbel and dropout
 };
 
 struct Attention {
@@ -67,8 +71,8 @@ struct Attention {
 
 // By name, as on the command line; an unknown name throws and suggests the nearest.
 FOVEA_API Score score(const std::string& name, Tensors = {});
-FOVEA_API Mask mask(const std::string& spec, Tensors = {});  // "causal+window:64"
-FOVEA_API Weighting weighting(const std::string& name);
+FOVEA_API Mask mask(const std::string& spec, Tensors = {});  // "causal+window:64,0"
+FOVEA_API Weighting weighting(const std::string& name, Tensors = {});
 
 namespace scores {
 FOVEA_API Score dot();
@@ -84,9 +88,11 @@ FOVEA_API Score elu_dot();                 // (elu(q)+1)·(elu(k)+1)
 }  // namespace scores
 
 namespace masks {
+inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 FOVEA_API Mask everything();
 FOVEA_API Mask causal();
 FOVEA_API Mask window(int64_t w);
+FOVEA_API Mask window(int64_t left, int64_t right);  // kUnbounded: all keys on that side
 FOVEA_API Mask local_p(int64_t w, Tensor w_p, Tensor u_p, bool renormalise = false);  // [A,D] [A]
 FOVEA_API Mask lengths(Tensor lengths);                                               // i64 [B]
 FOVEA_API Mask segments(Tensor q_segments, Tensor k_segments);  // i64 [B,Lq] [B,Lk]
@@ -94,7 +100,10 @@ FOVEA_API Mask matrix(Tensor allowed);  // bool, or f32 added to the score; broa
 }  // namespace masks
 
 namespace weightings {
-FOVEA_API Weighting softmax(float temperature = 1.0f);
+// sink [H], learned: one more score for every row of a head, over the temperature like the others.
+// It takes weight and has no value: weights sum to less than 1, and log-sum-exp and entropy are
+// those of the keys and the sink.
+FOVEA_API Weighting softmax(float temperature = 1.0f, Tensor sink = {});
 FOVEA_API Weighting sample(uint64_t seed);
 FOVEA_API Weighting argmax();
 FOVEA_API Weighting gumbel(uint64_t seed, float temperature = 1.0f);

@@ -25,6 +25,7 @@ void take_score(AttendedState& s, const LoweredRows& rows) {
   AttentionProblem& p = s.problem;
   const ScoreDef& def = def_of(s.attention.score);
   p.scale = scale_of(s.attention.score, s.n);
+  p.softcap = s.attention.score.softcap.value_or(0.0f);
   s.inputs.q = rows.q;
   s.inputs.k = rows.k;
   if (s.plan == Plan::composed) {
@@ -73,6 +74,10 @@ void take_weighting(AttendedState& s) {
   p.dropout = w.dropout;
   p.seed = w.seed;
   if (def.kind == WeightingKind::formula) p.formula = row_formula(def);
+  if (const Tensor sink = sink_of(w)) {
+    s.inputs.sink = sink.contiguous();
+    p.sink = s.inputs.sink.data<float>();
+  }
 }
 
 bool empty(const Sizes& n) { return n.B == 0 || n.H == 0 || n.Lq == 0 || n.Lk == 0; }
@@ -115,6 +120,7 @@ AttentionProblem part_of(AttentionProblem p, const Part& x, const Tensor& scores
   p.allowed = from(p.allowed, x.b, x.h, x.i);
   p.bias = from(p.bias, x.b, x.h, x.i);
   p.center = from(p.center, x.b, x.h, x.i);
+  p.sink = from(p.sink, x.h);
   p.first = {x.b, x.h, x.i};
   return p;
 }
@@ -139,6 +145,7 @@ kernels::AttentionGradients part_of(kernels::AttentionGradients g, const Part& x
   g.stat = from(g.stat, row);
   g.chosen = from(g.chosen, row);
   g.dcenter = from(g.dcenter, row);
+  g.dsink = from(g.dsink, row);
   if (g.dbias) {
     float* const low = g.dbias.data + g.dbias_low;
     g.dbias = from(g.dbias, x.b, x.h, x.i);
@@ -167,6 +174,7 @@ Tensor wanted_zeros(const Tensor& input) {
 
 struct Wanted {
   Tensor q, k, v, u, bias, center;
+  Tensor sink;  // [B,H,Lq]: row by row
 };
 
 kernels::AttentionGradients targets(const AttendedState& s, const Wanted& d) {
@@ -176,6 +184,7 @@ kernels::AttentionGradients targets(const AttendedState& s, const Wanted& d) {
   if (d.v) g.dv = out_view(d.v);
   if (d.u) g.du = raw(d.u);
   if (d.center) g.dcenter = raw(d.center);
+  if (d.sink) g.dsink = raw(d.sink);
   if (d.bias) {
     g.dbias = bias_view(s.mask, d.bias, raw(d.bias), s.n);
     g.dbias_low = raw(d.bias) - g.dbias.data;
@@ -223,7 +232,7 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
   take_mask(s);
   take_weighting(s);
   const KernelInputs& in = s.inputs;
-  s.on_tape = {in.q, in.k, in.v, in.u, in.bias, in.center};
+  s.on_tape = {in.q, in.k, in.v, in.u, in.bias, in.center, in.sink};
   for (const auto& [name, t] : s.pair.parameters) s.on_tape.push_back(t);
 
   const bool hard = def_of(s.attention.weighting).hard;
@@ -231,6 +240,11 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
   if (empty(n)) {
     s.context.fill_(0.0f);
     s.stat = Tensor::full({n.B, n.H, n.Lq}, -kInf);
+    if (in.sink) {
+      const NoGrad quiet;
+      s.stat.copy_(
+          (in.sink.detach() * (1.0f / p.temperature)).unsqueeze(1).expand({n.B, n.H, n.Lq}));
+    }
     return;
   }
   s.stat = Tensor::empty({n.B, n.H, n.Lq});
@@ -255,24 +269,13 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
   if (s.weights && std::any_of(stat, stat + s.stat.numel(), nan)) s.weights = {};
 }
 
-Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
-  const KernelInputs& in = s.inputs;
-  const bool none = empty(s.n), parts = s.plan == Plan::composed;
-  auto* written =
-      none || parts ? &wanted_zeros : &wanted;  // zeros: nothing is written, or added to
-  const Wanted d{
-      written(in.q), written(in.k),         up.context ? written(in.v) : wanted_zeros(in.v),
-      written(in.u), wanted_zeros(in.bias), wanted_zeros(in.center)};
-  PairGradients pairs{d.q, d.k, d.v, {}};  // the composed plan's
-  Grads grads{d.q, d.k, d.v, d.u, d.bias, d.center};
-  for (const auto& [name, t] : s.pair.parameters) {
-    grads.push_back(wanted_zeros(t));
-    if (grads.back()) pairs.parameters[name] = grads.back();
-  }
-  if (none) return grads;
-  kernels::AttentionGradients g = targets(s, d);
+namespace {
+
+// Computes what is wanted: `g` says where it goes.
+void run_backward(const AttendedState& s, const Upstream& up, kernels::AttentionGradients g,
+                  PairGradients& pairs) {
   const auto run = [&](const AttentionProblem& p) {
-    if (parts) {
+    if (s.plan == Plan::composed) {
       backward_by_parts(s, p, g, pairs);
     } else if (s.plan == Plan::linear && up.context && !up.weights) {
       kernels::linear_backward(p, g);
@@ -287,8 +290,7 @@ Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
     if (up.context) g.d_context = view(up.context);
     if (up.weights) g.d_weights = view(up.weights);
     if (s.kept && !up.weights) g.kept = raw(s.kept);
-    run(s.problem);
-    return grads;
+    return run(s.problem);
   }
   // Functions of the probabilities alone.
   g.dv = {};
@@ -303,6 +305,36 @@ Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
     g.entropy = raw(entropy = entropy_by_kernels(s, stat));
   }
   run(probabilities(s.problem));
+}
+
+}  // namespace
+
+Grads backward_by_kernels(const AttendedState& s, const Upstream& up) {
+  const KernelInputs& in = s.inputs;
+  const Sizes& n = s.n;
+  const bool none = empty(n), parts = s.plan == Plan::composed;
+  auto* written =
+      none || parts ? &wanted_zeros : &wanted;  // zeros: nothing is written, or added to
+  Wanted d{written(in.q),
+           written(in.k),
+           up.context ? written(in.v) : wanted_zeros(in.v),
+           written(in.u),
+           wanted_zeros(in.bias),
+           wanted_zeros(in.center),
+           {}};
+  if (in.sink && in.sink.requires_grad()) {  // of rows without keys it is the log-sum-exp
+    d.sink = none && up.log_sum_exp ? up.log_sum_exp : Tensor::zeros({n.B, n.H, n.Lq});
+  }
+  PairGradients pairs{d.q, d.k, d.v, {}};  // the composed plan's
+  Tensors of_parameters;
+  for (const auto& [name, t] : s.pair.parameters) {
+    of_parameters[name] = wanted_zeros(t);
+    if (of_parameters[name]) pairs.parameters[name] = of_parameters[name];
+  }
+  if (!none) run_backward(s, up, targets(s, d), pairs);
+  Grads grads{d.q, d.k, d.v, d.u, d.bias, d.center, {}};
+  if (d.sink) grads.back() = sum(d.sink, {0, 2}) * (1.0f / s.problem.temperature);
+  for (const auto& [name, t] : of_parameters) grads.push_back(t);
   return grads;
 }
 

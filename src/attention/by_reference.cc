@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "attention/check.h"
 #include "attention/state.h"
 
 // The plan `reference`: the scalar formulas in double precision, on the tape.
@@ -29,6 +30,7 @@ Tensor attend_by_reference(AttendedState& s, const Tensor& q, const Tensor& k, c
   // In the order of each_value().
   s.on_tape = {q, k, v};
   if (s.attention.score.bias) s.on_tape.push_back(s.attention.score.bias->table);
+  if (const Tensor sink = sink_of(s.attention.weighting)) s.on_tape.push_back(sink);
   add_f32(s.attention.score.parameters, s.on_tape);
   for (const MaskTerm& term : s.attention.mask.terms) add_f32(term.parameters, s.on_tape);
 

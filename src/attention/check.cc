@@ -123,6 +123,11 @@ const WeightingDef& def_of(const Weighting& w) {
   return w.def ? *w.def : named(weighting_table(), "softmax");
 }
 
+Tensor sink_of(const Weighting& w) {
+  const WeightingDef& def = def_of(w);
+  return def.sink ? def.sink(w.parameters) : Tensor();
+}
+
 float scale_of(const Score& s, const Sizes& n) {
   if (s.scale) return *s.scale;
   const ScoreDef& def = def_of(s);
@@ -160,6 +165,9 @@ void check_attention(const char* call, const Attention& attention, const Sizes& 
     check.fail("k has D=" + std::to_string(n.Dk) + ", q has D=" + std::to_string(n.Dq) + " (" +
                score.name + " wants them equal)");
   check.parameters(score.name, score.parameters, attention.score.parameters);
+  const float cap = attention.score.softcap.value_or(1.0f);
+  if (!(cap > 0) || std::isinf(cap))
+    check.fail("softcap is " + std::to_string(cap) + ", expected above 0 and finite");
   if (attention.score.bias) check.bias(*attention.score.bias);
 
   for (const MaskTerm& term : attention.mask.terms) {
@@ -169,9 +177,15 @@ void check_attention(const char* call, const Attention& attention, const Sizes& 
     if (term.def->takes_width && term.width < least)
       check.fail(term.def->name + " has width " + std::to_string(term.width) +
                  ", expected at least " + std::to_string(least));
+    if (term.right && !term.def->takes_sides)
+      check.fail(term.def->name + " has one width, not a left and a right one");
+    if (term.right.value_or(0) < 0)
+      check.fail(term.def->name + " has width " + std::to_string(*term.right) +
+                 " on the right, expected at least 0");
   }
 
   const Weighting& w = attention.weighting;
+  check.parameters(def_of(w).name, def_of(w).parameters, w.parameters);
   if (!(w.temperature > 0) || std::isinf(w.temperature))
     check.fail("temperature is " + std::to_string(w.temperature) + ", expected above 0 and finite");
   if (!(w.dropout >= 0 && w.dropout < 1))

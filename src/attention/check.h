@@ -8,6 +8,9 @@ namespace fovea {
 const ScoreDef& def_of(const Score&);          // scaled_dot when none is set
 const WeightingDef& def_of(const Weighting&);  // softmax when none is set
 
+// The weighting's sink [H]; undefined: none.
+Tensor sink_of(const Weighting&);
+
 // The score's factor: the caller's, or the mechanism's own.
 float scale_of(const Score&, const Sizes&);
 
@@ -16,7 +19,7 @@ MaskContext mask_context(const Mask&, const Sizes&);
 // Whether a term is a range of keys for each query.
 bool is_range(const MaskTerm&, const MaskContext&);
 
-// Throws Error(call, …) where a width, a parameter's shape or type, a bias, a window, the
+// Throws Error(call, …) where a width, a parameter's shape or type, a cap, a bias, a window, the
 // temperature or the dropout rate does not fit.
 void check_attention(const char* call, const Attention&, const Sizes&);
 

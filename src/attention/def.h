@@ -89,6 +89,7 @@ struct MaskDef {
   std::string formula;
   std::vector<ParameterDef> parameters;
   bool takes_width = false;  // "window:64"
+  bool takes_sides = false;  // "window:64,0" and "window:inf,0" too
   // What it tells the other terms.
   bool aligns_at_end = false;                    // query i stands at key i + Lk − Lq
   Tensor (*lengths)(const MaskTerm&) = nullptr;  // i64 [B], how many keys there are
@@ -121,11 +122,15 @@ using WeightingKind = kernels::Weigh;
 struct WeightingDef {
   std::string name;
   std::string formula;
+  std::vector<ParameterDef> parameters;
   WeightingKind kind = WeightingKind::formula;
   bool hard = false;       // one key is chosen
   bool normalised = true;  // weights sum to 1, or are all NaN where a score is NaN or +inf
   // The weights have no gradient: a model learns where to look by REINFORCE on log_prob().
   bool learns_by_log_prob = false;
+  // softmax: a score for every row of a head, [H], beside those of its keys. As if of a key that no
+  // mask hides and whose value is 0; its weight is told to nobody. Undefined: none.
+  Tensor (*sink)(const Tensors&) = nullptr;
   // The formula for one row of permitted scores (already divided by the temperature).
   ScalarWeighting reference;
 };

@@ -243,7 +243,8 @@ void Memory::State::hide_unseen() {
 void Memory::State::start_steps() {
   const ScoreDef& def = def_of(score);
   finite = all_finite(lowered) && all_finite(values);
-  if (def.form == Form::pairs || score.bias || n.B == 0 || n.Lk == 0 || !finite) return;
+  if (def.form == Form::pairs || score.softcap || score.bias || n.B == 0 || n.Lk == 0 || !finite)
+    return;
   if (choose_plan(request_for({.score = score}, n), Plan::automatic) != Plan::fused) return;
   lowered = with_dense_rows(lowered);
   const Tensor v = with_dense_rows(values);
@@ -260,7 +261,8 @@ void Memory::State::start_steps() {
 
 bool Memory::State::deferred(const Mask& mask, const Weighting& w) const {
   return steps && mask.terms.empty() && def_of(w).kind == WeightingKind::softmax &&
-         w.dropout == 0.0f && w.temperature > 0.0f && std::isfinite(w.temperature);
+         w.parameters.empty() && w.dropout == 0.0f && w.temperature > 0.0f &&
+         std::isfinite(w.temperature);
 }
 
 // A query that sees nothing must not reach projections and their gradients either.

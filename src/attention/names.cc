@@ -50,12 +50,14 @@ Tensors only_defined(Tensors parameters) {
   return parameters;
 }
 
-int64_t parse_width(const std::string& term, const std::string& digits) {
+int64_t parse_width(const std::string& term, const std::string& digits, bool may_be_inf) {
+  if (may_be_inf && digits == "inf") return masks::kUnbounded;
   int64_t width = 0;
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, width);
   if (error != std::errc() || stop != end || width < 0)
-    throw Error("mask", "\"" + term + "\" has width \"" + digits + "\", expected a whole number");
+    throw Error("mask", "\"" + term + "\" has width \"" + digits + "\", expected a whole number" +
+                            (may_be_inf ? " or inf" : ""));
   return width;
 }
 
@@ -70,7 +72,15 @@ std::vector<std::string> split(const std::string& text, char by) {
   return parts;
 }
 
-// "causal", "window:64", "local_p:8", "local_p:8:renormalise"
+// "64"; where the mask has sides, "64,0" too.
+void parse_widths(const std::string& text, const std::string& widths, MaskTerm& term) {
+  const size_t comma = term.def->takes_sides ? widths.find(',') : std::string::npos;
+  const bool sides = comma != std::string::npos;
+  term.width = parse_width(text, widths.substr(0, comma), sides);
+  if (sides) term.right = parse_width(text, widths.substr(comma + 1), sides);
+}
+
+// "causal", "window:64", "window:64,0", "local_p:8", "local_p:8:renormalise"
 MaskTerm parse_term(const std::string& text) {
   const std::vector<std::string> parts = split(text, ':');
   MaskTerm term{.def = &find("mask", mask_table(), parts[0])};
@@ -78,7 +88,7 @@ MaskTerm parse_term(const std::string& text) {
   if (term.def->takes_width) {
     if (parts.size() < 2)
       throw Error("mask", "\"" + text + "\" needs a width, as in \"" + term.def->name + ":64\"");
-    term.width = parse_width(text, parts[used++]);
+    parse_widths(text, parts[used++], term);
   }
   if (term.def->center && parts.size() > used && parts[used] == "renormalise") {
     term.renormalise = true;
@@ -150,8 +160,12 @@ Mask mask(const std::string& spec, Tensors parameters) {
   return all;
 }
 
-Weighting weighting(const std::string& name) {
-  return {.def = &find("weighting", weighting_table(), name)};
+Weighting weighting(const std::string& name, Tensors parameters) {
+  const WeightingDef& def = find("weighting", weighting_table(), name);
+  for (const auto& [given, tensor] : parameters)
+    if (!declares(def.parameters, given))
+      throw Error("weighting", def.name + " takes no parameter \"" + given + "\"");
+  return {.def = &def, .parameters = only_defined(std::move(parameters))};
 }
 
 namespace scores {
@@ -175,6 +189,11 @@ namespace masks {
 Mask everything() { return {}; }
 Mask causal() { return single("causal"); }
 Mask window(int64_t w) { return single("window", {}, w); }
+Mask window(int64_t left, int64_t right) {
+  Mask m = window(left);
+  m.terms[0].right = right;
+  return m;
+}
 Mask local_p(int64_t w, Tensor w_p, Tensor u_p, bool renormalise) {
   return single("local_p", {{"w_p", w_p}, {"u_p", u_p}}, w, renormalise);
 }
@@ -186,8 +205,8 @@ Mask matrix(Tensor allowed) { return single("matrix", {{"mask", allowed}}); }
 }  // namespace masks
 
 namespace weightings {
-Weighting softmax(float temperature) {
-  Weighting w = weighting("softmax");
+Weighting softmax(float temperature, Tensor sink) {
+  Weighting w = weighting("softmax", {{"sink", sink}});
   w.temperature = temperature;
   return w;
 }

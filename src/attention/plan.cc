@@ -26,8 +26,8 @@ std::string plain_weighting() {
 bool linear_pays(const PlanRequest& r) { return r.n.Lq * r.n.Lk > 4 * (r.n.Lq + r.n.Lk) * r.n.Dk; }
 
 bool can_linear(const PlanRequest& r) {
-  return r.form == Form::dot && r.weighting == WeightingKind::none && r.prefix_mask && !r.bias &&
-         !r.dropout && r.predicted_windows == 0;
+  return r.form == Form::dot && r.weighting == WeightingKind::none && r.prefix_mask && !r.capped &&
+         !r.bias && !r.dropout && r.predicted_windows == 0;
 }
 bool can_fused(const PlanRequest& r) {
   return r.form != Form::pairs && r.predicted_windows <= 1 &&
@@ -41,7 +41,7 @@ bool can_always(const PlanRequest&) { return true; }
 constexpr Candidate kPlans[] = {
     {Plan::linear, "linear", can_linear,
      [] {
-       return "a dot score, the weighting " + plain_weighting() +
+       return "a dot score without a cap, the weighting " + plain_weighting() +
               ", and masks that begin at the first key";
      }},
     {Plan::fused, "fused", can_fused,
@@ -83,6 +83,7 @@ PlanRequest request_for(const Attention& a, const Sizes& n) {
   r.weighting = weighting.kind;
   r.hard = weighting.hard;
   r.prefix_mask = true;
+  r.capped = a.score.softcap.has_value();
   r.bias = a.score.bias.has_value();
   r.dropout = a.weighting.dropout > 0.0f;
   for (const MaskTerm& term : a.mask.terms) {

@@ -14,6 +14,7 @@ struct PlanRequest {
   WeightingKind weighting = WeightingKind::softmax;
   bool hard = false;
   bool prefix_mask = false;  // queries see the keys from 0 to an end that never falls
+  bool capped = false;       // softcap
   bool bias = false;
   bool dropout = false;
   int predicted_windows = 0;

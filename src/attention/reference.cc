@@ -84,14 +84,17 @@ class Reference {
     return (p.b * n_.Hk + p.h / (n_.H / n_.Hk)) * n_.Lk + j;
   }
 
-  // scale · score(q_i, k_j)
+  // cap(scale · score(q_i, k_j))
   template <class T>
   T raw_score(const ReferenceValues<T>& x, const Place& p, int64_t j) const {
-    return scale_ * score_.reference(Pair<T>{.q = row_of(x.q, row(p)),
-                                             .k = row_of(x.k, key_row(p, j)),
-                                             .h = p.h,
-                                             .j = j,
-                                             .p = x.score});
+    const T s = scale_ * score_.reference(Pair<T>{.q = row_of(x.q, row(p)),
+                                                  .k = row_of(x.k, key_row(p, j)),
+                                                  .h = p.h,
+                                                  .j = j,
+                                                  .p = x.score});
+    if (!attention_.score.softcap) return s;
+    const double c = *attention_.score.softcap;
+    return c * tanh(s / c);
   }
 
   // What is added to it.
@@ -150,17 +153,23 @@ class Reference {
   }
 
   template <class T>
+  const T* sink(const ReferenceValues<T>& x, const Place& p) const {  // null: none
+    return x.sink.present() ? &x.sink.data[p.h] : nullptr;
+  }
+
+  template <class T>
   Weighed<T> weigh(const Place& p, std::span<const int64_t> keys, std::span<const T> scores,
-                   std::span<const T> centers) const {
+                   std::span<const T> centers, const T* sink) const {
     Weighed<T> out;
-    if (keys.empty()) return out;
     std::vector<T> s;
     for (size_t j = 0; j < keys.size(); ++j)
       s.push_back(scores[j] / attention_.weighting.temperature +
                   exponent(centers, keys[j], /*renormalise=*/true));
+    if (sink && !(*sink == -kInfinity)) s.push_back(*sink / attention_.weighting.temperature);
+    if (s.empty()) return out;
     const std::span<const T> row(s);
 
-    out.weights.resize(keys.size());
+    out.weights.resize(s.size());
     weigh_row(weighting_, Row<T>{.scores = row, .gumbel = gumbel(p, keys), .weights = out.weights});
     const bool defined = !weighting_.normalised || has_weights(row);
     out.log_sum_exp = log_sum_exp(row);
@@ -173,6 +182,7 @@ class Reference {
       out.chosen = index_of_max(values_of<T>(out.weights));
       out.log_prob = s[out.chosen] - out.log_sum_exp;
     }
+    out.weights.resize(keys.size());
     for (size_t j = 0; j < keys.size(); ++j)
       out.weights[j] *= exp(exponent(centers, keys[j], /*renormalise=*/false));
     if (defined) drop(p, keys, std::span<T>(out.weights));
@@ -280,6 +290,7 @@ ReferenceValues<Var> leaves(const ReferenceValues<double>& x, VarScope& scope) {
   leaf(x.k, out.k);
   leaf(x.v, out.v);
   leaf(x.bias, out.bias);
+  leaf(x.sink, out.sink);
   for (const auto& [name, parameter] : x.score) leaf(parameter, out.score[name]);
   out.mask.resize(x.mask.size());
   for (size_t t = 0; t < x.mask.size(); ++t)
@@ -310,13 +321,13 @@ Var row_loss(const Reference& r, const ReferenceValues<Var>& x, const Place& p,
 void row_backward(const Reference& r, const ReferenceValues<double>& values,
                   const ReferenceValues<Var>& x, const Place& p, const ReferenceUpstream& up) {
   const ScoredRow row = score_row(r, values, p);
-  if (row.keys.empty()) return;
+  if (row.keys.empty() && !r.sink(x, p)) return;
 
   VarScope scope;
   std::vector<Var> scores, centers;
   for (const double s : row.scores) scores.push_back(scope.leaf(s));
   for (const double c : row.centers) centers.push_back(scope.leaf(c));
-  const Weighed<Var> weighed = r.weigh<Var>(p, row.keys, scores, centers);
+  const Weighed<Var> weighed = r.weigh<Var>(p, row.keys, scores, centers, r.sink(x, p));
   scope.reverse(row_loss(r, x, p, row.keys, weighed, up), 1);
 
   for (size_t j = 0; j < row.keys.size(); ++j) {
@@ -371,6 +382,7 @@ ReferenceValues<double> reference_values(const ReferenceInputs& in) {
   check_attention("attend", in.attention, in.n);
   ReferenceValues<double> x{.q = doubles(in.q), .k = doubles(in.k), .v = doubles(in.v)};
   if (const auto& bias = in.attention.score.bias) x.bias = doubles(bias->table);
+  if (const Tensor sink = sink_of(in.attention.weighting)) x.sink = doubles(sink);
   x.score = doubles(in.attention.score.parameters);
   for (const MaskTerm& term : in.attention.mask.terms) x.mask.push_back(doubles(term.parameters));
   return x;
@@ -384,7 +396,7 @@ ReferenceOutput reference_forward(const ReferenceInputs& in, const ReferenceValu
   if (in.weights) out.weights.assign(n.B * n.H * n.Lq * n.Lk, 0.0);
   each_row(n, [&](const Place& p) {
     const ScoredRow row = score_row(r, x, p);
-    const Weighed<double> w = r.weigh<double>(p, row.keys, row.scores, row.centers);
+    const Weighed<double> w = r.weigh<double>(p, row.keys, row.scores, row.centers, r.sink(x, p));
     for (int64_t d = 0; d < n.Dv; ++d)
       out.context[r.row(p) * n.Dv + d] = r.context(x, p, row.keys, w.weights, d);
     if (in.weights)

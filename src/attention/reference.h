@@ -11,15 +11,16 @@
 // of last resort. For a query i of head h in batch entry b:
 //
 //   keys     those that every mask term allows and whose score is not −inf
-//   s_j      (scale · score(q_i, k_j) + bias_ij) / temperature
+//   s_j      (cap(scale · score(q_i, k_j)) + bias_ij) / temperature
+//            cap(x) = c · tanh(x/c) where the score has a softcap c, or x
 //            renormalising predicted windows: − (j−p)²/(2σ²), σ = W/2
-//   w        weighting(s)
+//   w        weighting(s), or of s and the sink over the temperature, whose weight is dropped
 //            original predicted windows: · exp(−(j−p)²/(2σ²))
 //            dropout: 0 or w_j/(1−rate)
 //   context  Σ_j w_j v_j
 //
-// No key: context 0, weights 0, no gradient, log-sum-exp −inf, entropy 0, nothing chosen (−1),
-// log-probability 0.
+// No key: context 0, weights 0, no gradient, log-sum-exp −inf (or the sink), entropy 0, nothing
+// chosen (−1), log-probability 0.
 namespace fovea {
 
 // Every number the result depends on, in row-major order of its own shape.
@@ -27,6 +28,7 @@ template <class T>
 struct ReferenceValues {
   ScalarParameter<T> q, k, v;  // [B,H,Lq,Dq], [B,Hk,Lk,Dk], [B,Hk,Lk,Dv]
   ScalarParameter<T> bias;     // the score's
+  ScalarParameter<T> sink;     // the weighting's [H]
   ScalarParameters<T> score;
   std::vector<ScalarParameters<T>> mask;  // a map a term; f32 parameters only
 };
@@ -54,8 +56,8 @@ struct ReferenceUpstream {
   std::vector<double> context, weights, log_sum_exp, entropy, log_prob;
 };
 
-// "q", "k", "v", "bias", and the parameters by name; where a mask term's parameter has a name
-// already taken, "name@term".
+// "q", "k", "v", "bias", "sink", and the parameters by name; where a mask term's parameter has a
+// name already taken, "name@term".
 using ReferenceGradients = std::map<std::string, std::vector<double>>;
 
 // Sizes of q, k, v of rank 4.
@@ -74,11 +76,12 @@ ReferenceGradients reference_backward(const ReferenceInputs&, const ReferenceVal
 // f(name, parameter) for all of them, by the names of ReferenceGradients.
 template <class Values, class F>
 void each_value(Values& x, F f) {
-  std::map<std::string, int> seen{{"q", 1}, {"k", 1}, {"v", 1}, {"bias", 1}};
+  std::map<std::string, int> seen{{"q", 1}, {"k", 1}, {"v", 1}, {"bias", 1}, {"sink", 1}};
   f("q", x.q);
   f("k", x.k);
   f("v", x.v);
   if (x.bias.present()) f("bias", x.bias);
+  if (x.sink.present()) f("sink", x.sink);
   for (auto& [name, parameter] : x.score) f(++seen[name] > 1 ? "score." + name : name, parameter);
   for (size_t t = 0; t < x.mask.size(); ++t)
     for (auto& [name, parameter] : x.mask[t])

@@ -13,7 +13,7 @@ namespace fovea {
 // The tensors a kernel problem reads, as they are on the tape: q′ and k′, lowered. Undefined where
 // absent.
 struct KernelInputs {
-  Tensor q, k, v, u, bias, center;
+  Tensor q, k, v, u, bias, center, sink;
 };
 
 struct AttendedState {

@@ -136,6 +136,32 @@ TEST(Attend, EveryScore) {
   }
 }
 
+TEST(Attend, CapsScores) {
+  const Tensors in = inputs();
+  const Call call(in, {"--softcap", "0.5", "--mask", "window:2,0"});
+  Attention capped{.mask = masks::window(2, 0)};
+  capped.score.softcap = 0.5f;
+  expect_equal(call.out.at("context"), attend(in.at("q"), in.at("k"), in.at("v"), capped).context);
+}
+
+TEST(Attend, TakesASink) {
+  Tensors in = inputs();
+  in["sink"] = Tensor::from({0.5f, -1.0f}, {H});
+  in["d_context"] = Tensor::randn({B, H, Lq, 3}, 4);
+  const Call call(in, {"--grad", "--lse"});
+  Tensor sink = in.at("sink").detach();
+  sink.set_requires_grad();
+  const Attended expected =
+      attend(in.at("q"), in.at("k"), in.at("v"), {.weighting = weightings::softmax(1.0f, sink)});
+  expect_equal(call.out.at("context"), expected.context.detach());
+  expect_equal(call.out.at("lse"), expected.log_sum_exp().detach());
+  expect_equal(call.out.at("d_sink"),
+               gradients(expected.context, in.at("d_context"), std::vector{sink})[0]);
+  const Call other(in, {"--weighting", "sparsemax"});
+  EXPECT_NE(other.ran.out.find("not used by this choice: d_context, sink"), std::string::npos)
+      << other.ran.out;
+}
+
 TEST(Attend, EveryWeighting) {
   const Tensors in = inputs();
   for (const Listed& listed : list_weightings()) {

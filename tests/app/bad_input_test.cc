@@ -79,6 +79,8 @@ std::vector<Case> cases() {
        put("d_context", Tensor::zeros({2, 5, 4}))},
       {"TemperatureZero", {"--temperature", "0"}, "--temperature"},
       {"TemperatureNan", {"--temperature", "nan"}, "--temperature"},
+      {"SoftcapZero", {"--softcap", "0"}, "--softcap"},
+      {"WindowOfOneSide", {"--mask", "window:3,"}, "window:3,"},
       {"ScaleInfinite", {"--scale", "inf"}, "--scale"},
       {"DropoutOne", {"--dropout", "1"}, "--dropout"},
       {"ThreadsNegative", {"--threads", "-2"}, "--threads"},

@@ -36,6 +36,7 @@ void name_leaves(const Attention& a, Expected& e) {
   e.leaves = {{"q", e.in.q}, {"k", e.in.k}, {"v", e.in.v}};
   if (a.score.bias) e.leaves.emplace_back("bias", a.score.bias->table);
   for (const auto& [name, t] : a.score.parameters) e.leaves.emplace_back(name, t);
+  for (const auto& [name, t] : a.weighting.parameters) e.leaves.emplace_back(name, t);
   for (const MaskTerm& term : a.mask.terms) {
     for (const auto& [name, t] : term.parameters) {
       if (t.dtype() == DType::f32) e.leaves.emplace_back(name, t);
@@ -123,7 +124,7 @@ std::vector<Plan> plans_for(const Attention& a, bool factored) {
   const std::string& score = def_of(a.score).name;
   const bool dot =
       score != "additive" && score != "additive_keras" && score != "tanh_unit" && score != "mlp";
-  if (def_of(a.weighting).name == "none" && prefix && dot && factored &&
+  if (def_of(a.weighting).name == "none" && prefix && dot && factored && !a.score.softcap &&
       a.weighting.dropout == 0.0f) {
     plans.push_back(Plan::linear);
   }
@@ -153,6 +154,7 @@ std::vector<std::pair<std::string, Mask>> all_masks(const Sizes& n) {
     throw Error("all_masks", name);
   };
   masks.emplace_back("causal+window", of("causal") & of("window"));
+  masks.emplace_back("window:4,1", masks::window(4, 1));
   masks.emplace_back("lengths+local_p", of("lengths") & of("local_p"));
   masks.emplace_back("matrix+causal", of("matrix") & of("causal"));
   Mask renormalised = of("local_p");
@@ -181,6 +183,59 @@ TEST_P(AttendWithScore, MatchesTheReferenceUnderEveryMaskAndWeighting) {
   }
 }
 
+// A cap that most scores feel, under a temperature, with and without a bias. Where one key is
+// chosen it is higher: scores that are far beyond a cap are equal.
+TEST_P(AttendWithScore, MatchesTheReferenceWhenCapped) {
+  const Sizes n{.B = 2, .H = 2, .Hk = 1, .Lq = 11, .Lk = 19, .Dq = 7, .Dk = 7, .Dv = 5};
+  for (const auto& [mask_name, mask] : all_masks(n)) {
+    for (const WeightingDef* weighting : weighting_table()) {
+      Attention a{generate::score(*GetParam(), n, 17),
+                  mask,
+                  {.def = weighting, .temperature = 0.6f, .seed = 5}};
+      a.score.softcap = weighting->hard ? 6.0f : 0.9f;
+      const std::string what = GetParam()->name + " " + mask_name + " " + weighting->name;
+      const bool everywhere = mask_name == "causal";
+      if (everywhere) a.score.bias = Bias{generate::normal({n.H, n.Lq, n.Lk}, 8), false};
+      Expected e = expect(n, a);
+      // log w has no bound where a sparse weight ends.
+      const bool soft = weighting->kind == WeightingKind::softmax || !weighting->normalised;
+      if (!soft && !weighting->hard) {
+        std::fill(e.up.entropy.begin(), e.up.entropy.end(), 0.0);
+        e.gradients = reference_backward(e.in, e.up);
+      }
+      if (everywhere) {
+        on_every_isa(e, GetParam()->name != "mlp", what);
+      } else {
+        compare(e, Plan::automatic, what);
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Some rows see no key, and their log-sum-exp is the sink.
+TEST_P(AttendWithScore, MatchesTheReferenceWithASink) {
+  const Sizes n{.B = 2, .H = 2, .Hk = 1, .Lq = 11, .Lk = 19, .Dq = 7, .Dk = 7, .Dv = 5};
+  std::vector<std::pair<std::string, Mask>> masks = all_masks(n);
+  masks.emplace_back(
+      "window past the keys",
+      masks::window(0) & masks::lengths(Tensor::from_ids(std::vector<int64_t>{4, 0}, {2})));
+  for (const auto& [mask_name, mask] : masks) {
+    for (const float dropout : {0.0f, 0.3f}) {
+      Attention a{generate::score(*GetParam(), n, 17), mask,
+                  weightings::softmax(0.6f, Tensor::from({0.4f, -1.1f}, {2}))};
+      a.weighting.dropout = dropout;
+      const std::string what = GetParam()->name + " " + mask_name;
+      if (mask_name == "causal") {
+        on_every_isa(expect(n, a), GetParam()->name != "mlp", what);
+      } else {
+        compare(expect(n, a), Plan::automatic, what);
+      }
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, AttendWithScore,
                          testing::ValuesIn(score_table().begin(), score_table().end()),
                          [](const auto& x) { return x.param->name; });
@@ -191,11 +246,12 @@ class AttendWithWeighting : public testing::TestWithParam<const WeightingDef*> {
 TEST_P(AttendWithWeighting, MatchesTheReferenceAcrossTiles) {
   const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 75, .Lk = 301, .Dq = 9, .Dk = 9, .Dv = 10};
   for (const char* score : {"scaled_dot", "additive_keras"}) {
-    for (const char* mask_name : {"", "causal", "window:70", "causal+window:40"}) {
+    for (const char* mask_name : {"", "causal", "window:70", "window:5,90", "causal+window:40"}) {
       Attention a{fovea::score(score), mask(mask_name), {.def = GetParam(), .seed = 9}};
       if (std::string(score) == "additive_keras")
         a.score.parameters["u"] = Tensor::randn({n.Dq}, 4);
       a.score.bias = Bias{generate::normal({n.H, n.Lq + n.Lk - 1}, 8), true};
+      if (std::string(mask_name) == "window:70") a.score.softcap = 1.2f;
       a.weighting.temperature = 1.7f;
       a.weighting.dropout = 0.25f;
       const Expected e = expect(n, a);

@@ -150,6 +150,7 @@ TEST_P(Masks, StayWithinTheKeys) {
         n.Lq = Lq;
         n.Lk = Lk;
         Mask mask = generate::mask(*GetParam(), n, 3, {.width = width});
+        if (GetParam()->takes_sides && Lk == 5) mask.terms[0].right = masks::kUnbounded;
         for (const bool causal : {false, true}) {
           const Mask both = causal ? mask & masks::causal() : mask;
           const MaskContext context = mask_context(both, n);
@@ -254,6 +255,13 @@ TEST(MaskPictures, AreWhatTheFormulasSay) {
   EXPECT_EQ(picture(masks::window(0), tall), (Rows{"x.", ".x", "..", ".."}));
   EXPECT_EQ(picture(masks::causal() & masks::window(1), wide), (Rows{".xx..", "..xx.", "...xx"}));
   EXPECT_EQ(picture(mask("window:1+causal"), wide), (Rows{".xx..", "..xx.", "...xx"}));
+  EXPECT_EQ(picture(masks::window(1, 2), wide), (Rows{"xxx..", "xxxx.", ".xxxx"}));
+  EXPECT_EQ(picture(mask("window:0,1"), tall), (Rows{"xx", ".x", "..", ".."}));
+  EXPECT_EQ(picture(masks::window(masks::kUnbounded, 0), wide), (Rows{"x....", "xx...", "xxx.."}));
+  EXPECT_EQ(picture(mask("window:inf,0+causal"), wide), (Rows{"xxx..", "xxxx.", "xxxxx"}));
+  EXPECT_EQ(picture(mask("window:0,inf"), wide), (Rows{"xxxxx", ".xxxx", "..xxx"}));
+  EXPECT_EQ(picture(mask("causal+window:1,5"), wide), (Rows{".xx..", "..xx.", "...xx"}));
+  EXPECT_EQ(picture(mask("window:3,1+window:0,2"), wide), (Rows{"xx...", ".xx..", "..xx."}));
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{2}, {1});
   EXPECT_EQ(picture(masks::lengths(lengths), wide), (Rows{"xx...", "xx...", "xx..."}));
   const Tensor q_segments = Tensor::from_ids(std::vector<int64_t>{0, 1, 1}, {1, 3});
@@ -288,7 +296,8 @@ TEST(Names, AreForgivingAndHelpful) {
   EXPECT_NE(message([] { weighting("spersemax"); }).find("\"sparsemax\""), std::string::npos);
   for (const char* bad :
        {"window", "window:", "window:-1", "window:3x", "window:99999999999999999999", "causal:3",
-        "causal+", "local_p:3:original"})
+        "causal+", "local_p:3:original", "window:inf", "window:3,", "window:,3", "window:1,2,3",
+        "window:-1,0", "window:3,-1", "window:3, 4", "local_p:3,4"})
     EXPECT_THROW(mask(bad), Error) << bad;
   EXPECT_THROW(score("dot", {{"w", Tensor::zeros({1})}}), Error);
   EXPECT_THROW(mask("causal", {{"lengths", Tensor::zeros({1}, DType::i64)}}), Error);
@@ -310,6 +319,11 @@ TEST(Checks, RefuseWhatCannotWork) {
     EXPECT_THROW(check_attention("attend", a, kSizes), Error);
   };
   refuse({.mask = masks::window(-1)});
+  refuse({.mask = masks::window(-1, 3)});
+  refuse({.mask = masks::window(3, -1)});
+  Mask two_sided = masks::local_p(2, Tensor::zeros({2, 6}), Tensor::zeros({2}));
+  two_sided.terms[0].right = 1;
+  refuse({.mask = two_sided});
   refuse({.mask = masks::local_p(0, Tensor::zeros({2, 6}), Tensor::zeros({2}))});
   refuse({.mask = masks::lengths(Tensor::zeros({3}, DType::i64))});
   refuse({.mask = masks::matrix(Tensor::zeros({2, 4, 3, 4}))});

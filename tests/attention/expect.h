@@ -82,6 +82,7 @@ inline Leaves make_leaves(Call& c) {
   leaf("v", c.v);
   if (c.attention.score.bias) leaf("bias", c.attention.score.bias->table);
   for (auto& [name, t] : c.attention.score.parameters) leaf(name, t);
+  for (auto& [name, t] : c.attention.weighting.parameters) leaf(name, t);
   for (MaskTerm& term : c.attention.mask.terms)
     for (auto& [name, t] : term.parameters) leaf(name, t);
   return leaves;

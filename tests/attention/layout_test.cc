@@ -81,6 +81,55 @@ TEST_P(LayoutOf, ContextsAndGradientsLieAsTheirInputs) {
   }
 }
 
+// q, k and v as views of one projection [B,L,3,H,D]: read where they are, forward and backward,
+// with a bias by distance as without.
+TEST(Layout, AFusedProjectionIsReadInPlace) {
+  const int64_t B = 2, L = 160, H = 4, D = 32;
+  const Tensor projected = Tensor::randn({B, L, 3, H, D}, 1);
+  std::vector<Tensor> views, apart;
+  for (int i = 0; i < 3; ++i) {
+    views.push_back(projected.detach().select(2, i).transpose(1, 2));  // [B,H,L,D]
+    apart.push_back(views.back().contiguous());
+    EXPECT_EQ(views.back().data<float>(), projected.data<float>() + i * H * D);
+  }
+  const Shape together{L * H * D, D, H * D, 1};
+  const Tensor d = Tensor::randn({B, H, L, D}, 2);
+  struct Peaks {
+    int64_t forward, backward;
+    Results results;
+  };
+  const auto run = [&](std::vector<Tensor> x, const Attention& a, const Shape& strides) {
+    for (Tensor& t : x) t = t.detach().set_requires_grad();
+    const auto peak_of = [](const auto& f) {
+      const int64_t before = memory_in_use();
+      reset_memory_peak();
+      f();
+      return memory_peak() - before;
+    };
+    Peaks peaks;
+    Attended out;
+    std::vector<Tensor> grads;
+    peaks.forward = peak_of([&] { out = attend(x[0], x[1], x[2], a); });
+    peaks.backward = peak_of([&] { grads = gradients(out.context, d, x); });
+    EXPECT_EQ(out.plan(), Plan::fused);
+    EXPECT_EQ(out.context.strides(), strides);
+    peaks.results["context"] = out.context.to_vector();
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(grads[i].strides(), strides);
+      peaks.results[std::string("d") + "qkv"[i]] = grads[i].to_vector();
+    }
+    return peaks;
+  };
+  Attention alibi;
+  alibi.score.bias = biases::alibi(Tensor::from({0.5f, 0.25f, 0.125f, 0.0625f}, {4}), L, L);
+  for (const Attention& a : {Attention{}, Attention{.mask = masks::causal()}, alibi}) {
+    const Peaks strided = run(views, a, together), dense = run(apart, a, apart[0].strides());
+    EXPECT_LE(strided.forward, dense.forward + 4096);
+    EXPECT_LE(strided.backward, dense.backward + 4096);
+    expect_same_bits(strided.results, dense.results);
+  }
+}
+
 TEST(Layout, MergingHeadsTakesNoMemory) {
   const auto taken_by = [](const std::vector<Tensor>& x) {
     const Tensor context = attend(x[0], x[1], x[2]).context;

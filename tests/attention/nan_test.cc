@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,12 +94,13 @@ void expect_as_in_the_reference(Wrong w, Plan plan, const Results& expected) {
 }
 
 void expect_every_plan_alike(const Sizes& n, const Mask& mask, const WeightingDef* weighting,
-                             float dropout) {
+                             float dropout, std::optional<float> softcap = {}) {
   for (const char* score : {"dot", "additive_keras"}) {
     const bool additive = std::string(score) != "dot";
     SCOPED_TRACE(std::string(score) + " " + weighting->name);
-    const Call x =
+    Call x =
         call(n, {score_for(score, n), mask, {.def = weighting, .dropout = dropout, .seed = 3}}, 5);
+    x.attention.score.softcap = softcap;
     for (Wrong& w : wrongs(x)) {
       const bool huge = w.name.find("floats") != std::string::npos;
       if (huge && additive) continue;                              // tanh has a bound
@@ -129,6 +131,16 @@ TEST_P(Nan, AndInfinityAreTheSameInEveryPlan) {
     }
   }
   expect_every_plan_alike(sizes(kShapes[0]), masks::causal(), GetParam(), 0.5f);
+}
+
+// Capped, a score beyond floats is c and one below them −c; NaN stays.
+TEST_P(Nan, AndInfinityAreTheSameInEveryPlanWhenCapped) {
+  for (const Shape4& shape : kShapes) {
+    SCOPED_TRACE("Lq " + std::to_string(shape.Lq) + " Lk " + std::to_string(shape.Lk));
+    expect_every_plan_alike(sizes(shape), {}, GetParam(), 0.0f, 1.5f);
+    if (HasFatalFailure()) return;
+  }
+  expect_every_plan_alike(sizes(kShapes[0]), masks::causal(), GetParam(), 0.0f, 1.5f);
 }
 
 // The rule itself, not by the reference's word: the last keys hold a NaN, which the last queries of

@@ -13,7 +13,8 @@ struct Case {
   std::string name;
   Sizes n;
   Mask mask;
-  std::optional<Bias> bias;
+  std::optional<Bias> bias = {};
+  std::optional<float> softcap = {};
 };
 
 // Some rows see nothing, some keys are seen by nobody; by every means there is.
@@ -35,6 +36,7 @@ std::vector<Case> blind_cases() {
   cases.push_back({"bool matrix", n, masks::matrix(Tensor::from_bools(allowed, {n.Lq, n.Lk}))});
   cases.push_back({"f32 matrix", n, masks::matrix(Tensor::from(added, {n.Lq, n.Lk}))});
   cases.push_back({"bias", n, {}, Bias{Tensor::from(added, {1, n.Lq, n.Lk}), false}});
+  cases.push_back({"bias, capped", n, {}, cases.back().bias, 0.8f});
 
   Sizes many_queries = n, many_keys = n;
   many_queries.Lq = 40, many_queries.Lk = 9;
@@ -42,6 +44,7 @@ std::vector<Case> blind_cases() {
   cases.push_back({"window past the keys", many_queries, masks::window(2)});
   cases.push_back({"causal, more queries than keys", many_queries, masks::causal()});
   cases.push_back({"window, keys past it", many_keys, masks::window(2)});
+  cases.push_back({"window, keys past it, capped", many_keys, masks::window(2), {}, 0.8f});
   return cases;
 }
 
@@ -71,6 +74,7 @@ Unseen unseen(const Case& c) {
 Attention attention_for(const Case& c, const std::string& score, const WeightingDef* weighting) {
   Attention a{score_for(score, c.n), c.mask, {.def = weighting, .seed = 5}};
   a.score.bias = c.bias;
+  a.score.softcap = c.softcap;
   return a;
 }
 

@@ -90,6 +90,17 @@ TEST(Property, AWindowWideEnoughSeesEverything) {
   }
 }
 
+TEST(Property, AWindowOpenOnTheLeftIsCausal) {
+  Sizes n = kSizes;
+  n.Lq = n.Lk;
+  for (const std::string& score : families()) {
+    Call x = call(n, {score_for(score, n), masks::window(masks::kUnbounded, 0)});
+    const Results open = results(x);
+    x.attention.mask = masks::causal();
+    expect_same_bits(open, results(x), score);
+  }
+}
+
 // Row by row through the decoding kernel, the keys so far as the cache.
 TEST(Property, DecodingAgainstACacheIsTheLastRowOfTheWhole) {
   for (const int64_t D : {10, 32}) {
@@ -267,7 +278,9 @@ TEST(Property, ABiasTableLearnsThroughItsBuckets) {
   table.set_requires_grad();
   Call x = call(n);
   x.attention.score.bias = biases::t5(table, n.Lq, n.Lk, true, 32);
-  const Tensor context = attend(x.q, x.k, x.v, x.attention).context;
+  const Attended a = attend(x.q, x.k, x.v, x.attention);
+  EXPECT_EQ(a.plan(), Plan::fused);
+  const Tensor context = a.context;
   context.backward(Tensor::randn(context.shape(), 11));
   // Adding one number to every bucket changes no softmax: each head's gradient sums to 0.
   for (const float y : sum(table.grad(), {0}).to_vector()) EXPECT_NEAR(y, 0.0f, 1e-4);

@@ -82,6 +82,7 @@ std::vector<std::pair<std::string, Mask>> all_masks(const Sizes& n) {
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{3, 0}, {2});
   const Tensor w_p = generate::normal({5, n.Dq}, 21), u_p = generate::normal({5}, 22);
   masks.emplace_back("causal+window", causal & window);
+  masks.emplace_back("window:0,2", masks::window(0, 2));
   masks.emplace_back("lengths+local_p", masks::lengths(lengths) & masks::local_p(2, w_p, u_p));
   masks.emplace_back("local_p renormalised", masks::local_p(3, w_p, u_p, true));
   masks.emplace_back("f32 matrix", masks::matrix(generate::normal({n.Lq, n.Lk}, 23)));
@@ -120,11 +121,24 @@ TEST_P(EveryScore, HasTheGradientOfItsDifferencesWithBiasScaleAndDropout) {
     SCOPED_TRACE(to_string(shape));
     score.bias = Bias{.table = generate::normal(shape, 31)};
     expect_gradients(inputs(kSmall, {.score = score, .weighting = weighting}));
+    score.softcap = 0.8f;
+    expect_gradients(inputs(kSmall, {.score = score, .weighting = weighting}));
+    score.softcap = {};
   }
   for (const Shape& shape : {Shape{6}, Shape{2, 6}, Shape{2, 2, 6}}) {
     SCOPED_TRACE("relative " + to_string(shape));
     score.bias = Bias{.table = generate::normal(shape, 32), .relative = true};
     expect_gradients(inputs(kSmall, {.score = score, .mask = masks::causal()}));
+  }
+}
+
+TEST_P(EveryScore, HasTheGradientOfItsDifferencesWithASink) {
+  for (const auto& [mask_name, mask] : all_masks(kSmall)) {
+    SCOPED_TRACE(mask_name);
+    expect_gradients(
+        inputs(kSmall, {.score = generate::score(*GetParam(), kSmall, 3),
+                        .mask = mask,
+                        .weighting = weightings::softmax(0.7f, Tensor::from({0.3f, -0.8f}, {2}))}));
   }
 }
 
@@ -309,19 +323,44 @@ TEST(Reference, ReadsARelativeBiasByDistance) {
   EXPECT_EQ(relative.weights, reference_forward(in).weights);
 }
 
-TEST(Reference, ScalesThenAddsTheBiasThenDividesByTheTemperature) {
+TEST(Reference, ScalesThenCapsThenAddsTheBiasThenDividesByTheTemperature) {
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 1, .Lk = 2, .Dq = 1, .Dk = 1, .Dv = 1};
   ReferenceInputs in = inputs(n, {.score = scores::dot(), .weighting = weightings::softmax(0.5f)});
   in.q = Tensor::from({3.0f}, {1, 1, 1, 1});
   in.k = Tensor::from({1.0f, -1.0f}, {1, 1, 2, 1});
   in.attention.score.scale = 0.25f;
   in.attention.score.bias = Bias{.table = Tensor::from({0.125f, 0.5f}, {2})};
-  const double a = (0.25 * 3 + 0.125) / 0.5, b = (0.25 * -3 + 0.5) / 0.5;
-  const double total = std::exp(a) + std::exp(b), p = std::exp(a) / total;
+  for (const bool capped : {false, true}) {
+    if (capped) in.attention.score.softcap = 0.5f;
+    const double s = capped ? 0.5 * std::tanh(0.25 * 3 / 0.5) : 0.25 * 3;
+    const double a = (s + 0.125) / 0.5, b = (-s + 0.5) / 0.5;
+    const double total = std::exp(a) + std::exp(b), p = std::exp(a) / total;
+    const ReferenceOutput out = reference_forward(in);
+    EXPECT_NEAR(out.weights[0], p, 1e-15);
+    EXPECT_NEAR(out.log_sum_exp[0], std::log(total), 1e-15);
+    EXPECT_NEAR(out.entropy[0], -p * std::log(p) - (1 - p) * std::log(1 - p), 1e-15);
+  }
+}
+
+TEST(Reference, GivesASinkItsWeightAndNoValue) {
+  const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 1, .Lk = 2, .Dq = 1, .Dk = 1, .Dv = 1};
+  ReferenceInputs in = inputs(n, {.score = scores::dot()});
+  in.q = Tensor::from({1.0f, 1.0f}, {1, 2, 1, 1});
+  in.k = Tensor::from({0.5f, -1.0f}, {1, 1, 2, 1});
+  in.v = Tensor::from({3.0f, 7.0f}, {1, 1, 2, 1});
+  in.attention.weighting = weightings::softmax(0.5f, Tensor::from({0.25f, -2.0f}, {2}));
   const ReferenceOutput out = reference_forward(in);
-  EXPECT_NEAR(out.weights[0], p, 1e-15);
-  EXPECT_NEAR(out.log_sum_exp[0], std::log(total), 1e-15);
-  EXPECT_NEAR(out.entropy[0], -p * std::log(p) - (1 - p) * std::log(1 - p), 1e-15);
+  for (const int h : {0, 1}) {
+    const double a = std::exp(0.5 / 0.5), b = std::exp(-1.0 / 0.5);
+    const double s = std::exp((h == 0 ? 0.25 : -2.0) / 0.5), total = a + b + s;
+    EXPECT_NEAR(out.weights[2 * h], a / total, 1e-15);
+    EXPECT_NEAR(out.weights[2 * h + 1], b / total, 1e-15);
+    EXPECT_NEAR(out.context[h], (3 * a + 7 * b) / total, 1e-14);
+    EXPECT_NEAR(out.log_sum_exp[h], std::log(total), 1e-15);
+    double entropy = 0;
+    for (const double x : {a, b, s}) entropy -= x / total * std::log(x / total);
+    EXPECT_NEAR(out.entropy[h], entropy, 1e-15);
+  }
 }
 
 // The centre stands at Lk/2 = 2 where u_p is 0; σ = W/2.

@@ -4,8 +4,10 @@ namespace fovea {
 
 extern const WeightingDef weighting_softmax = {
     .name = "softmax",
-    .formula = "exp(s_j) / Σ exp(s)",
+    .formula = "exp(s_j) / Σ exp(s), the sum over the sink too",
+    .parameters = {{"sink?", {"H"}}},
     .kind = WeightingKind::softmax,
+    .sink = [](const Tensors& p) { return p.contains("sink") ? p.at("sink") : Tensor(); },
     .reference = []<class T>(const Row<T>& row) { softmax(row.scores, row.weights); },
 };
 

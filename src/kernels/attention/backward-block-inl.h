@@ -70,7 +70,7 @@ struct KeyScratch {
 // A unit's memory: its sums, one block's tiles.
 struct BackwardScratch {
   float *dq, *dk, *dv;
-  float *queries, *q_rows, *d_out, *s, *dw, *spare;
+  float *queries, *q_rows, *d_out, *s, *dw, *spare, *slopes;
   int64_t lds;
 
   int64_t Lay(const BackwardCall& c, float* base, bool own_sums) {
@@ -87,6 +87,7 @@ struct BackwardScratch {
     s = to.take(c.by.rows * lds);
     dw = to.take(c.by.rows * lds);
     spare = to.take(4 * (c.by.keys + 2 * kLanes) + RoundUp(p.D + 4, kLanes));
+    slopes = to.take(p.softcap > 0.0f ? lds : 0);
     return to.at - base;
   }
 };
@@ -124,6 +125,22 @@ HWY_INLINE float DotOf(Rows a, Rows b, int64_t width) {
   return SumOf(sum) + rest;
 }
 
+// The sink's gradient of a row that sees no key: log-sum-exp is the sink.
+inline float SinkAlone(const BackwardCall& c, int64_t h, int64_t row) {
+  if (!c.g.d_stat || SinkOf(c.p, h) == -kInf) return 0.0f;
+  return std::isnan(c.g.stat[row]) ? kNan : c.g.d_stat[row];
+}
+
+// context·d_context. A row that sees no key has a context of 0, whatever its gradient.
+HWY_INLINE float ContextProduct(const BackwardCall& c, int64_t b, int64_t h, int64_t i) {
+  const Rows context = RowsOf(c.g.context, b, h, i);
+  const float product = DotOf(context, RowsOf(c.g.d_context, b, h, i), c.p.Dv);
+  if (!c.p.sink || std::isfinite(product)) return product;
+  bool zero = true;
+  for (int64_t d = 0; d < c.p.Dv; ++d) zero &= context.data[d * context.c] == 0.0f;
+  return zero ? 0.0f : product;
+}
+
 HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t i) {
   const AttentionProblem& p = c.p;
   const AttentionGradients& g = c.g;
@@ -134,7 +151,7 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
   if (c.direct) t.factor = p.scale / p.temperature;
   if (g.stat) t.stat = g.stat[at];
   if (p.weigh == Weigh::softmax && g.d_context && !c.find_mean) {
-    t.beta -= DotOf(RowsOf(g.context, b, h, i), RowsOf(g.d_context, b, h, i), p.Dv);
+    t.beta -= ContextProduct(c, b, h, i);
   }
   if (g.d_stat) t.beta += g.d_stat[at];
   if (g.d_log_prob && g.chosen[at] >= 0) {
@@ -320,22 +337,22 @@ HWY_INLINE void AddQueryGradients(const BackwardTask& t, DenseRows dq) {
   }
 }
 
-// ds of a row into the gradients that are matrices themselves.
-HWY_INLINE void AddMatrixGradients(const BackwardCall& c, const UnitSums& sums, const Stretch& x,
-                                   const float* ds) {
-  const AttentionProblem& p = c.p;
-  const float* at = ds - x.origin;
-  if (sums.dbias) {
-    const View<float>& v = c.g.dbias;
-    float* to = sums.dbias + x.b * v.b + x.h * v.h + x.i * v.r;
-    const float factor = 1.0f / p.temperature;
-    for (int64_t j = x.begin; j < x.end; ++j) to[j * v.c] += factor * at[j];
-  }
-  if (c.g.dgiven) {
-    float* to = c.g.dgiven.row(x.b, x.h, x.i);
-    const float factor = p.scale / p.temperature;
-    for (int64_t j = x.begin; j < x.end; ++j) to[j * c.g.dgiven.c] = factor * at[j];
-  }
+// ds of a row into the gradients that are matrices themselves: the bias, which is added to the
+// capped score, and scores that were given.
+HWY_INLINE void AddBiasGradients(const BackwardCall& c, const UnitSums& sums, const Stretch& x,
+                                 const float* ds) {
+  if (!sums.dbias) return;
+  const View<float>& v = c.g.dbias;
+  float* to = sums.dbias + x.b * v.b + x.h * v.h + x.i * v.r;
+  const float factor = 1.0f / c.p.temperature;
+  for (int64_t j = x.begin; j < x.end; ++j) to[j * v.c] += factor * ds[j - x.origin];
+}
+
+HWY_INLINE void WriteGivenGradients(const BackwardCall& c, const Stretch& x, const float* ds) {
+  if (!c.g.dgiven) return;
+  float* to = c.g.dgiven.row(x.b, x.h, x.i);
+  const float factor = c.p.scale / c.p.temperature;
+  for (int64_t j = x.begin; j < x.end; ++j) to[j * c.g.dgiven.c] = factor * ds[j - x.origin];
 }
 
 HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const KeyScratch& mem, int64_t b,
@@ -399,9 +416,13 @@ HWY_INLINE void ScoreGradients(const BackwardTask& t) {
   const BlockAt& at = t.block.at;
   for (int64_t i = 0; i < at.n; ++i) {
     const Stretch x = StretchOf(t.block, i);
+    const int64_t row = (at.b * p.H + at.h) * p.Lq + at.i + i;
+    if (c.g.dsink) c.g.dsink[row] = SinkAlone(c, at.h, row);
     if (x.from >= x.to) continue;
     float* s = mem.s + i * mem.lds;
     float* dw = mem.dw + i * mem.lds;
+    const bool capped = c.scores && p.softcap > 0.0f;
+    if (capped) CapSlopes(p, s + (x.from - x.origin), x.size(), mem.slopes);
     if (!c.kept && NeedsMask(p, x)) MaskRow(p, x, s);
     const RowTerms terms = TermsOf(c, at.b, at.h, at.i + i);
     // Where one key is chosen its value alone has a gradient, which is added elsewhere.
@@ -418,11 +439,13 @@ HWY_INLINE void ScoreGradients(const BackwardTask& t) {
       }
       continue;
     }
-    const float d_center = GradRow(p, x, terms, {s, dw, mem.spare});
+    const RowGrads grads = GradRow(p, x, terms, {s, dw, mem.spare});
     if (chosen && c.values) forget_weights();
-    if (c.g.dcenter && !c.chosen_centers)
-      c.g.dcenter[(at.b * p.H + at.h) * p.Lq + at.i + i] += d_center;
-    AddMatrixGradients(c, sums, x, dw);
+    if (c.g.dcenter && !c.chosen_centers) c.g.dcenter[row] += grads.center;
+    if (c.g.dsink) c.g.dsink[row] = grads.sink;
+    AddBiasGradients(c, sums, x, dw);
+    if (capped) TakeSlopes(mem.slopes, x.size(), dw + (x.from - x.origin));
+    WriteGivenGradients(c, x, dw);
     if (c.g.du) *sums.total += RowSum(dw + (x.from - x.origin), x.size());
   }
 }
@@ -436,11 +459,11 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
   BlockRanges r;
   FindRanges(p, at, c.by.group, r);
   const int64_t j1 = std::min(j0 + c.by.keys, r.last);
-  if (std::max(r.first, j0) >= j1) return;
+  if (std::max(r.first, j0) >= j1 && !c.g.dsink) return;
   const Range range = unit.keys.packed.range;
   const QueryRows q{RowsOf(p.q, at.b, at.h, at.i), at.n};
   bool finite = unit.keys.packed.finite && !c.undefined;
-  if ((p.masked() || range == Range::large) && finite) {
+  if ((p.masked() || range == Range::large || p.softcap > 0.0f) && finite) {
     finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, at.b, at.h, at.i), at.n, p.Dv)) &&
              (p.family == Family::given || AllFinite(q.from, at.n, p.D));
   }

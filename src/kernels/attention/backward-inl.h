@@ -166,9 +166,10 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
                       (p.weigh != Weigh::sample || g.d_log_prob || g.d_stat || g.d_entropy);
   const bool find_mean = p.weigh == Weigh::gumbel || (p.weigh == Weigh::softmax && g.d_weights);
   const bool bell = p.center && !p.renormalise;
-  const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter;
-  const float* const kept = find_mean ? nullptr : g.kept;
-  const bool whole = WholeRows(p.weigh) || find_mean || (!kept && AnyLargeStat(p, g.stat));
+  const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter || g.dsink;
+  const float* const kept = find_mean || g.dsink ? nullptr : g.kept;
+  const bool whole =
+      WholeRows(p.weigh) || find_mean || g.dsink || (!kept && AnyLargeStat(p, g.stat));
   const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
   const int64_t chunk_blocks = (blocks + ChunksFor(p) - 1) / ChunksFor(p);
   const int64_t chunks = (blocks + chunk_blocks - 1) / chunk_blocks;  // none of them empty

@@ -153,19 +153,30 @@ inline void UndefinedRow(const float* kept, int64_t n, float* to) {
   for (int64_t j = 0; j < n; ++j) to[j] = kept[j] == 0.0f ? 0.0f : kNan;
 }
 
+// The sink's ds, as above: its dw is 0.
+inline float SinkGradient(const RowTerms& t, float sink) {
+  if (sink == -kInf) return 0.0f;
+  const float log_p = sink - t.stat, p = std::exp(log_p);
+  return p == 0.0f ? 0.0f : p * (t.beta + t.gamma * log_p);
+}
+
 struct GradRows {
   float *s, *dw, *spare;
 };
 
+// Of what a row has but once.
+struct RowGrads {
+  float center = 0.0f, sink = 0.0f;
+};
+
 // s: masked scores → weights as they multiply the values; dw: gradient of those → ds.
-// Returns d center, where there is one.
-HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t,
-                         const GradRows& row) {
+HWY_INLINE RowGrads GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t,
+                            const GradRows& row) {
   float *s = row.s, *dw = row.dw, *spare = row.spare;
   float* at = s + (x.from - x.origin);
   float* dw_at = dw + (x.from - x.origin);
   const bool factor = HasFactor(p), bell = p.center && !p.renormalise;
-  float d_center = 0.0f;
+  RowGrads grads;
   if (Undefined(p.weigh, t.stat)) {
     if (t.kept) {
       UndefinedRow(t.kept + x.from, x.size(), dw_at);
@@ -174,12 +185,13 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t
       SpreadNan(at, x.size(), dw_at);
       SpreadNan(at, x.size(), at);
     }
-    return kNan;
+    return {kNan, kNan};
   }
   if (factor) FactorRow(p, x, dw);
   if (bell) std::copy(dw_at, dw_at + x.size(), spare + 3 * x.size());
   if (p.weigh == Weigh::gumbel) AddGumbel(p, x, s);
-  if (!t.kept) t.stat = AsPrecise(p.weigh, at, x.size(), t.stat);
+  float sink = SinkOf(p, x.h);
+  if (!t.kept) t.stat = AsPrecise(p.weigh, at, x.size(), t.stat, sink);
   switch (p.weigh) {
     case Weigh::sparsemax:
     case Weigh::entmax15:
@@ -198,6 +210,7 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t
         break;
       }
       if (t.find_mean) t.beta -= MeanGradient(at, dw_at, x.size(), t.stat);
+      if (p.sink) grads.sink = SinkGradient(t, sink);
       SoftmaxGradRow(at, dw_at, x.size(), t);
       if (t.chosen >= x.begin && t.chosen < x.end) dw[t.chosen - x.origin] += t.pick * t.factor;
   }
@@ -206,12 +219,12 @@ HWY_INLINE float GradRow(const AttentionProblem& p, const Stretch& x, RowTerms t
     for (int64_t j = 0; j < x.size(); ++j) product[j] = at[j] == 0.0f ? 0.0f : product[j] * at[j];
     Stretch shifted = x;
     shifted.origin = x.from;
-    d_center = CenterMoment(p, shifted, product);
+    grads.center = CenterMoment(p, shifted, product);
   } else if (p.center) {
-    d_center = CenterMoment(p, x, dw);
+    grads.center = CenterMoment(p, x, dw);
   }
   if (factor) FactorRow(p, x, s);
-  return d_center;
+  return grads;
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

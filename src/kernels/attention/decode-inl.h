@@ -125,6 +125,7 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
              {packed.data() + r * p.D, p.D});
   }
   DotRowsOf({packed.data(), p.D, p.D, p.k.row(b, hk, first), p.k.r, n, {s, lds}}, rows);
+  if (p.softcap > 0.0f) CapRows(p, {s, lds}, rows, RoundUp(n, kLanes));
   bool cut = false;
   for (int64_t r = 0; r < rows; ++r) {
     const DecodeRow row = DecodeRowOf(p, b, hk, r);
@@ -161,10 +162,11 @@ struct RowParts {
 HWY_NOINLINE void MergeParts(const AttentionProblem& p, const AttentionResult& out,
                              const DecodeRow& row, const RowParts& parts) {
   const auto part = [&](int64_t c) { return parts.data + c * parts.step; };
-  float m = -kInf;
+  const float sink = SinkOf(p, row.h);
+  float m = sink;
   for (int64_t c = 0; c < parts.n; ++c) m = std::max(m, part(c)[0]);
   const float base = m == -kInf ? 0.0f : m;
-  float l = 0.0f;
+  float l = std::exp(sink - base);
   for (int64_t c = 0; c < parts.n; ++c) l += part(c)[1] * std::exp(part(c)[0] - base);
   float* to = out.context.row(row.b, row.h, row.i);
   for (int64_t d = 0; d < p.Dv; ++d) to[d * out.context.c] = 0.0f;

@@ -26,9 +26,10 @@ struct RowStates {
   int32_t chosen[kMaxBlockRows];
   bool started[kMaxGroups] = {};  // whether the group's sum over values has begun
 
-  RowStates(int64_t n, bool hard) {
-    std::fill(m, m + RoundUp(n, kLanes), -kInf);
-    std::fill(l, l + RoundUp(n, kLanes), 0.0f);
+  // A sink is the first of the scores.
+  RowStates(int64_t n, bool hard, float sink) {
+    std::fill(m, m + RoundUp(n, kLanes), sink);
+    std::fill(l, l + RoundUp(n, kLanes), sink == -kInf ? 0.0f : sink < kInf ? 1.0f : kNan);
     if (!hard) return;
     std::fill(best, best + n, -kInf);
     std::fill(chosen, chosen + n, -1);
@@ -317,6 +318,11 @@ HWY_INLINE void FinishStatistics(const AttentionProblem& p, RowStates& state, in
   std::copy(state.m, state.m + n, stat);
 }
 
+// Rows of so few scores, all of them keys', are weighed in registers.
+inline bool InRegisters(const ForwardCall& c, int64_t n) {
+  return c.once && !c.p.sink && n <= 4 * kLanes;
+}
+
 // The weights of group g from its scores of all keys.
 HWY_INLINE void WeighOnce(const ForwardTask& t, const Block& x, int64_t g) {
   const auto [first, m] = x.group(g);
@@ -324,7 +330,7 @@ HWY_INLINE void WeighOnce(const ForwardTask& t, const Block& x, int64_t g) {
   const DenseRows s{t.mem.s + (all.from - x.j0), t.mem.lds};
   const OnlineSums sums{t.state.m + first, t.state.l + first};
   const int64_t keys = std::min(all.to, t.c.p.Lk) - all.from;
-  switch (all.size() / kLanes) {
+  switch (InRegisters(t.c, all.size()) ? all.size() / kLanes : 0) {
     case 1:
       Softmax<1>(s, keys, m, sums);
       break;
@@ -362,7 +368,7 @@ HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
   const Stretch all = StretchOf(x, first);
   if (all.from >= all.to) return;
   float decay[kMaxBlockRows];
-  const bool ends = all.to > p.Lk && !(c.once && all.size() <= 4 * kLanes);
+  const bool ends = all.to > p.Lk && !InRegisters(c, all.size());
   if (p.masked() || p.center || ends) {
     for (int64_t i = 0; i < m; ++i) {
       const Stretch row = StretchOf(x, first + i);
@@ -404,7 +410,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
   const QueryRows queries{RowsOf(p.q, at.b, at.h, at.i), at.n};
   const ScoreSides sides{p, c.w, side.keys,
                          PackQueries(p, c.w, side.keys.range, queries, mem.queries)};
-  RowStates state(at.n, !sums);
+  RowStates state(at.n, !sums, SinkOf(p, at.h));
   const ForwardTask task{c, side, mem, state};
 
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {

@@ -99,6 +99,13 @@ HWY_NOINLINE void WeightsBlock(const ForwardCall& c, const PickedWeights& x, con
   if (by_scores) ForEachStretch(c, keys, at, scratch, WeightRows{c, x.to, head, at.i});
 }
 
+// −w·log w of the sink.
+inline float SinkEntropy(float sink, float log_sum) {
+  if (sink == -kInf) return 0.0f;
+  const float log_w = sink - log_sum, w = std::exp(log_w);
+  return w == 0.0f ? 0.0f : -w * log_w;
+}
+
 struct EntropyRows {
   const AttentionProblem& p;
   const float* stat;
@@ -106,8 +113,11 @@ struct EntropyRows {
   HWY_ATTR void operator()(const Stretch& x, float* s, int64_t, float*) const {
     const F d;
     const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i;
-    const float log_sum =
-        LargeStat(stat[at]) ? Recenter(s + (x.from - x.origin), x.size()) : stat[at];
+    float sink = SinkOf(p, x.h), log_sum = stat[at];
+    if (LargeStat(log_sum)) {
+      log_sum = Recenter(s + (x.from - x.origin), x.size(), sink);
+      entropy[at] += SinkEntropy(sink, log_sum);
+    }
     const Vec base = hn::Set(d, log_sum == -kInf ? 0.0f : log_sum);
     Vec sum = hn::Zero(d);
     for (int64_t j = x.from; j < x.to; j += kLanes) {
@@ -121,7 +131,11 @@ struct EntropyRows {
 
 HWY_NOINLINE void EntropyBlock(const ForwardCall& c, const EntropyRows& rows,
                                const PackedKeys& keys, const BlockAt& at, float* scratch) {
-  std::fill_n(rows.entropy + (at.b * c.p.H + at.h) * c.p.Lq + at.i, at.n, 0.0f);
+  const int64_t first = (at.b * c.p.H + at.h) * c.p.Lq + at.i;
+  for (int64_t i = first; i < first + at.n; ++i) {
+    const bool large = LargeStat(rows.stat[i]);  // the whole row tells
+    rows.entropy[i] = large ? 0.0f : SinkEntropy(SinkOf(c.p, at.h), rows.stat[i]);
+  }
   ForEachStretch(c, keys, at, scratch, rows);
 }
 
@@ -133,8 +147,8 @@ struct ChosenRows {
   void operator()(const Stretch& x, float* s, int64_t, float*) const {
     const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i, j = chosen[at];
     if (j < x.begin || j >= x.end) return;
-    const float log_sum =
-        LargeStat(stat[at]) ? Recenter(s + (x.from - x.origin), x.size()) : stat[at];
+    float log_sum = stat[at], sink = SinkOf(p, x.h);
+    if (LargeStat(log_sum)) log_sum = Recenter(s + (x.from - x.origin), x.size(), sink);
     log_prob[at] = s[j - x.origin] - log_sum;
   }
 };

@@ -51,7 +51,8 @@ struct AttentionProblem {
   const float* u = nullptr;  // additive: [A], contiguous
   View<const float> given;   // [B,H,Lq,Lk]
   bool finite = false;       // k and v are known to be: nothing hidden there needs care
-  float scale = 1.0f;        // s = (scale·raw + bias) / temperature
+  float scale = 1.0f;        // s = (cap(scale·raw) + bias) / temperature
+  float softcap = 0.0f;      // cap(x) = softcap·tanh(x/softcap); 0: x
 
   // Keys begin ≤ j < end of each row, by (b, h, i); null: all keys.
   View<const int32_t> begin, end;  // c unused
@@ -65,6 +66,7 @@ struct AttentionProblem {
 
   Weigh weigh = Weigh::softmax;
   float temperature = 1.0f;
+  const float* sink = nullptr;  // softmax: [H], a score beside those of the keys, without a value
   float dropout = 0.0f;
   uint64_t seed = 0;
   // Where row (0, 0, 0) lies in the call this is a part of: random numbers go by that.
@@ -81,8 +83,9 @@ struct AttentionProblem {
 // What the forward pass leaves. Row statistics are contiguous [B,H,Lq].
 struct AttentionResult {
   View<float> context;
-  // softmax, sample: log Σ exp s; gumbel: the same of the noisy scores; sparsemax, entmax15: the
-  // threshold τ. −inf where no key is seen. NaN where a NaN or +inf is seen, for these and argmax.
+  // softmax, sample: log Σ exp s, the sink among them; gumbel: the same of the noisy scores;
+  // sparsemax, entmax15: the threshold τ. −inf where no key is seen. NaN where a NaN or +inf is
+  // seen, for these and argmax.
   float* stat = nullptr;
   int32_t* chosen = nullptr;  // hard weightings: the key, −1 for none
   View<float> weights;        // optional
@@ -91,10 +94,11 @@ struct AttentionResult {
 
 // The weights of few keys are kept for the backward pass, as they were before the window's bell and
 // dropout: no more of them than the context has numbers, or 64 a row. Few queries by dot products
-// are faster decoded.
+// are faster decoded; what a cap does to a gradient is said by the scores.
 inline bool keeps_weights(const AttentionProblem& p) {
   const bool decodes = p.family == Family::dot && p.Lk >= 8 * p.Lq;
-  return p.weigh == Weigh::softmax && p.Lk <= 512 && (p.Lk <= 64 || p.Lk <= p.Dv) && !decodes;
+  return p.weigh == Weigh::softmax && p.Lk <= 512 && (p.Lk <= 64 || p.Lk <= p.Dv) && !decodes &&
+         p.softcap == 0.0f;
 }
 constexpr int64_t kept_width(int64_t Lk) { return (Lk + 15) / 16 * 16; }  // whole vectors
 
@@ -115,6 +119,7 @@ struct AttentionGradients {
   View<float> dq, dk, dv, dgiven;
   float* du = nullptr;       // [A]
   float* dcenter = nullptr;  // [B,H,Lq]
+  float* dsink = nullptr;    // [B,H,Lq]: each row's, by the sink over the temperature
   // Accumulated through these strides (0 and overlapping strides add up); zero it first. `span` is
   // the number of elements from the lowest to the highest address, `low` the offset of the lowest.
   View<float> dbias;

@@ -133,17 +133,24 @@ HWY_INLINE float RowSum(const float* x, int64_t n) {
 // has a threshold, m + τ.
 inline bool LargeStat(float stat) { return std::fabs(stat) >= 256.0f && std::fabs(stat) < kInf; }
 
-// s ← s − max; returns log Σ e^s.
-HWY_NOINLINE float Recenter(float* s, int64_t n) {
+// The score of a head's sink; −inf: none.
+inline float SinkOf(const AttentionProblem& p, int64_t h) {
+  return p.sink ? p.sink[h] / p.temperature : -kInf;
+}
+
+// s ← s − max, the sink among them; returns log Σ e^s.
+HWY_NOINLINE float Recenter(float* s, int64_t n, float& sink) {
   const F d;
-  const Vec most = hn::Set(d, RowMax(s, n));
+  const float largest = std::max(RowMax(s, n), sink);
+  const Vec most = hn::Set(d, largest);
   Vec sum = hn::Zero(d);
   for (int64_t j = 0; j < n; j += kLanes) {
     const Vec v = hn::Sub(hn::LoadU(d, s + j), most);
     hn::StoreU(v, d, s + j);
     sum = hn::Add(sum, Exp(v));
   }
-  return std::log(SumOf(sum));
+  sink -= largest;
+  return std::log(SumOf(sum) + std::exp(sink));
 }
 
 // No weights sum to 1 where a score is NaN or +inf: the row's statistic is NaN then, and so is
@@ -301,17 +308,17 @@ HWY_INLINE Vec WeightOf(Weigh weigh, Vec s, Vec stat) {
 
 // Who has the whole row of a large statistic takes its scores relative to their maximum, and the
 // statistic of those.
-HWY_INLINE float AsPrecise(Weigh weigh, float* s, int64_t n, float stat) {
+HWY_INLINE float AsPrecise(Weigh weigh, float* s, int64_t n, float stat, float& sink) {
   if (!LargeStat(stat) || weigh == Weigh::sigmoid || weigh == Weigh::none) return stat;
-  const float log_sum = Recenter(s, n);
+  const float log_sum = Recenter(s, n, sink);
   const bool sparse = weigh == Weigh::sparsemax || weigh == Weigh::entmax15;
   return sparse ? SparseThresholdOf(weigh, s, n) : log_sum;
 }
 
-HWY_NOINLINE void WeighRow(Weigh weigh, float* s, int64_t n, float stat) {
+HWY_NOINLINE void WeighRow(Weigh weigh, float* s, int64_t n, float stat, float sink = -kInf) {
   const F d;
   if (Undefined(weigh, stat)) return SpreadNan(s, n, s);
-  stat = AsPrecise(weigh, s, n, stat);
+  stat = AsPrecise(weigh, s, n, stat, sink);
   const Vec v = hn::Set(d, stat == -kInf ? 0.0f : stat);
   for (int64_t j = 0; j < n; j += kLanes)
     hn::StoreU(WeightOf(weigh, hn::LoadU(d, s + j), v), d, s + j);
@@ -340,7 +347,7 @@ HWY_INLINE void WeighAgain(const AttentionProblem& p, const Stretch& x, float st
   if (p.weigh == Weigh::formula) {
     FormulaRow(p, x, row.s, row.spare);
   } else {
-    WeighRow(p.weigh, row.s + (x.from - x.origin), x.size(), stat);
+    WeighRow(p.weigh, row.s + (x.from - x.origin), x.size(), stat, SinkOf(p, x.h));
   }
   if (HasFactor(p) && !Undefined(p.weigh, stat)) FactorRow(p, x, row.s);
 }

@@ -13,6 +13,7 @@
 #include "kernels/attention/pack-inl.h"
 #include "kernels/attention/problem.h"
 #include "kernels/attention/simd-inl.h"
+#include "kernels/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
@@ -371,9 +372,41 @@ struct PanelPart {
   int64_t j, n;
 };
 
-// s[m][n] ← scores of those rows, the first of which is `at`, and those keys.
-HWY_INLINE void ScorePanel(const ScoreSides& x, const RowAt& at, RowsPart rows, PanelPart part,
-                           DenseRows s) {
+// s ← c·tanh(s/c), c = softcap/T: scale and temperature are in s already.
+HWY_NOINLINE void CapRows(const AttentionProblem& p, DenseRows s, int64_t m, int64_t n) {
+  const F d;
+  const Vec cap = hn::Set(d, p.softcap / p.temperature);
+  for (int64_t i = 0; i < m; ++i) {
+    float* row = s.data + i * s.ld;
+    for (int64_t j = 0; j < n; j += kLanes) {
+      hn::StoreU(hn::Mul(cap, Tanh(d, hn::Div(hn::LoadU(d, row + j), cap))), d, row + j);
+    }
+  }
+}
+
+// The slope at which a row was capped: 1 − tanh².
+HWY_NOINLINE void CapSlopes(const AttentionProblem& p, const float* s, int64_t n, float* slopes) {
+  const F d;
+  const Vec inverse = hn::Set(d, p.temperature / p.softcap);
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const Vec t = hn::Mul(hn::LoadU(d, s + j), inverse);
+    hn::StoreU(hn::NegMulAdd(t, t, hn::Set(d, 1.0f)), d, slopes + j);
+  }
+}
+
+// ds ← ds·slope; what is 0 stays 0, whatever a hidden score was.
+HWY_NOINLINE void TakeSlopes(const float* slopes, int64_t n, float* ds) {
+  const F d;
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const Vec g = hn::LoadU(d, ds + j);
+    const Vec product = hn::Mul(g, hn::LoadU(d, slopes + j));
+    hn::StoreU(hn::IfThenZeroElse(hn::Eq(g, hn::Zero(d)), product), d, ds + j);
+  }
+}
+
+// s[m][n] ← scores of those rows, the first of which is `at`, and those keys, before the cap.
+HWY_INLINE void RawPanel(const ScoreSides& x, const RowAt& at, RowsPart rows, PanelPart part,
+                         DenseRows s) {
   const AttentionProblem& p = x.p;
   const int64_t ldq = x.queries.ld;
   const float* q = x.queries.rows + rows.first * ldq;
@@ -407,6 +440,13 @@ HWY_INLINE void ScorePanel(const ScoreSides& x, const RowAt& at, RowsPart rows, 
       FillRow(s.data + i * s.ld, n, part.n, 0.0f);
     }
   }
+}
+
+// The same, capped.
+HWY_INLINE void ScorePanel(const ScoreSides& x, const RowAt& at, RowsPart rows, PanelPart part,
+                           DenseRows s) {
+  RawPanel(x, at, rows, part, s);
+  if (x.p.softcap > 0.0f) CapRows(x.p, s, rows.m, part.n);
 }
 
 inline int64_t QueryFloats(const AttentionProblem& p) {  // of one packed row
