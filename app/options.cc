@@ -33,6 +33,9 @@ class Adder final : public tasks::Fields {
         ->group(group_);
   }
   void text(const std::string& name, std::string& x, const std::string& help) override {
+    add(name, help, x)->type_name("TEXT");
+  }
+  void file(const std::string& name, std::string& x, const std::string& help) override {
     add(name, help, x)->type_name("FILE");
   }
   void record(const std::string&, std::string&) override {}

@@ -9,6 +9,7 @@
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "report/heatmap.h"
+#include "report/shaded.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
 #include "text/lines.h"
@@ -55,10 +56,12 @@ void print_json(const std::string& input, const tasks::Predictions& n_best) {
   fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-void print(const Options& o, const std::string& input, const tasks::Predictions& n_best) {
+// Scored: a score stands before each, not only before those of several.
+void print(const Options& o, bool scored, const std::string& input,
+           const tasks::Predictions& n_best) {
   if (o.json) return print_json(input, n_best);
   for (const tasks::Prediction& p : n_best) {
-    if (n_best.size() > 1) fmt::print("{:.4f}\t", p.score);
+    if (scored || n_best.size() > 1) fmt::print("{:.4f}\t", p.score);
     fmt::print("{}\n", p.text);
   }
 }
@@ -69,15 +72,23 @@ void draw(const tasks::Predictions& n_best) {
     for (const report::Heatmap& map : p.maps) {
       fmt::print("\n{}\n", report::to_text(map, ink, terminal_width()));
     }
+    for (const report::ShadedText& text : p.texts) {
+      fmt::print("\n{}\n", report::to_text(text, ink, terminal_width()));
+    }
   }
 }
 
-std::vector<report::Heatmap> maps_of(const std::vector<tasks::Predictions>& all) {
-  std::vector<report::Heatmap> maps;
+// All heat-maps, or all shaded texts.
+template <class Picture>
+std::vector<Picture> all_of(const std::vector<tasks::Predictions>& all,
+                            std::vector<Picture> tasks::Prediction::*pictures) {
+  std::vector<Picture> found;
   for (const tasks::Predictions& n_best : all) {
-    for (const tasks::Prediction& p : n_best) maps.insert(maps.end(), p.maps.begin(), p.maps.end());
+    for (const tasks::Prediction& p : n_best) {
+      found.insert(found.end(), (p.*pictures).begin(), (p.*pictures).end());
+    }
   }
-  return maps;
+  return found;
 }
 
 void run(const Options& o) {
@@ -103,16 +114,19 @@ void run(const Options& o) {
     };
   }
   const auto all = opened->predict(inputs, *settings, how);
-  const std::vector<report::Heatmap> maps = maps_of(all);
-  if (looks && maps.empty() && !all.empty()) {
+  const auto maps = all_of(all, &tasks::Prediction::maps);
+  const auto texts = all_of(all, &tasks::Prediction::texts);
+  if (looks && maps.empty() && texts.empty() && !all.empty()) {
     throw Error("predict", fmt::format("this model has no attention to show ({})",
                                        opened->config().attention()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!written) print(o, inputs[i], all[i]);
+    if (!written) print(o, task.scored, inputs[i], all[i]);
     if (o.show && !o.json) draw(all[i]);
   }
-  if (!o.weights.empty()) report::write(o.weights, maps);
+  if (o.weights.empty()) return;
+  if (texts.empty()) return report::write(o.weights, maps);
+  report::write(o.weights, texts);
 }
 
 }  // namespace

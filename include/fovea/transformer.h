@@ -59,6 +59,9 @@ FOVEA_API int64_t count_weights(const TransformerConfig&);
 // Throws unless these are the weights of such a Transformer, before memory is taken for it.
 FOVEA_API void expect_weights(const TransformerConfig&, const Tensors&);
 
+// An encoder's blocks by themselves, for a model that embeds what they read.
+FOVEA_API Stack encoder_stack(nn::Weights&, const std::string& name, const TransformerConfig&);
+
 // How a pass goes: what is dropped, and who looks at it.
 struct TransformerPass {
   nn::Noise noise;
@@ -74,6 +77,9 @@ struct Decoding {
 // ids i64 [B,S], lengths i64 [B] or undefined → [B,S,W].
 FOVEA_API Tensor encode(const Transformer&, const Tensor& ids, const Tensor& lengths = {},
                         const TransformerPass& = {});
+// Rows [B,S,W] that are embedded already.
+FOVEA_API Tensor encode(const TransformerConfig&, const Stack&, const Tensor& embedded,
+                        const Tensor& lengths = {}, const TransformerPass& = {});
 // A decoder's keys and values of what was encoded, made once.
 FOVEA_API std::vector<nn::KeyValues> project(const Transformer&, const Tensor& encoded,
                                              const Tensor& lengths = {});

@@ -175,10 +175,19 @@ void expect_weights(const TransformerConfig& c, const Tensors& weights) {
   nn::expect_tensors(made_of(nn::Weights::sketch(), c).weights.all(), weights);
 }
 
+Stack encoder_stack(nn::Weights& w, const std::string& name, const TransformerConfig& c) {
+  return stack_of(w, name, c, false);
+}
+
+Tensor encode(const TransformerConfig& c, const Stack& s, const Tensor& embedded,
+              const Tensor& lengths, const TransformerPass& pass) {
+  return through(c, s, embedded, {.lengths = lengths, .how = pass});
+}
+
 Tensor encode(const Transformer& m, const Tensor& ids, const Tensor& lengths,
               const TransformerPass& pass) {
   expect_part("encode", m.encoder, "encoder");
-  return through(m.config, m.encoder, m.source(ids), {.lengths = lengths, .how = pass});
+  return encode(m.config, m.encoder, m.source(ids), lengths, pass);
 }
 
 std::vector<nn::KeyValues> project(const Transformer& m, const Tensor& encoded,

@@ -28,6 +28,7 @@ void add(Html&, const Table&);
 void add(Html&, const Chart&);
 void add(Html&, const Bars&);
 void add(Html&, const Gallery&);
+void add(Html&, const ShadedTexts&);
 
 // A drawing is made for a desk and once more for a phone; the style shows the one that fits.
 struct Width {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/heatmap.h"
+#include "report/shaded.h"
 
 // A page that opens anywhere: one file, no network, light and dark, printable.
 namespace fovea::report {
@@ -41,10 +42,14 @@ struct Gallery {
   };
   std::vector<Item> items;
 };
+// Texts with a caption each, shaded where they were looked at.
+struct ShadedTexts {
+  std::vector<ShadedText> items;
+};
 
 struct Section {
   std::string heading;
-  std::vector<std::variant<Text, Table, Chart, Bars, Gallery>> blocks;
+  std::vector<std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts>> blocks;
 };
 struct Page {
   std::string title, subtitle;

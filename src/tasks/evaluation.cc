@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -113,10 +115,24 @@ report::Table table_of(const Evaluation& e, const Breakdown& b) {
   report::Table t{{b.by, e.unit}, {}};
   if (b.parts.empty()) return t;
   for (const auto& [name, value] : b.parts.front().scores) t.header.push_back(name);
+  std::vector<std::string> whole;
+  for (const auto& [name, value] : b.parts.front().scores) {
+    if (std::all_of(b.parts.begin(), b.parts.end(), [&](const Part& part) {
+          const double x = score_of(part.scores, name);
+          return x == std::floor(x);
+        })) {
+      whole.push_back(name);
+    }
+  }
   for (const Part& part : b.parts) {
     std::vector<std::string>& row = t.rows.emplace_back();
     row = {label_of(part), std::to_string(part.count)};
-    for (const auto& [name, value] : part.scores) row.push_back(fmt::format("{:.2f}", value));
+    for (const auto& [name, value] : part.scores) {
+      // Counts have no decimals.
+      row.push_back(std::find(whole.begin(), whole.end(), name) != whole.end()
+                        ? fmt::format("{:.0f}", value)
+                        : fmt::format("{:.2f}", value));
+    }
   }
   return t;
 }

@@ -84,7 +84,7 @@ report::Section scores_of(const Task& task, const Evaluation& e) {
       {report::Text{fmt::format("{} {}, none of them seen in training.", e.count, e.unit)}, table}};
 }
 
-report::Section breakdown_of(const Task& task, const Breakdown& b) {
+report::Section breakdown_of(const Task& task, const Evaluation& e, const Breakdown& b) {
   report::Bars bars{.x = b.by, .y = "score"};
   for (const Part& part : b.parts) bars.groups.push_back(label_of(part));
   for (const Measure& m : leading(task)) {
@@ -94,7 +94,9 @@ report::Section breakdown_of(const Task& task, const Breakdown& b) {
     bars.series.push_back(m.title);
     bars.values.push_back(values);
   }
-  return {"Scores by " + b.by, {bars}};
+  report::Section s{"Scores by " + b.by, {bars}};
+  if (bars.series.empty()) s.blocks = {table_of(e, b)};
+  return s;
 }
 
 report::Section examples_of(const Task& task, Run& run) {
@@ -103,6 +105,7 @@ report::Section examples_of(const Task& task, Run& run) {
   for (const Example& e : examples) inputs.push_back(e.input);
   const auto predicted = run.predict(inputs, *task.predict_settings(), {.maps = Maps::keep});
   report::Gallery gallery;
+  report::ShadedTexts shaded;
   report::Table table{{"input", "output", "expected"}, {}};
   for (size_t i = 0; i < examples.size(); ++i) {
     const Prediction& best = predicted[i].front();
@@ -110,6 +113,18 @@ report::Section examples_of(const Task& task, Run& run) {
     for (const report::Heatmap& map : best.maps) {
       gallery.items.push_back({inputs[i] + " → " + best.text, map});
     }
+    for (report::ShadedText text : best.texts) {
+      text.title = fmt::format(
+          "{}{} {:.2f}{}", best.text == examples[i].expected ? "✓ " : "✗ ", best.text, best.score,
+          best.text == examples[i].expected ? "" : ", expected " + examples[i].expected);
+      shaded.items.push_back(std::move(text));
+    }
+  }
+  if (!shaded.items.empty()) {
+    return {"Examples",
+            {report::Text{"Where the model looked: a bar for the weight of a sentence, words dark "
+                          "by their own weight times their sentence's."},
+             std::move(shaded)}};
   }
   report::Section s{"Examples", {table}};
   if (!gallery.items.empty()) {
@@ -149,7 +164,7 @@ report::Page page_of(const RunFolder& folder, Run& run, const Trained& trained) 
                              fmt::format("{:.2f} M", static_cast<double>(run.weights()) / 1e6));
   page.sections.push_back(scores_of(task, trained.test));
   for (const Breakdown& b : trained.test.breakdowns) {
-    page.sections.push_back(breakdown_of(task, b));
+    page.sections.push_back(breakdown_of(task, trained.test, b));
   }
   page.sections.push_back(examples_of(task, run));
   for (report::Section& section : run.sections()) page.sections.push_back(std::move(section));

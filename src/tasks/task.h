@@ -10,6 +10,7 @@
 
 #include "fovea/train.h"
 #include "report/report.h"
+#include "report/shaded.h"
 #include "tasks/config.h"
 #include "tasks/evaluation.h"
 #include "tasks/fields.h"
@@ -47,9 +48,10 @@ struct Example {
 
 struct Prediction {
   std::string text;
-  double score = 0;                   // larger is likelier
-  bool ended = true;                  // false: cut at a limit
-  std::vector<report::Heatmap> maps;  // where it looked, if asked for and if it looks
+  double score = 0;                       // larger is likelier
+  bool ended = true;                      // false: cut at a limit
+  std::vector<report::Heatmap> maps;      // where it looked, if asked for and if it looks
+  std::vector<report::ShadedText> texts;  // the same, where what was read is what is shown
 };
 using Predictions = std::vector<Prediction>;  // of one input, best first
 enum class Maps : uint8_t { none, keep };
@@ -97,6 +99,7 @@ struct Task {
   std::string demo;                    // what its built-in data ask of a model
   std::string data_field, data_about;  // what DATA on the command line sets, and what it is
   Input input = Input::text;
+  bool scored = false;             // a prediction's score is printed with it
   std::vector<Measure> measures;   // the leading ones first
   std::vector<std::string> files;  // what goes with the weights, as vocabularies do
 

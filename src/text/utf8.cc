@@ -66,6 +66,35 @@ CodePoint code_point(std::string_view text, size_t at) {
   return {static_cast<char32_t>(code), static_cast<size_t>(bytes)};
 }
 
+std::string lowercase(std::string_view text) {
+  std::string lower;
+  lower.reserve(text.size());
+  for_each_code_point(text, [&](char32_t code, std::string_view bytes) {
+    if (code < 0x80) {
+      lower += static_cast<char>(code >= 'A' && code <= 'Z' ? code + ('a' - 'A') : code);
+      return;
+    }
+    const utf8proc_int32_t small = utf8proc_tolower(static_cast<utf8proc_int32_t>(code));
+    utf8proc_uint8_t encoded[4];
+    const auto n = static_cast<size_t>(utf8proc_encode_char(small, encoded));
+    if (small == static_cast<utf8proc_int32_t>(code)) {
+      lower += bytes;
+    } else {
+      lower.append(reinterpret_cast<const char*>(encoded), n);
+    }
+  });
+  return lower;
+}
+
+bool is_lower(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_LL;
+}
+
+bool is_upper(char32_t c) {
+  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LT;
+}
+
 bool is_ascii_space(char32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 bool is_space(char32_t c) {

@@ -33,6 +33,11 @@ void for_each_code_point(std::string_view text, Take&& take) {
 // marks, a flag of two letters, emoji joined into one. Valid UTF-8, as characters() gives.
 std::vector<std::string> graphemes(std::string_view text);
 
+// Letter by letter, as Unicode's simple mapping has it. Valid UTF-8 whatever comes in.
+std::string lowercase(std::string_view text);
+bool is_lower(char32_t);
+bool is_upper(char32_t);  // capital and title letters
+
 bool is_ascii_space(char32_t);
 bool is_space(char32_t);  // what Python's str.split() splits at
 

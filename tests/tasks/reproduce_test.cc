@@ -181,7 +181,8 @@ TEST(Papers, AreMadeOfTrialsThatCanBeTyped) {
         EXPECT_EQ(config->data_name() == "mine", !data.empty()) << trial.name;
         for (uint64_t s = 1; s <= 2; ++s) {
           Outcome o{.trial = trial, .seed = s};
-          o.test = {.count = 2, .unit = "sentences", .scores = {{"bleu", 60.0 + double(s)}}};
+          o.test = {.count = 2, .unit = "sentences"};
+          for (const Measure& m : of.measures) o.test.scores.emplace_back(m.name, 60.0 + double(s));
           o.test.breakdowns = {
               {"length",
                {{Between{1, 4}, 1, {{"bleu", 41.5}}}, {Between{5, 9}, 1, {{"bleu", 7.25}}}}}};

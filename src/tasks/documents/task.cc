@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "fovea/error.h"
+#include "tasks/documents/documents.h"
+#include "tasks/room.h"
+
+namespace fovea::tasks {
+namespace classification {
+namespace {
+
+class DocumentsRun final : public Run {
+ public:
+  explicit DocumentsRun(Classifier c, std::optional<DocumentsSets> sets = {})
+      : c_(std::move(c)), sets_(std::move(sets)) {}
+
+  TaskConfig& config() override { return c_.config; }
+  int64_t weights() const override { return c_.model.weights.count(); }
+  std::string fingerprint() override { return sets().fingerprint; }
+
+  void save_files(const RunFolder& run) override { save(c_.known, run); }
+  train::Learner learner(const Watching& watching) override {
+    return classification::learner(c_, sets().documents, watching);
+  }
+  Evaluation final_scores(const ShareDone& done) override { return score(held_out(), done); }
+
+  Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
+    if (!what.file.empty()) {
+      return score(text::read_labelled(what.file, c_.config.data.columns), done);
+    }
+    const Documents& d = sets().documents;
+    return score(what.set == Set::train ? d.train : what.set == Set::valid ? d.valid : d.test,
+                 done);
+  }
+  std::vector<Predictions> predict(std::span<const std::string> texts, const Settings& how,
+                                   const Predicting& p) override {
+    const auto& settings = dynamic_cast<const PredictSettings&>(how);
+    return classification::predict(c_, texts, settings.n_best, p.maps, p.done);
+  }
+
+  // Of the shorter half, which can be read on a page; the classes in turn.
+  std::vector<Example> examples(size_t n) override {
+    constexpr size_t kMost = 8;
+    std::vector<const text::Labelled*> sorted;
+    for (const text::Labelled& d : held_out()) sorted.push_back(&d);
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+      return a->text.size() < b->text.size();
+    });
+    sorted.resize((sorted.size() + 1) / 2);
+    n = std::min({n, sorted.size(), kMost});
+    const std::vector<std::string>& classes = c_.known.classes;
+    std::vector<Example> some;
+    for (size_t i = 0; i < n; ++i) {
+      const size_t from = i * sorted.size() / n, to = (i + 1) * sorted.size() / n;
+      const auto begin = sorted.begin() + static_cast<int64_t>(from);
+      const auto end = sorted.begin() + static_cast<int64_t>(to);
+      const auto found = std::find_if(begin, end, [&](const auto* d) {
+        return d->label == classes[i % classes.size()];
+      });
+      const text::Labelled& d = **(found == end ? begin : found);
+      some.push_back({d.text, d.label});
+    }
+    return some;
+  }
+
+  std::vector<report::Section> sections() override {
+    if (!models::looks(c_.config.network)) return {};
+    return {most_attended_section(c_, held_out())};
+  }
+
+ private:
+  const DocumentsSets& sets() {
+    if (!sets_) sets_ = load_data(c_.config.data, c_.config.train.seed);
+    return *sets_;
+  }
+  const std::vector<text::Labelled>& held_out() {
+    const Documents& d = sets().documents;
+    return d.test.empty() ? d.valid : d.test;
+  }
+  Evaluation score(std::span<const text::Labelled> documents, const ShareDone& done) const {
+    return evaluation_of(grade(c_, documents, Maps::none, done), c_.known.classes);
+  }
+
+  Classifier c_;
+  std::optional<DocumentsSets> sets_;
+};
+
+// What is known of words and classes is found once.
+std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+  Classifier c;
+  c.config = dynamic_cast<const DocumentsConfig&>(config);
+  DocumentsSets sets = load_data(c.config.data, c.config.train.seed);
+  c.known = former ? load_known(*former) : known_of(sets.documents.train, c.config.reading);
+  for (const std::vector<text::Labelled>* set :
+       {&sets.documents.train, &sets.documents.valid, &sets.documents.test}) {
+    for (const text::Labelled& d : *set) {
+      if (c.known.class_of(d.label) >= 0) continue;
+      throw Error("documents", "the class '" + d.label.substr(0, 40) +
+                                   "' has no documents to train with, only such that are held out");
+    }
+  }
+  models::DocumentConfig& n = c.config.network;
+  n.vocabulary = c.known.words->size();
+  n.classes = static_cast<int64_t>(c.known.classes.size());
+  check_room(models::sketch(n).count(), c.config.train, "--vocab, --embedding or --hidden");
+  c.model = models::documents(n, c.config.train.seed);
+  return std::make_unique<DocumentsRun>(std::move(c), std::move(sets));
+}
+
+std::unique_ptr<Run> open(const RunFolder& run) {
+  return std::make_unique<DocumentsRun>(load_classifier(run));
+}
+
+}  // namespace
+}  // namespace classification
+
+extern const Task task_documents = {
+    .name = "documents",
+    .title = "Documents",
+    .about = "Text to classes: attention over words, then over sentences",
+    .examples =
+        "  fovea train documents                          built-in reviews, seconds\n"
+        "  fovea train documents reviews.csv              columns label and text, by name\n"
+        "  fovea train documents reviews/                 a folder for each class, a file a document\n"
+        "  fovea train documents mail.jsonl --label-column folder --text-column body\n"
+        "  fovea train documents reviews/ --folds 5 --fold 2      the second fifth is the test\n"
+        "  fovea train documents --model flat --score dot         one level, another score\n"
+        "  fovea predict runs/documents-reviews --show \"The film is not dull. It rained.\"\n"
+        "  fovea predict runs/documents-reviews --file in.txt --weights looked.svg",
+    .demo =
+        "The model reads small reviews in which a sentence or two decide, among others that praise\n"
+        "or damn something else; it weighs the words of each sentence, and the sentences.",
+    .data_field = "data",
+    .data_about = "Documents: TSV (label<TAB>text), CSV, JSONL, or a folder for each class; gzip too",
+    .input = Input::text,
+    .scored = true,
+    .measures = classification::measures(),
+    .files = {classification::kKnownFile},
+    .config = make<classification::DocumentsConfig, TaskConfig>,
+    .evaluate_settings = make<classification::EvaluateSettings>,
+    .predict_settings = make<classification::PredictSettings>,
+    .begin = classification::begin,
+    .open = classification::open,
+};
+
+}  // namespace fovea::tasks
