@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -59,10 +60,14 @@ FOVEA_API int64_t count_weights(const TransformerConfig&);
 // Throws unless these are the weights of such a Transformer, before memory is taken for it.
 FOVEA_API void expect_weights(const TransformerConfig&, const Tensors&);
 
+// Goes through a block in its stead, for whoever takes blocks apart.
+using BlockHook = std::function<Tensor(const nn::Block&, const Tensor& x, const nn::BlockPass&)>;
+
 // How a pass goes: what is dropped, and who looks at it.
 struct TransformerPass {
   nn::Noise noise;
   nn::HeadsHook hook;
+  BlockHook block;
 };
 
 // What a decoder looks at, and what it has seen: nothing at the start.
