@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <span>
 
 #include "fovea/error.h"
@@ -90,6 +91,15 @@ class Names final : public tasks::Fields {
 }  // namespace
 
 std::string not_empty(const std::string& typed) { return typed.empty() ? "the name is empty" : ""; }
+
+void expect_folder_of(const char* call, const std::string& file) {
+  const std::filesystem::path path = file;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    throw Error(call, fmt::format("{}: there is no folder {}", file, folder.string()));
+  }
+}
 
 void add_fields(CLI::App& verb, tasks::Given& given, tasks::Settings& settings) {
   Adder adder(verb, given);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -37,14 +36,9 @@ std::vector<std::string> inputs_of(const Options& o) {
 }
 
 // What would keep the picture from being written is said before anything is predicted.
-void check_picture(const std::filesystem::path& file) {
+void check_picture(const std::string& file) {
   report::picture_format(file);
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw Error("predict",
-                fmt::format("{}: there is no folder {}", file.string(), folder.string()));
-  }
+  expect_folder_of("predict", file);
 }
 
 void print_json(const std::string& input, const tasks::Predictions& n_best) {

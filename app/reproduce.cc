@@ -29,13 +29,16 @@ void run(const Options& o) {
                         .progress = [&](const train::Progress& p) { line.show(p); },
                         .stop = signals.flag()});
   if (r.interrupted) {
-    throw Interrupted{
-        fmt::format("stopped and saved; the same command goes on where it was ({})", out.string())};
+    throw Interrupted{paper.measure ? "stopped; nothing was written"
+                                    : fmt::format("stopped and saved; the same command goes on "
+                                                  "where it was ({})",
+                                                  out.string())};
   }
   double seconds = 0;
   for (const tasks::Outcome& outcome : r.outcomes) seconds += outcome.seconds;
-  fmt::print("{}\n{}\n\n{}{} models trained in {}\nReport  {}\n", paper.title, paper.about,
-             report::tables_as_text(r.page), r.outcomes.size(), duration(seconds),
+  fmt::print("{}\n{}\n\n{}{} models {} in {}\nReport  {}\n", paper.title, paper.about,
+             report::tables_as_text(r.page), r.outcomes.size(),
+             paper.measure ? "measured" : "trained", duration(seconds),
              (out / "report.html").string());
 }
 

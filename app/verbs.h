@@ -18,6 +18,7 @@ void add_eval(CLI::App& program, const Arguments&);
 void add_predict(CLI::App& program, const Arguments&);
 void add_report(CLI::App& program);
 void add_reproduce(CLI::App& program);
+void add_rank(CLI::App& program);
 
 // FOVEA_VERBOSE=1
 bool verbose();

@@ -1,5 +1,5 @@
 # A task is a folder: NAME/task.cc defines `extern const Task task_NAME`, and each NAME/papers/P.cc
-# `extern const Paper paper_P`. From the folders given, writes generated/tasks/OUTPUT with the
+# `extern const Paper paper_P`; papers of no task are in a folder papers/ of their own. From the folders given, writes generated/tasks/OUTPUT with the
 # tables that tasks/task.h and tasks/paper.h declare. (Objects that register themselves would be
 # dropped from a static library.)
 
@@ -12,8 +12,13 @@ function(fovea_task_tables output)
 
   foreach(folder ${ARGN})
     get_filename_component(name ${folder} NAME)
-    file(GLOB papers CONFIGURE_DEPENDS ${folder}/papers/*.cc)
-    foreach(file ${folder}/task.cc ${papers})
+    if(name STREQUAL papers)
+      file(GLOB files CONFIGURE_DEPENDS ${folder}/*.cc)
+    else()
+      file(GLOB files CONFIGURE_DEPENDS ${folder}/papers/*.cc)
+      list(PREPEND files ${folder}/task.cc)
+    endif()
+    foreach(file ${files})
       set(kind Task)
       set(symbol task_${name})
       if(NOT file STREQUAL ${folder}/task.cc)
@@ -45,9 +50,9 @@ function(fovea_task_tables output)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/tasks/${output} CONTENT "${text}" @ONLY)
 endfunction()
 
-# The folders under src/tasks that are tasks.
+# The folders under src/tasks that are tasks, and the papers of none.
 file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/tasks/*/task.cc)
-set(FOVEA_TASKS "")
+set(FOVEA_TASKS ${CMAKE_SOURCE_DIR}/src/tasks/papers)
 foreach(file ${files})
   get_filename_component(folder ${file} DIRECTORY)
   list(APPEND FOVEA_TASKS ${folder})

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -62,10 +63,14 @@ FOVEA_API void expect_weights(const TransformerConfig&, const Tensors&);
 // An encoder's blocks by themselves, for a model that embeds what they read.
 FOVEA_API Stack encoder_stack(nn::Weights&, const std::string& name, const TransformerConfig&);
 
+// Goes through a block in its stead, for whoever takes blocks apart.
+using BlockHook = std::function<Tensor(const nn::Block&, const Tensor& x, const nn::BlockPass&)>;
+
 // How a pass goes: what is dropped, and who looks at it.
 struct TransformerPass {
   nn::Noise noise;
   nn::HeadsHook hook;
+  BlockHook block;
 };
 
 // What a decoder looks at, and what it has seen: nothing at the start.

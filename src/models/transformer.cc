@@ -113,7 +113,7 @@ Tensor through(const TransformerConfig& c, const Stack& s, const Tensor& embedde
     if (pass.source) each.source = &(*pass.source)[b];
     if (pass.past) each.self.past = &(*pass.past)[b];
     each.noise = drop.at(static_cast<int64_t>(b)).noise();
-    x = s.blocks[b](x, each);
+    x = pass.how.block ? pass.how.block(s.blocks[b], x, each) : s.blocks[b](x, each);
   }
   return c.order == nn::NormOrder::pre ? s.last(x) : x;
 }
@@ -128,7 +128,7 @@ TransformerPass pass_of(const LossConfig& c, const nn::HeadsHook& hook) {
 }
 
 TransformerPass at(const TransformerPass& p, const char* place) {
-  return {nn::Dropout(p.noise).at(place).noise(), p.hook};
+  return {nn::Dropout(p.noise).at(place).noise(), p.hook, p.block};
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ PictureFormat picture_format(const std::filesystem::path& path) {
   if (ending == ".json") return PictureFormat::json;
   if (ending == ".svg") return PictureFormat::svg;
   if (ending == ".png") return PictureFormat::png;
-  throw Error("write", fmt::format("{}: a heat-map ends in .json, .svg or .png", path.string()));
+  throw Error("write", fmt::format("{}: a picture ends in .json, .svg or .png", path.string()));
 }
 
 void write(const std::filesystem::path& path, const std::vector<Heatmap>& maps) {

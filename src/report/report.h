@@ -28,6 +28,11 @@ struct Chart {
   std::vector<Curve> curves;
   bool log_y = false;
 };
+// Files of their own, one chart below the other; the ending says which, .svg or .png.
+std::string to_svg(const std::vector<Chart>&);
+std::string to_png(const std::vector<Chart>&);
+void write(const std::filesystem::path&, const std::vector<Chart>&);  // whole or not at all
+
 // Groups of bars: a value per series in each group; NaN leaves one out.
 struct Bars {
   std::string x, y;

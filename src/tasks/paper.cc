@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "fovea/error.h"
-#include "tasks/task.h"
 
 namespace fovea::tasks {
 namespace {
@@ -43,9 +42,10 @@ Interval interval_of(const std::vector<double>& values) {
   return i;
 }
 
-std::string shown(const Interval& i) {
+std::string shown(const Interval& i, int digits) {
   if (std::isnan(i.mean)) return "";
-  return i.n > 1 ? fmt::format("{:.2f} ± {:.2f}", i.mean, i.half) : fmt::format("{:.2f}", i.mean);
+  const std::string mean = fmt::format("{:.{}f}", i.mean, digits);
+  return i.n > 1 ? fmt::format("{} ± {:.{}f}", mean, i.half, digits) : mean;
 }
 
 Interval over_seeds(const std::vector<Outcome>& all, const std::string& row,

@@ -9,10 +9,12 @@
 #include "report/report.h"
 #include "tasks/evaluation.h"
 #include "tasks/fields.h"
+#include "tasks/task.h"
 
 // A paper's experiment at a laptop's size: the paper's figures beside ours. It is a file in the
-// folder of the task that gives the most of its trials, papers/NAME.cc, and defines
-// `extern const Paper paper_NAME`; CMake makes the table (cmake/Tasks.cmake).
+// folder of the task that gives the most of its trials, or in src/tasks where it trains nothing,
+// papers/NAME.cc, and defines `extern const Paper paper_NAME`; CMake makes the table
+// (cmake/Tasks.cmake).
 namespace fovea::tasks {
 
 // A row of the experiment, as one would type it: fovea train TASK --OPTION VALUE …
@@ -21,7 +23,7 @@ struct Trial {
   std::string task;
   Given options;
 };
-// One model of the row, trained with one seed.
+// One model of the row, trained or measured with one seed.
 struct Outcome {
   Trial trial;
   uint64_t seed = 1;
@@ -31,9 +33,12 @@ struct Outcome {
 
 struct Paper {
   std::string name, title, about;
-  int64_t seeds = 1;                                      // for each row
-  std::vector<Trial> (*trials)(const std::string& data);  // the user's file; empty: built-in
-  report::Page (*page)(const std::vector<Outcome>&);
+  int64_t seeds = 1;  // for each row
+  // The user's file; empty: built-in. Null where nothing is trained.
+  std::vector<Trial> (*trials)(const std::string& data) = nullptr;
+  report::Page (*page)(const std::vector<Outcome>&) = nullptr;
+  // In place of trials: all rows of one seed, of no task.
+  std::vector<Outcome> (*measure)(uint64_t seed, const ShareDone&) = nullptr;
 };
 std::span<const Paper* const> paper_table();
 const Paper& paper(const std::string& name);  // throws, with the nearest name there is
@@ -44,7 +49,8 @@ struct Interval {
   int64_t n = 0;
 };
 Interval interval_of(const std::vector<double>&);
-std::string shown(const Interval&);  // "61.2 ± 1.3"; nothing where there is no number
+// "61.20 ± 1.30"; nothing where there is no number.
+std::string shown(const Interval&, int digits = 2);
 // Over the seeds of a row; NaN is left out.
 Interval over_seeds(const std::vector<Outcome>&, const std::string& row,
                     const std::function<double(const Evaluation&)>&);

@@ -94,6 +94,61 @@ void save(const fs::path& out, const Paper& paper, const Reproduced& r) {
   report::write_page(out / kPage, r.page);
 }
 
+struct Reproduction {
+  const Paper& paper;
+  const fs::path& out;
+  const ReproduceOptions& options;
+  int64_t seeds;
+  const Watching& watching;
+};
+
+// Every row of every seed, trained or found. False: interrupted.
+bool train_all(const Reproduction& it, std::vector<Outcome>& outcomes) {
+  std::vector<Outcome> planned;
+  for (const Trial& trial : it.paper.trials(it.options.data)) {
+    for (int64_t s = 1; s <= it.seeds; ++s) {
+      planned.push_back({.trial = trial, .seed = static_cast<uint64_t>(s)});
+    }
+  }
+  check_place(it.out);
+  for (Outcome& outcome : planned) {
+    const std::string name = run_name(outcome);
+    if (it.watching.say) {
+      it.watching.say(fmt::format("{}: {} of {}", name, outcomes.size() + 1, planned.size()));
+    }
+    if (!find_or_train(RunFolder(it.out / name), outcome, it.options.effort, it.watching)) {
+      return false;
+    }
+    outcomes.push_back(std::move(outcome));
+  }
+  return true;
+}
+
+// The same where nothing is trained.
+bool measure_all(const Reproduction& it, std::vector<Outcome>& outcomes) {
+  if (!it.options.data.empty() || it.options.effort != 1) {
+    throw Error("reproduce", fmt::format("{} trains nothing: it takes no --data and no --effort",
+                                         it.paper.name));
+  }
+  check_place(it.out);
+  std::error_code error;
+  fs::create_directories(it.out, error);
+  if (error) {
+    throw Error("reproduce", fmt::format("{}: {}", it.out.string(), error.message()));
+  }
+  try {
+    for (int64_t s = 1; s <= it.seeds; ++s) {
+      if (it.watching.say) it.watching.say(fmt::format("seed {} of {}", s, it.seeds));
+      for (Outcome& o : it.paper.measure(static_cast<uint64_t>(s), stopping(it.watching))) {
+        outcomes.push_back(std::move(o));
+      }
+    }
+  } catch (const train::Stopped&) {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Reproduced reproduce(const Paper& paper, const fs::path& out, const ReproduceOptions& options,
@@ -102,26 +157,11 @@ Reproduced reproduce(const Paper& paper, const fs::path& out, const ReproduceOpt
     throw Error("reproduce",
                 fmt::format("--effort must be in [0.01, 100], found {}", options.effort));
   }
-  std::vector<Outcome> planned;
-  const int64_t seeds = options.seeds > 0 ? options.seeds : paper.seeds;
-  for (const Trial& trial : paper.trials(options.data)) {
-    for (int64_t s = 1; s <= seeds; ++s) {
-      planned.push_back({.trial = trial, .seed = static_cast<uint64_t>(s)});
-    }
-  }
-  check_place(out);
+  const Reproduction it{paper, out, options, options.seeds > 0 ? options.seeds : paper.seeds,
+                        watching};
   Reproduced r;
-  for (Outcome& outcome : planned) {
-    const std::string name = run_name(outcome);
-    if (watching.say) {
-      watching.say(fmt::format("{}: {} of {}", name, r.outcomes.size() + 1, planned.size()));
-    }
-    if (!find_or_train(RunFolder(out / name), outcome, options.effort, watching)) {
-      r.interrupted = true;
-      return r;
-    }
-    r.outcomes.push_back(std::move(outcome));
-  }
+  r.interrupted = !(paper.measure ? measure_all : train_all)(it, r.outcomes);
+  if (r.interrupted) return r;
   r.page = paper.page(r.outcomes);
   save(out, paper, r);
   return r;

@@ -23,7 +23,7 @@ struct Reproduced {
 };
 
 // Trains what is not trained yet under `out`, a folder for each trial and seed, so that a stopped
-// reproduction goes on where it was; writes out/report.html and out/results.json.
+// reproduction goes on where it was, or measures; writes out/report.html and out/results.json.
 Reproduced reproduce(const Paper&, const std::filesystem::path& out, const ReproduceOptions&,
                      const Watching&);
 

@@ -7,15 +7,21 @@
 
 namespace fovea::tasks {
 
+void check_room(const char* call, const std::string& what, int64_t bytes,
+                const std::string& settings) {
+  const int64_t there = memory_available();
+  if (bytes <= there) return;
+  const auto gb = [](int64_t n) { return static_cast<double>(n) / 1e9; };
+  throw Error(call, fmt::format("{} needs {:.1f} GB, and {:.1f} GB are free; lower {}", what,
+                                gb(bytes), gb(there), settings));
+}
+
 void check_room(int64_t weights, const train::TrainConfig& config, const std::string& settings) {
-  const int64_t needed = train::memory_of(weights, config), there = memory_available();
-  if (needed <= there) return;
-  const auto gb = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
-  throw Error("train",
-              fmt::format("{:.1f} million weights need {:.1f} GB to be trained (with "
-                          "gradients and the optimizer's state), and {:.1f} GB are free; "
-                          "lower {}",
-                          static_cast<double>(weights) / 1e6, gb(needed), gb(there), settings));
+  check_room("train",
+             fmt::format("a training of {:.1f} million weights (with gradients and the optimizer's "
+                         "state)",
+                         static_cast<double>(weights) / 1e6),
+             train::memory_of(weights, config), settings);
 }
 
 }  // namespace fovea::tasks

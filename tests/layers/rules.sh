@@ -22,7 +22,7 @@ none "nothing below app/ prints or exits" \
   '\b(std::cout|std::cerr|std::printf|[^n]printf\(|fprintf\(|puts\(|fmt::print|std::exit|[^_a-z]exit\(|abort\(\))' \
   src
 none "threads are the pool's" '#\s*include\s+<(omp\.h|thread|future)>|#\s*pragma\s+omp' \
-  include src/kernels src/tensor src/attention src/nn src/models src/train src/text src/image src/report
+  include src/kernels src/tensor src/attention src/nn src/models src/explain src/train src/text src/image src/report
 
 # one_file NAME HEADERS: a library is behind one seam.
 one_file() {
@@ -34,9 +34,9 @@ one_file() {
 one_file utf8proc 'utf8proc'
 one_file librsvg 'librsvg/'
 none "work is shared among threads in src/core and src/kernels" 'parallel_for' \
-  src/tensor src/attention src/nn src/train src/io app
+  src/tensor src/attention src/nn src/explain src/train src/io app
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
-  include src/tensor src/attention src/io app
+  include src/tensor src/attention src/explain src/io app
 
 ((wrong == 0)) && echo "all rules hold"
 exit $wrong

@@ -154,6 +154,64 @@ TEST(Reproduce, EffortMultipliesTheTraining) {
   EXPECT_EQ(read_json(folder / "little" / "fixed-1" / "results.json")["steps"], 1);
 }
 
+// ---- A paper that trains nothing
+
+std::vector<Outcome> measure(uint64_t seed, const ShareDone& done) {
+  done(0.5);
+  std::vector<Outcome> all;
+  for (const char* row : {"fixed", "attention"}) {
+    all.push_back({.trial = {.name = row},
+                   .seed = seed,
+                   .test = {.count = 1, .unit = "models", .scores = {{"loss", double(seed)}}}});
+  }
+  return all;
+}
+
+const Paper kMeasured = {.name = "some2000",
+                         .title = "A title",
+                         .about = "about it",
+                         .seeds = 3,
+                         .page = page,
+                         .measure = measure};
+
+TEST(Reproduce, MeasuresEverySeed) {
+  const Folder folder;
+  const fs::path out = folder / "a" / "b";
+  std::vector<std::string> said;
+  const Reproduced r = reproduce(kMeasured, out, {},
+                                 {.say = [&](const std::string& line) { said.push_back(line); }});
+  EXPECT_FALSE(r.interrupted);
+  ASSERT_EQ(r.outcomes.size(), 6u);
+  EXPECT_EQ(r.outcomes[5].seed, 3u);
+  EXPECT_EQ(said, (std::vector<std::string>{"seed 1 of 3", "seed 2 of 3", "seed 3 of 3"}));
+  const auto results = read_json(out / "results.json");
+  EXPECT_EQ(results["paper"], "some2000");
+  EXPECT_EQ(results["trials"][5]["name"], "attention-3");
+  EXPECT_EQ(results["trials"][5]["test"]["scores"]["loss"], 3.0);
+  EXPECT_TRUE(has(read_bytes(out / "report.html"), "2.00 ± 2.48"));
+  EXPECT_EQ(reproduce(kMeasured, out, {.seeds = 1}, {}).outcomes.size(), 2u);  // once more
+}
+
+TEST(Reproduce, AMeasurementStops) {
+  const Folder folder;
+  std::atomic<bool> stop = true;
+  const Reproduced r = reproduce(kMeasured, folder / "out", {}, {.stop = &stop});
+  EXPECT_TRUE(r.interrupted);
+  EXPECT_FALSE(fs::exists(folder / "out" / "results.json"));
+}
+
+TEST(Reproduce, AMeasurementTakesNoDataAndNoEffort) {
+  const Folder folder;
+  const auto complaint = [&](const ReproduceOptions& options) {
+    return error_of([&] { reproduce(kMeasured, folder / "out", options, {}); });
+  };
+  EXPECT_TRUE(has(complaint({.data = "mine.tsv"}), "some2000 trains nothing"));
+  EXPECT_TRUE(has(complaint({.effort = 2}), "--effort"));
+  EXPECT_EQ(folder.files(), 0);
+  write_bytes(folder / "file", "");
+  EXPECT_TRUE(has(error_of([&] { reproduce(kMeasured, folder / "file" / "out", {}, {}); }), "out"));
+}
+
 TEST(Reproduce, ATrialOfNoTaskOrWithNoSuchOptionIsRefused) {
   const Folder folder;
   Paper wrong = kPaper;
@@ -173,6 +231,8 @@ TEST(Papers, AreMadeOfTrialsThatCanBeTyped) {
   for (const Paper* p : paper_table()) {
     SCOPED_TRACE(p->name);
     EXPECT_EQ(&paper(p->name), p);
+    EXPECT_NE(p->trials == nullptr, p->measure == nullptr);
+    if (p->trials == nullptr) continue;
     for (const std::string& data : {std::string(), std::string("mine")}) {
       std::vector<Outcome> outcomes;
       for (const Trial& trial : p->trials(data)) {
@@ -195,6 +255,35 @@ TEST(Papers, AreMadeOfTrialsThatCanBeTyped) {
     }
   }
   EXPECT_TRUE(has(error_of([] { paper("luong2016"); }), "did you mean \"luong2015\""));
+}
+
+// Of what its measure gives, whose rows its page must know.
+TEST(Papers, Dong2021StandsBesideThePublished) {
+  std::vector<Outcome> outcomes;
+  for (const char* row : {"attention alone", "+ MLP", "+ skip", "+ skip + MLP"}) {
+    for (const char* norm : {"", ", no layer norm"}) {
+      for (uint64_t s = 1; s <= 2; ++s) {
+        Outcome o{.trial = {.name = std::string(row) + norm}, .seed = s};
+        Breakdown& by = o.test.breakdowns.emplace_back(Breakdown{"layer", {}});
+        for (int layer = 0; layer <= 12; ++layer) {
+          const double residual = *row == 'a' ? 0.25 + 0.002 * double(s) : 0.5;
+          by.parts.push_back({std::to_string(layer), 8, {{"residual", residual}}});
+        }
+        outcomes.push_back(o);
+      }
+    }
+  }
+  const report::Page made = paper("dong2021").page(outcomes);
+  const auto& table = std::get<report::Table>(made.sections.at(0).blocks.at(1));
+  using Row = std::vector<std::string>;
+  EXPECT_EQ(table.header, (Row{"relative residual at layer", "0", "1", "2", "6", "12"}));
+  ASSERT_EQ(table.rows.size(), 12u);
+  EXPECT_EQ(table.rows[0],
+            (Row{"attention alone, the paper", "0.612", "0.018", "0.000", "0.000", "0.000"}));
+  EXPECT_EQ(table.rows[1][5], "0.253 ± 0.013");
+  EXPECT_EQ(table.rows[2][0], "  here, no layer norm");
+  EXPECT_EQ(table.rows[10][1], "0.500 ± 0.000");
+  EXPECT_FALSE(report::to_html(made).empty());
 }
 
 TEST(Papers, IntervalsAreStudents) {

@@ -1,0 +1,95 @@
+#include <algorithm>
+
+#include "fovea/error.h"
+#include "image/svg.h"
+#include "io/atomic_file.h"
+#include "report/files.h"
+#include "report/label.h"
+#include "report/plot.h"
+
+// Charts as files of their own, one below the other.
+namespace fovea::report {
+namespace {
+
+constexpr double kMargin = 16, kWidth = 816, kLine = 20, kKey = 24, kLetter = 7;
+
+struct Drawn {
+  std::string svg;
+  double height;
+};
+
+// The names of the curves behind a stroke of theirs; gives the height.
+double put_keys(Markup& svg, const Plot& plot, double y) {
+  double x = 0;
+  for (size_t i = 0; i < plot.names.size(); ++i) {
+    const std::string name = visible(plot.names[i]);
+    const double width = kKey + kLetter * drawn_columns_of(name) + kMargin;
+    if (x > 0 && x + width > kWidth) x = 0, y += kLine;
+    svg.put(R"(<path class="line key {}" d="M{:.1f} {:.1f}h18"/>)", series_class(i), x, y + 10);
+    svg.put(R"(<text x="{:.1f}" y="{:.1f}">{}</text>)", x + kKey, y + 14, escape(name));
+    x += width;
+  }
+  return y + kLine;
+}
+
+Drawn drawn(const Chart& chart) {
+  const Plot plot = plot_of(chart);
+  Markup svg;
+  svg.put(R"(<text class="title" x="0" y="14">{}</text>)", escape(visible(chart.y)));
+  const double top = put_keys(svg, plot, kLine + 4);
+  if (plot.xs.empty()) {
+    svg.put(R"(<text class="none" x="0" y="{:.1f}">nothing to draw</text>)", top + 14);
+    return {svg.text(), top + kLine};
+  }
+  const Frame at = frame_of(plot, kWidth);
+  svg.put(R"x(<g transform="translate(0 {:.1f})">)x", top);
+  put_axes(svg, at, plot);
+  put_lines(svg, at, plot);
+  svg.put("</g>");
+  return {svg.text(), top + at.bottom()};
+}
+
+struct File {
+  std::string svg;
+  double width, height;
+};
+
+File file_of(const std::vector<Chart>& charts) {
+  Markup body;
+  double y = kMargin;
+  for (const Chart& chart : charts) {
+    const Drawn one = drawn(chart);
+    body.put("<g transform=\"translate({} {:.1f})\" role=\"img\" aria-label=\"{}\">{}</g>\n",
+             kMargin, y, escape(visible(chart.y)), one.svg);
+    y += one.height + kMargin;
+  }
+  const double width = kWidth + 2 * kMargin;
+  return {fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" "
+                      "width=\"{0:g}\" height=\"{1:g}\">\n<style>{2}</style>\n<rect "
+                      "class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{3}</svg>\n",
+                      width, y, files::chart_css, body.text()),
+          width, y};
+}
+
+}  // namespace
+
+std::string to_svg(const std::vector<Chart>& charts) { return file_of(charts).svg; }
+
+std::string to_png(const std::vector<Chart>& charts) {
+  const File file = file_of(charts);
+  return image::to_png(
+      {.svg = file.svg, .width = file.width, .height = file.height, .scale = 2});
+}
+
+void write(const std::filesystem::path& path, const std::vector<Chart>& charts) {
+  const PictureFormat format = picture_format(path);
+  if (format == PictureFormat::json) {
+    throw Error("write", path.string() + ": a chart is drawn as .svg or .png");
+  }
+  const std::string bytes = format == PictureFormat::svg ? to_svg(charts) : to_png(charts);
+  AtomicFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+}  // namespace fovea::report
