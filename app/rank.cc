@@ -72,7 +72,8 @@ void run(const Options& o) {
   for (const report::Table& table : tasks::tables_of(m.curves)) {
     text += "\n" + report::to_text(table);
   }
-  if (o.json) text = Json{{"model", m.settings}, {"curves", tasks::to_json(m.curves)}}.dump(2) + "\n";
+  if (o.json)
+    text = Json{{"model", m.settings}, {"curves", tasks::to_json(m.curves)}}.dump(2) + "\n";
   for (const std::string& file : {o.svg, o.png}) {
     if (!file.empty()) report::write(file, tasks::charts_of(m.curves));
   }

@@ -36,7 +36,7 @@ struct DocumentConfig : LookConfig {
   int64_t embedding = 64, hidden = 32, layers = 1;  // hidden: of each direction
   nn::Cell cell = nn::Cell::gru;
   TransformerConfig transformer;  // its depth is the width of a word's vector
-  int64_t unknown = 1;  // the id that words dropped in training are read as
+  int64_t unknown = 1;            // the id that words dropped in training are read as
 };
 // Throws, naming the field and its range.
 FOVEA_API void check(const DocumentConfig&);

@@ -30,10 +30,11 @@ struct FOVEA_API MemoryStep {
 //   Memory memory(keys, values, scores::additive(w_q, w_k, u), lengths);
 //   MemoryStep step = memory(state);
 //
-// Keys are lowered once, as the score reads them. Where that is a dot or an additive form, without a
-// cap or a bias, and the weights are a softmax over the lengths alone, a step's backward gives the query's gradient, and
-// the gradients of keys, values and the score's parameters are taken once for all steps. Everything
-// else is attend(), step by step: any score, mask and weighting works, with the same results.
+// Keys are lowered once, as the score reads them. Where that is a dot or an additive form, without
+// a cap or a bias, and the weights are a softmax over the lengths alone, a step's backward gives
+// the query's gradient, and the gradients of keys, values and the score's parameters are taken once
+// for all steps. Everything else is attend(), step by step: any score, mask and weighting works,
+// with the same results.
 class FOVEA_API Memory {
  public:
   // keys [B,Lk,Dk], values [B,Lk,Dv], any strides; lengths i64 [B], how many keys of each row may

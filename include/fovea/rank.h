@@ -35,9 +35,16 @@ struct RankCurve {
 // Called now and then with the share that is done; what it throws ends the work.
 using RankProgress = std::function<void(double)>;
 
+// Blocks, and what they read: rows [B,L,W], lengths i64 [B] or undefined.
+struct BlocksAtWork {
+  const models::TransformerConfig& config;
+  const models::Stack& stack;
+  Tensor embedded, lengths;
+};
 // Of every choice of parts: the four of skip and MLP with norms, then without. Each goes through
-// all layers by itself, with the weights as they are, of the encoder or, where there is none, of
-// the decoder. ids i64 [B,L], lengths i64 [B] or undefined.
+// all layers by itself, with the weights as they are.
+FOVEA_API std::vector<RankCurve> rank(const BlocksAtWork&, const RankProgress& = {});
+// Of the encoder or, where there is none, of the decoder; ids i64 [B,L].
 FOVEA_API std::vector<RankCurve> rank(const models::Transformer&, const Tensor& ids,
                                       const Tensor& lengths = {}, const RankProgress& = {});
 

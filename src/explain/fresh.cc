@@ -46,9 +46,9 @@ int64_t memory_of(const FreshConfig& c) {
   const int64_t block = 4 * W * W + 2 * W * M, drawn = std::max(3 * W * W, W * M);
   // In steps that cannot overflow: 2³⁶ rows at most, 2²² numbers each.
   const int64_t each = 16 * W + 2 * M;
-  const auto bytes = static_cast<double>(sizeof(float)) *
-                     (static_cast<double>(block + drawn) +
-                      static_cast<double>(rows) * static_cast<double>(each));
+  const auto bytes =
+      static_cast<double>(sizeof(float)) *
+      (static_cast<double>(block + drawn) + static_cast<double>(rows) * static_cast<double>(each));
   return static_cast<int64_t>(std::min(bytes, 9e18));
 }
 

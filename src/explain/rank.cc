@@ -66,25 +66,26 @@ double relative_residual(const Tensor& rows) {
   return whole == 0 ? 0 : norm_of(residual_of(x)) / whole;
 }
 
-std::vector<RankCurve> rank(const models::Transformer& m, const Tensor& ids, const Tensor& lengths,
-                            const RankProgress& progress) {
+std::vector<RankCurve> rank(const BlocksAtWork& at_work, const RankProgress& progress) {
   const NoGrad off;
-  const bool encodes = !m.encoder.blocks.empty();
-  const auto blocks =
-      static_cast<int64_t>((encodes ? m.encoder : m.decoder).blocks.size());
+  const auto blocks = static_cast<int64_t>(at_work.stack.blocks.size());
   std::optional<Ways> ways;
   const models::TransformerPass pass = {
       .block = [&](const nn::Block& b, const Tensor& x, const nn::BlockPass& how) {
-        if (!ways) ways.emplace(x, lengths, blocks, progress);
+        if (!ways) ways.emplace(x, at_work.lengths, blocks, progress);
         ways->step(b, how);
         return x;
       }};
-  if (encodes) {
-    models::encode(m, ids, lengths, pass);
-  } else {
-    models::decode_all(m, ids, {}, pass);
-  }
+  models::encode(at_work.config, at_work.stack, at_work.embedded, at_work.lengths, pass);
   return ways->curves();
+}
+
+std::vector<RankCurve> rank(const models::Transformer& m, const Tensor& ids, const Tensor& lengths,
+                            const RankProgress& progress) {
+  const NoGrad off;
+  if (m.encoder.blocks.empty())
+    return rank({m.config, m.decoder, m.target(ids), lengths}, progress);
+  return rank({m.config, m.encoder, m.source(ids), lengths}, progress);
 }
 
 }  // namespace fovea::explain

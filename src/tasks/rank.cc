@@ -85,12 +85,12 @@ std::vector<RankCurve> rank_fresh(const explain::FreshConfig& c, const ShareDone
 }
 
 std::vector<RankCurve> rank_run(Run& run, int64_t sequences, const ShareDone& done) {
-  const std::optional<TransformerAtWork> found = run.transformer(sequences);
+  const std::optional<explain::BlocksAtWork> found = run.blocks(sequences);
   if (!found) {
     throw Error("rank", fmt::format("this run's model is {}, and rank needs a Transformer",
                                     run.config().model()));
   }
-  return explain::rank(*found->model, found->ids, found->lengths, done);
+  return explain::rank(*found, done);
 }
 
 std::vector<report::Table> tables_of(const std::vector<RankCurve>& all) {

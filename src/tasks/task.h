@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fovea/tensor.h"
+#include "fovea/rank.h"
 #include "fovea/train.h"
 #include "report/report.h"
 #include "report/shaded.h"
@@ -20,9 +20,6 @@
 // A task is a folder: src/tasks/NAME/task.cc defines `extern const Task task_NAME`, which says all
 // that is said about it. CMake makes a table of the folders (cmake/Tasks.cmake); the program's
 // verbs go through it and know no task by name.
-namespace fovea::models {
-struct Transformer;
-}
 namespace fovea::tasks {
 
 class RunFolder;
@@ -68,13 +65,6 @@ struct Predicting {
   std::function<void(std::string_view)> piece;
 };
 
-// For whoever looks inside: a Transformer, and sequences of what was held out of its training.
-struct TransformerAtWork {
-  const models::Transformer* model;  // lives as long as its run
-  Tensor ids;      // i64 [B,L]: its encoder's, or its decoder's where there is no other
-  Tensor lengths;  // i64 [B], or undefined: all L
-};
-
 // A run at work: its settings, its model and, read when they are needed, its data.
 class Run {
  public:
@@ -95,8 +85,9 @@ class Run {
   virtual std::vector<Predictions> predict(std::span<const std::string> inputs, const Settings&,
                                            const Predicting& = {}) = 0;
   virtual std::vector<Example> examples(size_t n) = 0;  // held out, of all sorts, at most n
-  // At most so many sequences; nothing where the model is another.
-  virtual std::optional<TransformerAtWork> transformer(int64_t /*sequences*/) { return {}; }
+  // For whoever looks inside: the blocks of a Transformer, at most so many held-out sequences
+  // before them; nothing where the model is another.
+  virtual std::optional<explain::BlocksAtWork> blocks(int64_t /*sequences*/) { return {}; }
   virtual std::vector<report::Section> sections() { return {}; }  // the task's own, of the page
 };
 

@@ -8,9 +8,9 @@
 namespace fovea::test {
 namespace {
 
-const std::vector<std::string> kTiny = {"--examples", "100", "--query-depth", "16", "--heads", "2",
-                                        "--blocks",   "1",   "--context",     "32", "--steps", "5",
-                                        "--batch-tokens", "256"};
+const std::vector<std::string> kTiny = {
+    "--examples", "100", "--query-depth", "16", "--heads",        "2",  "--blocks", "1",
+    "--context",  "32",  "--steps",       "5",  "--batch-tokens", "256"};
 
 std::vector<std::string> train_command(const std::string& run, std::vector<std::string> more = {}) {
   std::vector<std::string> all = {"train", "lm", "--out", run};

@@ -52,8 +52,7 @@ TEST(Rank, PrintsJson) {
   for (const Json& curve : j["curves"]) EXPECT_EQ(curve["residual"].size(), 4u);
   EXPECT_EQ(rank(tiny({"--json", "--sequences", "3", "--mlp-width", "5", "--seed", "9"})).out,
             ran.out);
-  EXPECT_NE(Json::parse(rank(tiny({"--json", "--sequences", "3", "--mlp-width", "5"})).out),
-            j);
+  EXPECT_NE(Json::parse(rank(tiny({"--json", "--sequences", "3", "--mlp-width", "5"})).out), j);
 }
 
 TEST(Rank, Draws) {
@@ -116,9 +115,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Rank, OfARunWithoutATransformerIsRefused) {
   const Folder folder;
-  const Ran trained = run_program({"train", "translate", "--out", folder / "run", "--examples",
-                                   "120", "--hidden", "8", "--embedding", "4", "--steps", "1",
-                                   "--valid-sentences", "0"});
+  const Ran trained =
+      run_program({"train", "translate", "--out", folder / "run", "--examples", "120", "--hidden",
+                   "8", "--embedding", "4", "--steps", "1", "--valid-sentences", "0"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Ran ran = rank({folder / "run"});
   EXPECT_EQ(ran.code, 2);

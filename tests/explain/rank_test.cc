@@ -169,9 +169,9 @@ TEST(Rank, OfAllPartsIsThatOfTheModel) {
     const models::Transformer m = sharp(order);
     std::vector<double> expected;
     const auto take = [&](const Tensor& x) {
-      expected.push_back((relative_residual(x.select(0, 0)) +
-                          relative_residual(x.select(0, 2).slice(0, 0, 4))) /
-                         2);
+      expected.push_back(
+          (relative_residual(x.select(0, 0)) + relative_residual(x.select(0, 2).slice(0, 0, 4))) /
+          2);
     };
     models::encode(m, ids(3, 9), lengths,
                    {.block = [&](const nn::Block& b, const Tensor& x, const nn::BlockPass& pass) {

@@ -68,9 +68,13 @@ TEST(Sample, RefusesWhatIsNone) {
             "[sample] temperature must be in [0, 1000], found nan");
   EXPECT_EQ(error_of([&] { sample(kLogits, {.top_p = 0.0f}, 0); }),
             "[sample] top_p must be above 0 and at most 1, found 0");
-  EXPECT_EQ(error_of([&] { sample(std::vector<float>{1.0f, nan}, {}, 0); }),
+  EXPECT_EQ(error_of([&] {
+              sample(std::vector<float>{1.0f, nan}, {}, 0);
+            }),
             "[sample] the logit of token 1 is nan");
-  EXPECT_EQ(error_of([&] { sample(kLogits, {}, 0, std::vector<int64_t>{0, 1, 2, 3, 4}); }),
+  EXPECT_EQ(error_of([&] {
+              sample(kLogits, {}, 0, std::vector<int64_t>{0, 1, 2, 3, 4});
+            }),
             "[sample] there is no token to draw");
 }
 

@@ -96,8 +96,7 @@ TEST(Transformer, PaddingHasNoInfluence) {
   for (const Positions p : kPositions) {
     const Transformer m = spread(small(p));
     const Loss plain = loss(m, batch_of(sentences()), {.mode = Mode::eval});
-    const Loss padded =
-        loss(m, batch_of(sentences(), {.more = 3, .id = 5}), {.mode = Mode::eval});
+    const Loss padded = loss(m, batch_of(sentences(), {.more = 3, .id = 5}), {.mode = Mode::eval});
     EXPECT_EQ(plain.tokens, padded.tokens);
     EXPECT_NEAR(plain.nll, padded.nll, 1e-4) << name_of(p);
   }
@@ -190,10 +189,11 @@ TEST(Transformer, SaysWhatDoesNotFit) {
   EXPECT_NE(error_of([&] { transformer(c, 1); }).find("linear attention has no scores"),
             std::string::npos);
   const Transformer m = transformer(decoder_only(Positions::learned), 1);
-  EXPECT_EQ(error_of([&] { decode_all(m, Tensor::zeros({1, 41}, DType::i64)); }),
+  EXPECT_EQ(error_of([&] {
+              decode_all(m, Tensor::zeros({1, 41}, DType::i64));
+            }),
             "[transformer] a sequence of 41, and 40 positions are learned");
-  EXPECT_EQ(error_of([&] { encode(m, ids({4})); }),
-            "[encode] this Transformer has no encoder");
+  EXPECT_EQ(error_of([&] { encode(m, ids({4})); }), "[encode] this Transformer has no encoder");
 }
 
 }  // namespace

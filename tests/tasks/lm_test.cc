@@ -92,11 +92,11 @@ TEST(Lm, WritesPieceByPieceAndGoesOnPastItsContext) {
   for (const std::string prompt : {"", "a", "abbaabbaabbaabba", "a\nb", "x\xff"}) {
     std::string pieces;
     int calls = 0;
-    const Prediction p = write_on(m, prompt, how,
-                                  {.maps = Maps::keep, .piece = [&](std::string_view piece) {
-                                     pieces += piece;
-                                     ++calls;
-                                   }});
+    const Prediction p =
+        write_on(m, prompt, how, {.maps = Maps::keep, .piece = [&](std::string_view piece) {
+                                    pieces += piece;
+                                    ++calls;
+                                  }});
     EXPECT_EQ(pieces, p.text + "\n");
     EXPECT_TRUE(p.text.starts_with(prompt));
     EXPECT_EQ(p.text.size(), prompt.size() + 50);
@@ -113,11 +113,19 @@ TEST(Lm, WritesPieceByPieceAndGoesOnPastItsContext) {
 TEST(Lm, LearnsTalesAndGoesOnWithThem) {
   const Folder folder;
   const auto config = [](const std::string& steps) {
-    return config_from(task_lm, {{"examples", "400"},   {"query-depth", "32"},    {"heads", "2"},
-                                 {"blocks", "1"},       {"context", "48"},        {"rate", "0.01"},
-                                 {"warmup", "10"},      {"decay", "constant"},    {"steps", steps},
-                                 {"batch-tokens", "512"}, {"validate-every", "40"},
-                                 {"dropout", "0.1"},    {"positions", "alibi"}});
+    return config_from(task_lm, {{"examples", "400"},
+                                 {"query-depth", "32"},
+                                 {"heads", "2"},
+                                 {"blocks", "1"},
+                                 {"context", "48"},
+                                 {"rate", "0.01"},
+                                 {"warmup", "10"},
+                                 {"decay", "constant"},
+                                 {"steps", steps},
+                                 {"batch-tokens", "512"},
+                                 {"validate-every", "40"},
+                                 {"dropout", "0.1"},
+                                 {"positions", "alibi"}});
   };
   const RunFolder whole(folder / "whole"), parts(folder / "parts");
   const Trained t = train_run(task_lm, whole, *config("120"), Former::refuse, {});

@@ -37,18 +37,20 @@ class SomeRun final : public Run {
   train::Learner learner(const Watching&) override { throw Error("test", "not trained"); }
   Evaluation final_scores(const ShareDone&) override { return {}; }
   Evaluation evaluate(const Judged&, const Settings&, const ShareDone&) override { return {}; }
-  std::vector<Predictions> predict(std::span<const std::string>, const Settings&, Maps,
-                                   const ShareDone&) override {
+  std::vector<Predictions> predict(std::span<const std::string>, const Settings&,
+                                   const Predicting&) override {
     return {};
   }
   std::vector<Example> examples(size_t) override { return {}; }
-  std::optional<TransformerAtWork> transformer(int64_t sequences) override {
-    if (!has_one_) return Run::transformer(sequences);
+  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
+    if (!has_one_) return Run::blocks(sequences);
     asked = sequences;
-    return TransformerAtWork{
-        &model_, Tensor::from_ids(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}),
-        Tensor::from_ids(std::vector<int64_t>{4, 3}, {2})};
+    return explain::BlocksAtWork{model_.config, model_.encoder, model_.source(ids), lengths};
   }
+  const models::Transformer& transformer() const { return model_; }
+
+  const Tensor ids = Tensor::from_ids(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
+  const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{4, 3}, {2});
   int64_t asked = 0;
 
  private:
@@ -63,9 +65,7 @@ TEST(RankOfARun, IsThatOfItsTransformer) {
   const std::vector<RankCurve> curves = rank_run(run, 5, [&](double share) { done = share; });
   EXPECT_EQ(run.asked, 5);
   EXPECT_EQ(done, 1.0);
-  const TransformerAtWork at_work = *run.transformer(5);
-  const std::vector<RankCurve> expected =
-      explain::rank(*at_work.model, at_work.ids, at_work.lengths);
+  const std::vector<RankCurve> expected = explain::rank(run.transformer(), run.ids, run.lengths);
   ASSERT_EQ(curves.size(), expected.size());
   for (size_t i = 0; i < curves.size(); ++i) EXPECT_EQ(curves[i].residual, expected[i].residual);
 }

@@ -7,8 +7,9 @@ namespace fovea {
 // Luong's local-m; with causal beside it, the sliding window, aligned at the end like causal.
 extern const MaskDef mask_window = {
     .name = "window",
-    .formula = "p − L ≤ j ≤ p + R (window:W: L = R = W; inf: no bound), p = i, or i + Lk − Lq "
-               "together with causal",
+    .formula =
+        "p − L ≤ j ≤ p + R (window:W: L = R = W; inf: no bound), p = i, or i + Lk − Lq "
+        "together with causal",
     .takes_width = true,
     .takes_sides = true,
     .range =

@@ -4,16 +4,11 @@
 #include <filesystem>
 
 #include "tasks/documents/documents.h"
+#include "tasks/mechanism_names.h"
 #include "tasks/transformer_fields.h"
 
 namespace fovea::tasks::classification {
 namespace {
-
-std::vector<std::string> names_of(const std::vector<Listed>& listed) {
-  std::vector<std::string> names;
-  for (const Listed& l : listed) names.push_back(l.name);
-  return names;
-}
 
 void visit_data(Fields& f, DocumentsData& d) {
   f.group("Data");
@@ -61,8 +56,7 @@ void visit_loss(Fields& f, models::DocumentLossConfig& l) {
   f.group("Regularisation, and hard attention");
   f.real("dropout", l.dropout, "of the vectors of words, sentences and documents", {0, 0.95});
   f.real("word-dropout", l.word_dropout, "share of words read as unknown", {0, 0.95});
-  f.real("label-smoothing", l.label_smoothing, "share of a class spread over the others",
-         {0, 0.9});
+  f.real("label-smoothing", l.label_smoothing, "share of a class spread over the others", {0, 0.9});
   f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
   f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
 }
@@ -146,8 +140,7 @@ std::string DocumentsConfig::model() const {
 
 std::string DocumentsConfig::attention() const {
   if (!models::looks(network)) return "none, the mean";
-  return fmt::format("{} {}, {}",
-                     models::by_sentences(network) ? "words and sentences," : "words,",
+  return fmt::format("{} {}, {}", models::by_sentences(network) ? "words and sentences," : "words,",
                      network.score, network.weighting);
 }
 

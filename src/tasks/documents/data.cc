@@ -59,7 +59,8 @@ void check_classes(std::span<const text::Labelled> documents) {
                                          "nothing to tell apart",
                                          documents.size(), first));
   }
-  if (count.size() > kMostClasses || (documents.size() >= 20 && 2 * count.size() > documents.size())) {
+  if (count.size() > kMostClasses ||
+      (documents.size() >= 20 && 2 * count.size() > documents.size())) {
     throw Error("documents", fmt::format("{} classes among {} documents ('{}', …); is that column "
                                          "the label?",
                                          count.size(), documents.size(), first.substr(0, 40)));
@@ -156,14 +157,15 @@ Known known_of(std::span<const text::Labelled> documents, const Reading& r) {
     }
   }
   std::sort(known.classes.begin(), known.classes.end());
-  known.classes.erase(std::unique(known.classes.begin(), known.classes.end()),
-                      known.classes.end());
+  known.classes.erase(std::unique(known.classes.begin(), known.classes.end()), known.classes.end());
   std::vector<std::pair<int64_t, std::string>> ranked;  // equally frequent ones by their bytes
   for (const auto& [word, count] : counts) {
-    if (count >= r.min_count && word.size() <= text::kMaxTokenBytes) ranked.emplace_back(-count, word);
+    if (count >= r.min_count && word.size() <= text::kMaxTokenBytes)
+      ranked.emplace_back(-count, word);
   }
   if (ranked.empty()) {
-    throw Error("documents", fmt::format("no word appears {} times; lower --min-count", r.min_count));
+    throw Error("documents",
+                fmt::format("no word appears {} times; lower --min-count", r.min_count));
   }
   std::sort(ranked.begin(), ranked.end());
   ranked.resize(std::min(ranked.size(), static_cast<size_t>(r.vocabulary - text::kFirst)));
@@ -194,7 +196,8 @@ Known load_known(const RunFolder& run) {
   };
   Known known{.words = {}, .classes = list("classes")};
   if (!std::is_sorted(known.classes.begin(), known.classes.end(), std::less_equal<>())) {
-    throw Error("documents", file + ": the classes must be different, and in the order of their bytes");
+    throw Error("documents",
+                file + ": the classes must be different, and in the order of their bytes");
   }
   known.words = std::make_shared<const text::Vocabulary>(text::Unit::words, list("words"));
   return known;

@@ -141,8 +141,8 @@ struct Attended {
   double lift = 0;                  // its weight over that of a word in a document by chance
   int64_t count = 0;                // how often it stands there
 };
-std::vector<std::vector<Attended>> most_attended(const Classifier&,
-                                                 std::span<const text::Labelled>, size_t most);
+std::vector<std::vector<Attended>> most_attended(const Classifier&, std::span<const text::Labelled>,
+                                                 size_t most);
 
 report::Section most_attended_section(const Classifier&, std::span<const text::Labelled>);
 

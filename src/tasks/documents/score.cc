@@ -45,12 +45,13 @@ Graded grade(const Classifier& c, std::span<const text::Labelled> documents, Map
   for (const text::Labelled& d : documents) {
     graded.classes.push_back(c.known.class_of(d.label));
     if (graded.classes.back() < 0) {
-      throw Error("evaluate", fmt::format("the class '{}' was not in the training; there are {}",
-                                          d.label.substr(0, 40),
-                                          fmt::join(std::span(c.known.classes)
-                                                        .first(std::min<size_t>(
-                                                            c.known.classes.size(), 12)),
-                                                    ", ")));
+      throw Error(
+          "evaluate",
+          fmt::format(
+              "the class '{}' was not in the training; there are {}", d.label.substr(0, 40),
+              fmt::join(
+                  std::span(c.known.classes).first(std::min<size_t>(c.known.classes.size(), 12)),
+                  ", ")));
     }
     ids.push_back(c.known.ids_of(taken_apart(d.text, c.config.reading)));
   }
@@ -131,8 +132,8 @@ std::vector<std::vector<Attended>> most_attended(const Classifier& c,
       for (size_t w = 0; w < looked.words[s].size(); ++w) {
         const std::string word = text::lowercase(apart.sentences[s][w]);
         if (c.known.words->id(word) == text::kUnknown) continue;
-        const double weight = static_cast<double>(looked.sentences[s]) *
-                              static_cast<double>(looked.words[s][w]);
+        const double weight =
+            static_cast<double>(looked.sentences[s]) * static_cast<double>(looked.words[s][w]);
         Sums& sum = sums[k][word];
         sum.weight += weight;
         sum.lift += weight * static_cast<double>(n);

@@ -65,6 +65,15 @@ class LmRun final : public Run {
     return some;
   }
 
+  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
+    const NoGrad off;
+    const Tokens text = encode(m_.tokenizer, held_out());
+    const auto n = static_cast<int64_t>(text.size());
+    const int64_t L = std::min(m_.config.context, n), B = std::min(sequences, n / L);
+    const Tensor ids = Tensor::from_ids(std::span(text).first(static_cast<size_t>(B * L)), {B, L});
+    return explain::BlocksAtWork{m_.model.config, m_.model.decoder, m_.model.target(ids), {}};
+  }
+
  private:
   const LmSets& sets() {
     if (!sets_) sets_ = load_data(m_.config);

@@ -2,18 +2,13 @@
 
 #include <filesystem>
 
+#include "tasks/mechanism_names.h"
 #include "tasks/transformer_fields.h"
 #include "tasks/translate/builtin.h"
 #include "tasks/translate/translate.h"
 
 namespace fovea::tasks::translation {
 namespace {
-
-std::vector<std::string> names_of(const std::vector<Listed>& listed) {
-  std::vector<std::string> names;
-  for (const Listed& l : listed) names.push_back(l.name);
-  return names;
-}
 
 void visit_data(Fields& f, TranslateData& d) {
   std::vector<std::string> builtin;

@@ -16,8 +16,8 @@ models::TransformerConfig transformer_of(const TranslateConfig& c) {
   t.weighting = c.network.weighting;
   t.longest = 2 * c.data.longest + 10;  // what decoding may come to
   if (models::draws(c.network)) {
-    throw Error("train", "a Transformer learns no hard attention here: --weighting " +
-                             t.weighting + " needs --model recurrent");
+    throw Error("train", "a Transformer learns no hard attention here: --weighting " + t.weighting +
+                             " needs --model recurrent");
   }
   if (c.network.context == models::Context::fixed) {
     throw Error("train", "--context fixed needs --model recurrent: a Transformer is attention");

@@ -62,6 +62,23 @@ class TranslateRun final : public Run {
     return some;
   }
 
+  // The longest of the held-out sources: short ones have little that could become alike.
+  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
+    const auto* m = std::get_if<models::Transformer>(&t_.model);
+    if (m == nullptr) return {};
+    const NoGrad off;
+    std::vector<std::vector<int64_t>> ids;
+    for (const text::Pair& p : held_out()) ids.push_back(encode_source(t_.source, p.source));
+    std::stable_sort(ids.begin(), ids.end(),
+                     [](const auto& a, const auto& b) { return a.size() > b.size(); });
+    ids.resize(std::min(ids.size(), static_cast<size_t>(sequences)));
+    std::vector<const std::vector<int64_t>*> rows;
+    for (const auto& row : ids) rows.push_back(&row);
+    const Sources padded = pad_sources(rows);
+    const Tensor embedded = m->source(padded.ids.transpose(0, 1).contiguous());
+    return explain::BlocksAtWork{m->config, m->encoder, embedded, padded.lengths};
+  }
+
  private:
   const TranslateSets& sets() {
     if (!sets_) sets_ = load_data(t_.config.data, t_.config.train.seed);
