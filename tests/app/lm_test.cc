@@ -56,7 +56,7 @@ TEST(LmVerbs, SayWhatIsWrongInOneLine) {
   refused({"--heads", "3"}, "3 heads do not divide a query depth of 16");
   refused({"--key-heads", "3"}, "key_heads must divide");
   refused({"--linear", "--positions", "t5"}, "take rotary");
-  refused({"--query-depth", "65536", "--blocks", "512"}, "GB to be trained");
+  refused({"--query-depth", "65536", "--blocks", "512"}, "GB are free");
   refused({"--top-k", "3"}, "--top-k");
   refused({"/nowhere.txt"}, "nowhere.txt");
 }
