@@ -92,7 +92,8 @@ Tensor read(const nn::Recurrent& r, const Tensor& x, const Tensor& lengths, cons
 
 // x [T,B,C] → [B,C]; a length of at least 1.
 Tensor mean_of(const Tensor& x, const Tensor& lengths) {
-  const Tensor inside = less(Tensor::arange(x.size(0)).unsqueeze(1), lengths.unsqueeze(0));  // [T,B]
+  const Tensor inside =
+      less(Tensor::arange(x.size(0)).unsqueeze(1), lengths.unsqueeze(0));  // [T,B]
   const Tensor seen = where(inside.unsqueeze(2), x, Tensor::scalar(0.0f));
   return sum(seen, {0}) / lengths.to(DType::f32).unsqueeze(1);
 }
@@ -125,10 +126,8 @@ Tensor with_unknown(const Tensor& ids, float share, int64_t unknown, const Seed&
 }
 
 LookPass look_pass(const DocumentPass& p, int64_t rows, const Seed& seed, const Intervention& i) {
-  LookPass pass{.mode = p.mode,
-                .seed = seed.value(),
-                .keep_weights = p.keep_weights,
-                .intervention = i};
+  LookPass pass{
+      .mode = p.mode, .seed = seed.value(), .keep_weights = p.keep_weights, .intervention = i};
   if (p.expect) {
     pass.expected = Tensor::from_bools(std::vector<uint8_t>(static_cast<size_t>(rows), 1), {rows});
   }
@@ -205,10 +204,8 @@ Classified classify(const Documents& m, const DocumentBatch& batch, const Docume
 }
 
 DocumentLoss loss(const Documents& m, const DocumentBatch& batch, const DocumentLossConfig& c) {
-  DocumentPass pass{.mode = Mode::train,
-                    .dropout = c.dropout,
-                    .word_dropout = c.word_dropout,
-                    .seed = c.seed};
+  DocumentPass pass{
+      .mode = Mode::train, .dropout = c.dropout, .word_dropout = c.word_dropout, .seed = c.seed};
   const auto nll_of = [&](const Classified& r) {
     return cross_entropy(
         r.logits, batch.classes,
@@ -224,9 +221,9 @@ DocumentLoss loss(const Documents& m, const DocumentBatch& batch, const Document
   const Tensor R = -nll.detach().unsqueeze(0);  // [1,B]
   const DocumentLevel& last = m.levels.back();
   const Tensor guess = last.look.baseline(last.query.detach()).reshape({1, 1});
-  const Tensor terms = reinforce({chosen.log_prob.unsqueeze(0), chosen.entropy.unsqueeze(0),
-                                  Tensor::full(R.shape(), 1.0f)},
-                                 R, guess - expected.detach().unsqueeze(0), c);
+  const Tensor terms = reinforce(
+      {chosen.log_prob.unsqueeze(0), chosen.entropy.unsqueeze(0), Tensor::full(R.shape(), 1.0f)}, R,
+      guess - expected.detach().unsqueeze(0), c);
   const auto B = static_cast<float>(nll.size(0));
   return {0.5f * (mean(nll) + mean(expected)) + terms / B, total};
 }

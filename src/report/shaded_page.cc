@@ -24,8 +24,9 @@ void add_line(Html& html, const ShadedText::Line& line, float full, float heavie
     if (!(share >= 0.03f)) {
       html.put("{}", word);
     } else {
-      html.put(R"(<mark style="--w:{:.2f}" title="{:.3f} of the sentence, {:.3f} in all">{}</mark>)",
-               std::min(share, 1.0f), line.weights[w], weight_in_text(line, w), word);
+      html.put(
+          R"(<mark style="--w:{:.2f}" title="{:.3f} of the sentence, {:.3f} in all">{}</mark>)",
+          std::min(share, 1.0f), line.weights[w], weight_in_text(line, w), word);
     }
   }
   html.put("</span></li>\n");

@@ -85,8 +85,8 @@ ShadedDrawing drawing_of(const std::vector<ShadedText>& texts) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
       "height=\"{1:g}\">\n<style>{2}{3}@media(prefers-color-scheme:dark){{{4}}}</style>\n"
       "<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{5}</svg>\n",
-      d.width, d.height, files::picture_css, ground_rules(Paper::white),
-      ground_rules(Paper::black), body.text());
+      d.width, d.height, files::picture_css, ground_rules(Paper::white), ground_rules(Paper::black),
+      body.text());
   d.svg = svg.text();
   return d;
 }

@@ -62,11 +62,10 @@ struct Places {
 
 std::optional<Places> find_columns(std::span<const std::string> header, const Columns& names) {
   const auto find = [&](const std::string& name) {
-    return static_cast<size_t>(std::find_if(header.begin(), header.end(),
-                                            [&](const std::string& field) {
-                                              return trimmed(field) == name;
-                                            }) -
-                               header.begin());
+    return static_cast<size_t>(
+        std::find_if(header.begin(), header.end(),
+                     [&](const std::string& field) { return trimmed(field) == name; }) -
+        header.begin());
   };
   const Places at{find(names.label), find(names.text)};
   if (at.label == header.size() || at.text == header.size()) return {};
@@ -83,8 +82,8 @@ std::vector<std::string> fields_between_tabs(const std::string& line) {
   return fields;
 }
 
-// Records of a CSV file: fields between commas; a quoted one has "" for a quote, and may hold commas
-// and line breaks.
+// Records of a CSV file: fields between commas; a quoted one has "" for a quote, and may hold
+// commas and line breaks.
 class Records {
  public:
   explicit Records(Lines& lines) : lines_(lines) {}
@@ -135,8 +134,9 @@ class Records {
     }
     bytes_ += line_.size();
     if (bytes_ > kMaxLine) {
-      lines_.fail(fmt::format("a record of more than {} bytes since line {}: is a quote not closed?",
-                              kMaxLine, began_));
+      lines_.fail(
+          fmt::format("a record of more than {} bytes since line {}: is a quote not closed?",
+                      kMaxLine, began_));
     }
   }
 
@@ -204,8 +204,9 @@ std::vector<Labelled> read_folders(const fs::path& folder) {
     for (const fs::path& file : files) all.push_back({label, whole_text(file)});
   }
   if (all.empty()) {
-    throw Error(kCall, folder.string() + ": expected a folder for each class, with a file for each "
-                                         "document");
+    throw Error(kCall, folder.string() +
+                           ": expected a folder for each class, with a file for each "
+                           "document");
   }
   return all;
 }
@@ -258,13 +259,13 @@ std::vector<Labelled> parse_labelled_jsonl(Lines lines, const Columns& names) {
   std::vector<Labelled> all;
   for (std::string line; lines.next(line);) {
     if (trimmed(line).empty()) continue;
-    const Json object =
-        Json::parse(line, [](int depth, Json::parse_event_t, Json&) { return depth < kDeepest; },
-                    /*allow_exceptions=*/false);
+    const Json object = Json::parse(
+        line, [](int depth, Json::parse_event_t, Json&) { return depth < kDeepest; },
+        /*allow_exceptions=*/false);
     if (!object.is_object()) {
-      lines.fail(object.is_discarded() ? "not valid JSON; expected an object a line"
-                                       : fmt::format("expected an object, found {}",
-                                                     object.type_name()));
+      lines.fail(object.is_discarded()
+                     ? "not valid JSON; expected an object a line"
+                     : fmt::format("expected an object, found {}", object.type_name()));
     }
     const std::string label = text_of(lines, object, names.label);
     all.push_back(checked(lines, label, text_of(lines, object, names.text)));

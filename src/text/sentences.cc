@@ -14,10 +14,10 @@ struct Letter {
 };
 
 constexpr std::array<std::string_view, 44> kAbbreviations = {
-    "mr",  "mrs", "ms",  "dr",   "prof", "st",   "jr",  "sr",   "rev", "gen", "col",
-    "lt",  "sgt", "capt", "hon", "messrs", "mme", "mlle", "vs",  "etc", "inc", "ltd",
-    "co",  "corp", "no", "vol",  "pp",   "fig",  "ed",  "eds",  "al",  "cf",  "ca",
-    "jan", "feb", "mar", "apr",  "jun",  "jul",  "aug", "sept", "oct", "nov", "dec"};
+    "mr",  "mrs",  "ms",   "dr",  "prof",   "st",  "jr",   "sr",   "rev", "gen", "col",
+    "lt",  "sgt",  "capt", "hon", "messrs", "mme", "mlle", "vs",   "etc", "inc", "ltd",
+    "co",  "corp", "no",   "vol", "pp",     "fig", "ed",   "eds",  "al",  "cf",  "ca",
+    "jan", "feb",  "mar",  "apr", "jun",    "jul", "aug",  "sept", "oct", "nov", "dec"};
 
 bool is_stop(char32_t c) { return c == '.' || c == '!' || c == '?' || c == 0x2026; }
 bool is_wide_stop(char32_t c) { return c == 0x3002 || c == 0xFF01 || c == 0xFF1F; }

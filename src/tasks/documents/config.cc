@@ -59,8 +59,7 @@ void visit_loss(Fields& f, models::DocumentLossConfig& l) {
   f.group("Regularisation, and hard attention");
   f.real("dropout", l.dropout, "of the vectors of words, sentences and documents", {0, 0.95});
   f.real("word-dropout", l.word_dropout, "share of words read as unknown", {0, 0.95});
-  f.real("label-smoothing", l.label_smoothing, "share of a class spread over the others",
-         {0, 0.9});
+  f.real("label-smoothing", l.label_smoothing, "share of a class spread over the others", {0, 0.9});
   f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
   f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
 }
@@ -82,6 +81,8 @@ void DocumentsConfig::visit(Fields& f) {
   visit_network(f, network);
   visit_loss(f, loss);
   visit_training(f, measures());
+  f.real("attention-rate", attention_rate, "times the rate, for what weighs words and sentences",
+         {0, 1000});
   f.integer("batch-words", train.batch_tokens, "documents times the longest of them", {1, 1e9});
   f.integer("batch-documents", train.batch_examples, "at most; 0: no limit", {0, 1e9});
   // A score by place is made for the longest sequence there can be.
@@ -138,8 +139,7 @@ std::string DocumentsConfig::model() const {
 
 std::string DocumentsConfig::attention() const {
   if (!models::looks(network)) return "none, the mean";
-  return fmt::format("{} {}, {}",
-                     models::by_sentences(network) ? "words and sentences," : "words,",
+  return fmt::format("{} {}, {}", models::by_sentences(network) ? "words and sentences," : "words,",
                      network.score, network.weighting);
 }
 

@@ -29,6 +29,14 @@ std::string without_spaces(const std::string& piece) {
   return word;
 }
 
+bool says_something(const std::string& word) {
+  bool found = false;
+  text::for_each_code_point(word, [&](char32_t c, std::string_view) {
+    found = found || text::is_letter(c) || text::is_number(c);
+  });
+  return found;
+}
+
 uint64_t hash_of_all(std::span<const text::Labelled> documents, uint64_t h) {
   for (const text::Labelled& d : documents) {
     h = mix64(hash_of(d.text, hash_of("\xff", hash_of(d.label, h))));
@@ -59,7 +67,8 @@ void check_classes(std::span<const text::Labelled> documents) {
                                          "nothing to tell apart",
                                          documents.size(), first));
   }
-  if (count.size() > kMostClasses || (documents.size() >= 20 && 2 * count.size() > documents.size())) {
+  if (count.size() > kMostClasses ||
+      (documents.size() >= 20 && 2 * count.size() > documents.size())) {
     throw Error("documents", fmt::format("{} classes among {} documents ('{}', …); is that column "
                                          "the label?",
                                          count.size(), documents.size(), first.substr(0, 40)));
@@ -113,6 +122,13 @@ Apart taken_apart(const std::string& text, const Reading& r) {
       if (!word.empty()) words.push_back(std::move(word));
     }
     if (words.empty()) continue;
+    // Marks alone belong to what was said before.
+    if (!apart.sentences.empty() && apart.sentences.back().size() + words.size() <= longest &&
+        apart.dropped == 0 && std::none_of(words.begin(), words.end(), says_something)) {
+      std::vector<std::string>& before = apart.sentences.back();
+      before.insert(before.end(), words.begin(), words.end());
+      continue;
+    }
     // Pieces of about the same length.
     const size_t pieces = (words.size() + longest - 1) / longest;
     apart.cut += pieces > 1;
@@ -156,14 +172,15 @@ Known known_of(std::span<const text::Labelled> documents, const Reading& r) {
     }
   }
   std::sort(known.classes.begin(), known.classes.end());
-  known.classes.erase(std::unique(known.classes.begin(), known.classes.end()),
-                      known.classes.end());
+  known.classes.erase(std::unique(known.classes.begin(), known.classes.end()), known.classes.end());
   std::vector<std::pair<int64_t, std::string>> ranked;  // equally frequent ones by their bytes
   for (const auto& [word, count] : counts) {
-    if (count >= r.min_count && word.size() <= text::kMaxTokenBytes) ranked.emplace_back(-count, word);
+    if (count >= r.min_count && word.size() <= text::kMaxTokenBytes)
+      ranked.emplace_back(-count, word);
   }
   if (ranked.empty()) {
-    throw Error("documents", fmt::format("no word appears {} times; lower --min-count", r.min_count));
+    throw Error("documents",
+                fmt::format("no word appears {} times; lower --min-count", r.min_count));
   }
   std::sort(ranked.begin(), ranked.end());
   ranked.resize(std::min(ranked.size(), static_cast<size_t>(r.vocabulary - text::kFirst)));
@@ -194,7 +211,8 @@ Known load_known(const RunFolder& run) {
   };
   Known known{.words = {}, .classes = list("classes")};
   if (!std::is_sorted(known.classes.begin(), known.classes.end(), std::less_equal<>())) {
-    throw Error("documents", file + ": the classes must be different, and in the order of their bytes");
+    throw Error("documents",
+                file + ": the classes must be different, and in the order of their bytes");
   }
   known.words = std::make_shared<const text::Vocabulary>(text::Unit::words, list("words"));
   return known;

@@ -148,14 +148,13 @@ std::vector<Predictions> predict(const Classifier& c, std::span<const std::strin
     const Judgement& j = judged[i];
     std::vector<size_t> order(j.probabilities.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return j.probabilities[a] > j.probabilities[b];
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return j.probabilities[a] > j.probabilities[b]; });
     order.resize(std::min(order.size(), static_cast<size_t>(n_best)));
     Predictions& best = all.emplace_back();
     for (const size_t k : order) {
-      best.push_back({.text = c.known.classes[k],
-                      .score = static_cast<double>(j.probabilities[k])});
+      best.push_back(
+          {.text = c.known.classes[k], .score = static_cast<double>(j.probabilities[k])});
     }
     if (j.looked.sentences.empty()) continue;
     report::ShadedText shaded{.title = best.front().text, .lines = {}};

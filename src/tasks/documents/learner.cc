@@ -38,10 +38,11 @@ Encoded training_documents(const Classifier& c, std::span<const text::Labelled> 
                        r.longest_sentence));
   }
   if (shortened > 0) {
-    say(w, fmt::format("{} documents have more than {} sentences: what follows, {:.1f} % of all "
-                       "words, is not read",
-                       shortened, r.most_sentences,
-                       100.0 * static_cast<double>(dropped) / static_cast<double>(dropped + words)));
+    say(w,
+        fmt::format("{} documents have more than {} sentences: what follows, {:.1f} % of all "
+                    "words, is not read",
+                    shortened, r.most_sentences,
+                    100.0 * static_cast<double>(dropped) / static_cast<double>(dropped + words)));
   }
   return e;
 }
@@ -49,11 +50,11 @@ Encoded training_documents(const Classifier& c, std::span<const text::Labelled> 
 }  // namespace
 
 train::Learner learner(const Classifier& c, const Documents& d, const Watching& watching) {
-  say(watching, fmt::format("{} documents of {} classes to train, {} to validate, {} to test; {} "
-                            "words; {:.2f} million weights",
-                            d.train.size(), c.known.classes.size(), d.valid.size(), d.test.size(),
-                            c.known.words->size(),
-                            static_cast<double>(c.model.weights.count()) / 1e6));
+  say(watching,
+      fmt::format("{} documents of {} classes to train, {} to validate, {} to test; {} "
+                  "words; {:.2f} million weights",
+                  d.train.size(), c.known.classes.size(), d.valid.size(), d.test.size(),
+                  c.known.words->size(), static_cast<double>(c.model.weights.count()) / 1e6));
   const auto encoded = std::make_shared<const Encoded>(training_documents(c, d.train, watching));
   train::Learner l;
   l.parameters = c.model.weights.learned();

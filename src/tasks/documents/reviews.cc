@@ -15,14 +15,14 @@ constexpr uint64_t kDataSet = 3;
 
 using Words = std::span<const std::string_view>;
 
-constexpr std::string_view kPraise[] = {"wonderful", "brilliant", "touching", "superb",
-                                        "charming",  "gripping",  "funny",    "splendid",
+constexpr std::string_view kPraise[] = {"wonderful", "brilliant", "touching",   "superb",
+                                        "charming",  "gripping",  "funny",      "splendid",
                                         "moving",    "clever",    "delightful", "excellent"};
 constexpr std::string_view kBlame[] = {"dull",     "awful",   "tedious", "clumsy",
                                        "terrible", "shallow", "boring",  "dreadful",
                                        "lazy",     "hollow",  "painful", "ridiculous"};
 constexpr std::string_view kFilm[] = {"film", "movie", "picture"};
-constexpr std::string_view kThing[] = {"hotel",  "weather", "popcorn", "seat",   "queue",
+constexpr std::string_view kThing[] = {"hotel",  "weather", "popcorn", "seat",    "queue",
                                        "dinner", "trailer", "poster",  "traffic", "coffee"};
 constexpr std::string_view kDegree[] = {"", "very ", "truly ", "quite ", "simply "};
 constexpr std::string_view kNot[] = {"not", "never", "hardly", "anything but", "by no means"};
@@ -35,17 +35,21 @@ constexpr std::string_view kWho[] = {"my brother", "our neighbour", "an old frie
 
 // {p} a word of praise, {b} one of blame, {n} a negation; as the sentence is positive.
 constexpr std::string_view kDeciding[] = {
-    "The {film} is {degree}{p}.", "This {film} was {degree}{p}!", "The {film} is {n} {b}.",
-    "I found the {film} {degree}{p}.", "As a {film} it was {n} {b}, whatever they say."};
+    "The {film} is {degree}{p}.", "This {film} was {degree}{p}!",
+    "The {film} is {n} {b}.",     "I found the {film} {degree}{p}.",
+    "What a {p} {film} this is!", "As a {film} it was {n} {b}, whatever they say."};
 constexpr std::string_view kElsewhere[] = {
     "The {thing} was {degree}{p}.",      "The {thing} was {degree}{b}.",
     "{Who} called the {thing} {p}.",     "{Who} called the {thing} {b}.",
     "The {thing} was {n} {p}, I admit.", "The {thing} was {n} {b}, I admit."};
-constexpr std::string_view kNeutral[] = {
-    "It runs for {minutes} minutes.",         "The story is set in {city} in {year}.",
-    "{name} plays a {job} from {city}.",      "We saw it on a {day} with {who}.",
-    "{name} wrote the script with {name2}.",  "There are {few} songs in it.",
-    "It opens with a {job} on a train to {city}.", "The crew came from {city} and {city2}."};
+constexpr std::string_view kNeutral[] = {"It runs for {minutes} minutes.",
+                                         "The story is set in {city} in {year}.",
+                                         "{name} plays a {job} from {city}.",
+                                         "We saw it on a {day} with {who}.",
+                                         "{name} wrote the script with {name2}.",
+                                         "There are {few} songs in it.",
+                                         "It opens with a {job} on a train to {city}.",
+                                         "The crew came from {city} and {city2}."};
 
 std::string capital(std::string_view words) {
   std::string text(words);
@@ -98,7 +102,9 @@ Review write_review(uint64_t seed, uint64_t i) {
   Review review{.document = {.label = positive ? "positive" : "negative", .text = ""},
                 .decides = {}};
   for (const int sort : sorts) {
-    const Words forms = sort == 1 ? Words(kDeciding) : sort == 2 ? Words(kElsewhere) : Words(kNeutral);
+    const Words forms = sort == 1   ? Words(kDeciding)
+                        : sort == 2 ? Words(kElsewhere)
+                                    : Words(kNeutral);
     std::string& text = review.document.text;
     if (!text.empty()) text += ' ';
     text += filled(draw.pick(forms), positive, draw);

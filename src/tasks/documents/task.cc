@@ -30,7 +30,9 @@ class DocumentsRun final : public Run {
       return score(text::read_labelled(what.file, c_.config.data.columns), done);
     }
     const Documents& d = sets().documents;
-    return score(what.set == Set::train ? d.train : what.set == Set::valid ? d.valid : d.test,
+    return score(what.set == Set::train   ? d.train
+                 : what.set == Set::valid ? d.valid
+                                          : d.test,
                  done);
   }
   std::vector<Predictions> predict(std::span<const std::string> texts, const Settings& how,
@@ -44,9 +46,8 @@ class DocumentsRun final : public Run {
     constexpr size_t kMost = 8;
     std::vector<const text::Labelled*> sorted;
     for (const text::Labelled& d : held_out()) sorted.push_back(&d);
-    std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
-      return a->text.size() < b->text.size();
-    });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto* a, const auto* b) { return a->text.size() < b->text.size(); });
     sorted.resize((sorted.size() + 1) / 2);
     n = std::min({n, sorted.size(), kMost});
     const std::vector<std::string>& classes = c_.known.classes;
@@ -55,9 +56,8 @@ class DocumentsRun final : public Run {
       const size_t from = i * sorted.size() / n, to = (i + 1) * sorted.size() / n;
       const auto begin = sorted.begin() + static_cast<int64_t>(from);
       const auto end = sorted.begin() + static_cast<int64_t>(to);
-      const auto found = std::find_if(begin, end, [&](const auto* d) {
-        return d->label == classes[i % classes.size()];
-      });
+      const auto found = std::find_if(
+          begin, end, [&](const auto* d) { return d->label == classes[i % classes.size()]; });
       const text::Labelled& d = **(found == end ? begin : found);
       some.push_back({d.text, d.label});
     }
@@ -86,6 +86,11 @@ class DocumentsRun final : public Run {
   std::optional<DocumentsSets> sets_;
 };
 
+// The queries, and the scores' own tensors.
+bool of_attention(const std::string& name) {
+  return name.ends_with(".query") || name.find(".score.") != std::string::npos;
+}
+
 // What is known of words and classes is found once.
 std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   Classifier c;
@@ -105,6 +110,8 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   n.classes = static_cast<int64_t>(c.known.classes.size());
   check_room(models::sketch(n).count(), c.config.train, "--vocab, --embedding or --hidden");
   c.model = models::documents(n, c.config.train.seed);
+  c.config.train.optimizer.groups = {
+      {.has = of_attention, .rate = static_cast<float>(c.config.attention_rate)}};
   return std::make_unique<DocumentsRun>(std::move(c), std::move(sets));
 }
 
@@ -122,17 +129,20 @@ extern const Task task_documents = {
     .examples =
         "  fovea train documents                          built-in reviews, seconds\n"
         "  fovea train documents reviews.csv              columns label and text, by name\n"
-        "  fovea train documents reviews/                 a folder for each class, a file a document\n"
+        "  fovea train documents reviews/                 a folder for each class, a file a "
+        "document\n"
         "  fovea train documents mail.jsonl --label-column folder --text-column body\n"
         "  fovea train documents reviews/ --folds 5 --fold 2      the second fifth is the test\n"
         "  fovea train documents --model flat --score dot         one level, another score\n"
         "  fovea predict runs/documents-reviews --show \"The film is not dull. It rained.\"\n"
         "  fovea predict runs/documents-reviews --file in.txt --weights looked.svg",
     .demo =
-        "The model reads small reviews in which a sentence or two decide, among others that praise\n"
+        "The model reads small reviews in which a sentence or two decide, among others that "
+        "praise\n"
         "or damn something else; it weighs the words of each sentence, and the sentences.",
     .data_field = "data",
-    .data_about = "Documents: TSV (label<TAB>text), CSV, JSONL, or a folder for each class; gzip too",
+    .data_about =
+        "Documents: TSV (label<TAB>text), CSV, JSONL, or a folder for each class; gzip too",
     .input = Input::text,
     .scored = true,
     .measures = classification::measures(),
