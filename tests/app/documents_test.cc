@@ -13,8 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::vector<std::string> kTiny = {"--examples", "300", "--hidden", "8", "--embedding", "8",
-                                        "--epochs",   "2"};
+const std::vector<std::string> kTiny = {"--examples",  "300", "--hidden", "8",
+                                        "--embedding", "8",   "--epochs", "2"};
 
 std::vector<std::string> train_command(const std::string& run, std::vector<std::string> more) {
   std::vector<std::string> all = {"train", "documents", "--out", run};
@@ -41,7 +41,8 @@ TEST(DocumentsVerbs, EvalPredictAndReport) {
   EXPECT_EQ(j["documents"], 30);
   EXPECT_EQ(j["by_confusion"].size(), 2u);
   EXPECT_TRUE(j["by_class"][0]["scores"].contains("f1"));
-  const Ran predict = run_program({"predict", tiny_run(), "--show", "The film is dull. It rained."});
+  const Ran predict =
+      run_program({"predict", tiny_run(), "--show", "The film is dull. It rained."});
   ASSERT_EQ(predict.code, 0) << predict.err;
   EXPECT_TRUE(has(predict.out, "tive\n")) << predict.out;
   EXPECT_TRUE(has(predict.out, "It ") || has(predict.out, "*It")) << predict.out;
@@ -63,9 +64,9 @@ TEST(DocumentsVerbs, SayWhatIsCutAndDropped) {
     tsv.insert(tsv.size() - 1, " " + std::to_string(i));
   }
   write_bytes(folder / "d.tsv", tsv);
-  const Ran ran = run_program({"train", "documents", folder / "d.tsv", "--out", folder / "r",
-                               "--epochs", "1", "--longest-sentence", "4", "--most-sentences", "3",
-                               "--min-count", "1"});
+  const Ran ran =
+      run_program({"train", "documents", folder / "d.tsv", "--out", folder / "r", "--epochs", "1",
+                   "--longest-sentence", "4", "--most-sentences", "3", "--min-count", "1"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const std::string said = ran.out + ran.err;
   EXPECT_TRUE(has(said, "of more than 4 words are read in pieces")) << said;
@@ -82,17 +83,20 @@ TEST(DocumentsVerbs, ExplainBadInputInOneLine) {
   write_bytes(folder / "nul.tsv", std::string("a\tx\0y\n", 6));
   write_bytes(folder / "huge.tsv", "a\t" + std::string(2'000'000, 'x') + "\n");
   std::filesystem::create_directory(folder / "none");
-  for (const char* name : {"one.tsv", "open.csv", "columns.csv", "bad.jsonl", "empty.tsv", "nul.tsv",
-                           "huge.tsv", "none", "absent.tsv"}) {
+  for (const char* name : {"one.tsv", "open.csv", "columns.csv", "bad.jsonl", "empty.tsv",
+                           "nul.tsv", "huge.tsv", "none", "absent.tsv"}) {
     const Ran ran = run_program({"train", "documents", folder / name, "--out", folder / "r"});
     EXPECT_EQ(ran.code, 2) << name;
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
     EXPECT_TRUE(has(ran.err, "fovea train: ")) << ran.err;
     EXPECT_FALSE(std::filesystem::exists(folder / "r")) << name;
   }
-  for (const std::vector<std::string>& options :
-       {std::vector<std::string>{"--model", "falt"}, {"--fold", "3"}, {"--folds", "1"},
-        {"--longest-sentence", "0"}, {"--word-dropout", "nan"}, {"--score", "dott"}}) {
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--model", "falt"},
+                                                  {"--fold", "3"},
+                                                  {"--folds", "1"},
+                                                  {"--longest-sentence", "0"},
+                                                  {"--word-dropout", "nan"},
+                                                  {"--score", "dott"}}) {
     std::vector<std::string> all = train_command(folder / "r", options);
     const Ran ran = run_program(all);
     EXPECT_EQ(ran.code, 2) << options[0] << ran.err;

@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t kWords = 13, kClasses = 3;
 
 std::vector<DocumentIds> some() {
-  return {{{4, 7, 5}, {9, 6, 8, 10, 4, 5}, {12}}, {{6, 11}}, {{5, 4}, {8, 8, 9}, {10, 1, 4, 6}, {7}}};
+  return {
+      {{4, 7, 5}, {9, 6, 8, 10, 4, 5}, {12}}, {{6, 11}}, {{5, 4}, {8, 8, 9}, {10, 1, 4, 6}, {7}}};
 }
 const std::vector<int64_t> kLabels = {2, 0, 1};
 
@@ -164,9 +165,10 @@ double loss_at(const Documents& m, const DocumentBatch& b) {
   double total = 0;
   for (size_t i = 0; i < kLabels.size(); ++i) {
     double sum = 0;
-    for (size_t k = 0; k < kClasses; ++k) sum += std::exp(static_cast<double>(logits[i * kClasses + k]));
-    total += std::log(sum) -
-             static_cast<double>(logits[i * kClasses + static_cast<size_t>(kLabels[i])]);
+    for (size_t k = 0; k < kClasses; ++k)
+      sum += std::exp(static_cast<double>(logits[i * kClasses + k]));
+    total +=
+        std::log(sum) - static_cast<double>(logits[i * kClasses + static_cast<size_t>(kLabels[i])]);
   }
   return total / static_cast<double>(kLabels.size());
 }
@@ -225,12 +227,15 @@ TEST(Documents, InterventionsSeeBothLevels) {
   EXPECT_EQ(words, 1);
   EXPECT_EQ(sentences, 1);
   expect_equal(read.logits, own.logits, 2e-6f);
-  const Classified again = classify(m, b, {.words = interventions::given(own.words[0].unsqueeze(1)),
-                                           .sentences = interventions::given(own.sentences.unsqueeze(1))});
+  const Classified again =
+      classify(m, b,
+               {.words = interventions::given(own.words[0].unsqueeze(1)),
+                .sentences = interventions::given(own.sentences.unsqueeze(1))});
   expect_equal(again.logits, own.logits, 2e-6f);
-  const Classified uniform = classify(m, b, {.keep_weights = true,
-                                             .words = interventions::uniform(),
-                                             .sentences = interventions::uniform()});
+  const Classified uniform = classify(m, b,
+                                      {.keep_weights = true,
+                                       .words = interventions::uniform(),
+                                       .sentences = interventions::uniform()});
   EXPECT_GT(std::abs(uniform.logits.to_vector()[0] - own.logits.to_vector()[0]), 1e-4f);
   EXPECT_NEAR(uniform.sentences.to_vector()[0], 1.0f / 3, 1e-6f);
 }
@@ -297,7 +302,8 @@ TEST(Documents, SketchHasTheSameShapes) {
     const nn::Weights drawn = sketch(c);
     const Documents m = documents(c, 1);
     EXPECT_EQ(drawn.count(), m.weights.count());
-    for (const auto& [name, t] : m.weights.all()) EXPECT_EQ(drawn.all().at(name).shape(), t.shape());
+    for (const auto& [name, t] : m.weights.all())
+      EXPECT_EQ(drawn.all().at(name).shape(), t.shape());
   }
 }
 
@@ -307,7 +313,10 @@ TEST(Documents, ErrorsSayWhatIsWrong) {
             "[documents] no model 'flatt'; there are hierarchical, flat, mean");
   EXPECT_EQ(error_of([&] { batch(c, {}); }), "[batch_of] there are no documents");
   EXPECT_EQ(error_of([&] { batch(c, {{{4}}, {}}); }), "[batch_of] document 1 has no sentences");
-  EXPECT_EQ(error_of([&] { batch(c, {{{4}, {}}}); }), "[batch_of] document 0 has an empty sentence");
+  EXPECT_EQ(error_of([&] {
+              batch(c, {{{4}, {}}});
+            }),
+            "[batch_of] document 0 has an empty sentence");
   c.hidden = 0;
   EXPECT_EQ(error_of([&] { documents(c, 1); }),
             "[documents] hidden must be in [1, 16384], found 0");

@@ -66,13 +66,16 @@ TEST(Shaded, OnAPageTheWordsStandOut) {
   page.sections.push_back({"Examples", {ShadedTexts{{some()}}}});
   const std::string html = to_html(page);
   EXPECT_EQ(malformed(html), "");
-  EXPECT_TRUE(has(html, "<mark style=\"--w:1.00\" title=\"0.800 of the sentence, 0.600 in all\">"
-                        "superb</mark>."));
+  EXPECT_TRUE(has(html,
+                  "<mark style=\"--w:1.00\" title=\"0.800 of the sentence, 0.600 in all\">"
+                  "superb</mark>."));
   EXPECT_TRUE(has(html, "<i style=\"width:33.3%\"></i>0.25"));
 }
 
 TEST(Shaded, RefusesWeightsThatAreNotTheWords) {
-  EXPECT_TRUE(has(error_of([] { to_json(ShadedText{"", {{1.0f, {"a"}, {}}}}); }),
+  EXPECT_TRUE(has(error_of([] {
+                    to_json(ShadedText{"", {{1.0f, {"a"}, {}}}});
+                  }),
                   "0 weights for 1 words"));
 }
 

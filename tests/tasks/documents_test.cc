@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "tasks/documents/reviews.h"
@@ -38,7 +41,8 @@ TEST(Reading, MarksAloneBelongToWhatWasSaid) {
 }
 
 TEST(Reading, CutsLongSentencesAndSaysWhatItDrops) {
-  const Apart a = taken_apart("a b c d e f g\nh\ni j\nk", {.longest_sentence = 3, .most_sentences = 4});
+  const Apart a =
+      taken_apart("a b c d e f g\nh\ni j\nk", {.longest_sentence = 3, .most_sentences = 4});
   ASSERT_EQ(a.sentences.size(), 4u);
   EXPECT_EQ(a.cut, 1);
   size_t words = 0;
@@ -255,8 +259,8 @@ TEST(DocumentsRun, LooksAtTheSentencesThatDecide) {
       EXPECT_NEAR(words, 1, 1e-5);
     }
     EXPECT_NEAR(sum, 1, 1e-5);
-    right += c.known.classes[static_cast<size_t>(judged[i].likeliest())] ==
-             reviews[i].document.label;
+    right +=
+        c.known.classes[static_cast<size_t>(judged[i].likeliest())] == reviews[i].document.label;
   }
   EXPECT_GE(right, 95);
   EXPECT_GE(on_deciding / 100, 0.5);
@@ -294,14 +298,16 @@ TEST(DocumentsRun, ThePageShowsTextsWordsAndClasses) {
   const auto& shaded = std::get<report::ShadedTexts>(section("Examples").blocks.back());
   EXPECT_EQ(shaded.items.size(), 8u);
   const auto& classes = std::get<report::Table>(section("By class").blocks[0]);
-  EXPECT_EQ(classes.header, (std::vector<std::string>{"class", "documents", "precision", "recall", "f1"}));
+  EXPECT_EQ(classes.header,
+            (std::vector<std::string>{"class", "documents", "precision", "recall", "f1"}));
   const auto& confusion = std::get<report::Table>(section("By confusion").blocks[0]);
   EXPECT_EQ(confusion.rows.size(), 2u);
   const auto& words = section("Most attended words");
   ASSERT_EQ(words.blocks.size(), 3u);
   std::string negative;
   for (const auto& row : std::get<report::Table>(words.blocks[1]).rows) negative += row[0] + " ";
-  EXPECT_TRUE(has(negative, "awful") || has(negative, "dull") || has(negative, "boring")) << negative;
+  EXPECT_TRUE(has(negative, "awful") || has(negative, "dull") || has(negative, "boring"))
+      << negative;
 }
 
 TEST(DocumentsRun, OfWordsAloneIsFlatAndWorksToo) {
@@ -326,22 +332,31 @@ TEST(DocumentsRun, OfWordsAloneIsFlatAndWorksToo) {
 // Stopped and gone on with, with everything on that draws: the same weights.
 TEST(DocumentsRun, ResumesBitForBit) {
   const Folder folder;
-  const Given options = {{"examples", "120"},  {"embedding", "6"},     {"hidden", "5"},
-                         {"dropout", "0.2"},   {"word-dropout", "0.2"}, {"weighting", "sample"},
-                         {"batch-documents", "7"}, {"average", "0.9"},
-                         {"decay", "constant"}};
-  const auto limited = [&](const char* steps) {
-    Given g = options;
-    g["steps"] = steps;
-    return config_from(task_documents, g);
+  const auto config = config_from(task_documents, {{"examples", "160"},
+                                                   {"embedding", "6"},
+                                                   {"hidden", "5"},
+                                                   {"dropout", "0.2"},
+                                                   {"word-dropout", "0.2"},
+                                                   {"weighting", "sample"},
+                                                   {"batch-documents", "4"},
+                                                   {"average", "0.9"},
+                                                   {"attention-rate", "3"},
+                                                   {"epochs", "4"}});
+  const auto train = [&](const char* name, Former former, int reports) {
+    std::atomic<bool> stop = false;
+    const Watching watching{
+        .say = {},
+        .progress = [&](const train::Progress&) { stop = stop || --reports == 0; },
+        .stop = &stop};
+    return train_run(task_documents, RunFolder(folder / name), *config, former, watching)
+        .finished.why;
   };
-  train_run(task_documents, RunFolder(folder / "whole"), *limited("24"), Former::refuse, {});
-  train_run(task_documents, RunFolder(folder / "half"), *limited("11"), Former::refuse, {});
-  auto longer = RunFolder(folder / "half").config();
-  change_limits(*longer, {{"steps", "24"}});
-  train_run(task_documents, RunFolder(folder / "half"), *longer, Former::go_on, {});
+  EXPECT_EQ(train("whole", Former::refuse, 0), train::Ended::finished);
+  EXPECT_EQ(train("parts", Former::refuse, 3), train::Ended::interrupted);
+  EXPECT_EQ(train("parts", Former::go_on, 0), train::Ended::finished);
   EXPECT_TRUE(read_bytes(folder / "whole/model.safetensors") ==
-              read_bytes(folder / "half/model.safetensors"));
+              read_bytes(folder / "parts/model.safetensors"));
+  EXPECT_EQ(read_bytes(folder / "whole/log.jsonl"), read_bytes(folder / "parts/log.jsonl"));
 }
 
 TEST(DocumentsRun, RefusesAClassItDoesNotKnow) {
@@ -356,14 +371,16 @@ TEST(DocumentsRun, RefusesADamagedFolder) {
   const Folder folder;
   std::filesystem::copy(trained_run().path(), folder / "run");
   const std::string words = folder / "run/words.json", good = read_bytes(words);
-  for (const std::string& bad : {std::string("{"), std::string("{}"), std::string("{\"classes\":[1]}"),
-                                 std::string("{\"classes\":[\"a\",\"a\"],\"words\":[\"x\"]}"),
-                                 std::string("{\"classes\":[\"a\",\"b\"],\"words\":[\"x\",\"x\"]}")}) {
+  for (const std::string& bad :
+       {std::string("{"), std::string("{}"), std::string("{\"classes\":[1]}"),
+        std::string("{\"classes\":[\"a\",\"a\"],\"words\":[\"x\"]}"),
+        std::string("{\"classes\":[\"a\",\"b\"],\"words\":[\"x\",\"x\"]}")}) {
     write_bytes(words, bad);
     EXPECT_NE(error_of([&] { load_classifier(RunFolder(folder / "run")); }), "no error") << bad;
   }
   write_bytes(words, "{\"classes\":[\"a\",\"b\"],\"words\":[\"x\"]}");
-  EXPECT_TRUE(has(error_of([&] { load_classifier(RunFolder(folder / "run")); }), "must be [5, 32]"));
+  EXPECT_TRUE(
+      has(error_of([&] { load_classifier(RunFolder(folder / "run")); }), "must be [5, 32]"));
 }
 
 }  // namespace

@@ -32,8 +32,7 @@ void expect(const std::vector<Labelled>& found,
   }
 }
 
-constexpr Parse kTsv = parse_labelled_tsv, kCsv = parse_labelled_csv,
-                kJsonl = parse_labelled_jsonl;
+constexpr Parse kTsv = parse_labelled_tsv, kCsv = parse_labelled_csv, kJsonl = parse_labelled_jsonl;
 
 TEST(LabelledTsv, IsLabelAndText) {
   expect(parsed(kTsv, "pos\tgood film\n\nneg \t bad \"film\t more\n"),
@@ -43,8 +42,7 @@ TEST(LabelledTsv, IsLabelAndText) {
 }
 
 TEST(LabelledTsv, ErrorsNameTheLine) {
-  EXPECT_EQ(error_in(kTsv, "a\tb\n\nno tab\n"),
-            "[read_labelled] file:3: expected label<TAB>text");
+  EXPECT_EQ(error_in(kTsv, "a\tb\n\nno tab\n"), "[read_labelled] file:3: expected label<TAB>text");
   EXPECT_EQ(error_in(kTsv, "a\t \n"), "[read_labelled] file:1: the text is empty");
   EXPECT_EQ(error_in(kTsv, "a\tb\n \tb\n"), "[read_labelled] file:2: the label is empty");
   EXPECT_EQ(error_in(kTsv, ""), "[read_labelled] file:0: no documents");
@@ -86,8 +84,9 @@ TEST(LabelledCsv, ErrorsNameTheLine) {
 }
 
 TEST(LabelledJsonl, HasAnObjectALine) {
-  expect(parsed(kJsonl, "{\"label\": \"pos\", \"text\": \"a\\nb\", \"n\": [1, {}]}\n\n"
-                        "{\"text\": \"é\", \"label\": 3}\n{\"label\":true,\"text\":\"x\"}"),
+  expect(parsed(kJsonl,
+                "{\"label\": \"pos\", \"text\": \"a\\nb\", \"n\": [1, {}]}\n\n"
+                "{\"text\": \"é\", \"label\": 3}\n{\"label\":true,\"text\":\"x\"}"),
          {{"pos", "a\nb"}, {"3", "é"}, {"true", "x"}});
 }
 
@@ -114,7 +113,9 @@ TEST(Labelled, FoldersAreClasses) {
   for (const char* name : {"pos", "neg", ".git"}) std::filesystem::create_directory(folder / name);
   write_bytes(folder / "README", "not a class");
   write_bytes(folder / "pos/b.txt", "second\r\nline\n");
-  write_bytes(folder / "pos/a.txt", "\xEF\xBB\xBF" "first");
+  write_bytes(folder / "pos/a.txt",
+              "\xEF\xBB\xBF"
+              "first");
   write_bytes(folder / "neg/x", "bad\xFF");
   write_bytes(folder / "neg/.hidden", "no");
   expect(read_labelled(folder / ""),

@@ -43,7 +43,7 @@ TEST(Sentences, OfTextInSmallLettersOrTakenApart) {
   EXPECT_EQ(split_sentences("i loved it. great acting! would see it again"),
             (Sentences{"i loved it.", "great acting!", "would see it again"}));
   EXPECT_EQ(split_sentences("The plot is thin . but mr . Reed is great !  i liked it"),
-            (Sentences{"The plot is thin .", "but mr .", "Reed is great !", "i liked it"}));
+            (Sentences{"The plot is thin .", "but mr . Reed is great !", "i liked it"}));
   EXPECT_EQ(split_sentences("mr. reed is fine. so is d. bell"),
             (Sentences{"mr. reed is fine.", "so is d. bell"}));
 }

@@ -26,9 +26,8 @@ struct ByClass {
 
 bool has_letter(std::string_view word) {
   bool found = false;
-  text::for_each_code_point(word, [&](char32_t code, std::string_view) {
-    found = found || text::is_letter(code);
-  });
+  text::for_each_code_point(
+      word, [&](char32_t code, std::string_view) { found = found || text::is_letter(code); });
   return found;
 }
 
@@ -54,18 +53,19 @@ void add(const Apart& apart, const Looked& looked, const text::Vocabulary& known
 }
 
 // In all classes but one.
-Sums sums_elsewhere(const ByClass& all, size_t k, const std::string& word) {
-  Sums sums;
+double weight_elsewhere(const ByClass& all, size_t k, const std::string& word) {
+  double weight = 0;
   for (size_t other = 0; other < all.words.size(); ++other) {
     const auto found = all.words[other].find(word);
-    if (other == k || found == all.words[other].end()) continue;
-    sums.weight += found->second.weight;
-    sums.excess += found->second.excess;
+    if (other != k && found != all.words[other].end()) weight += found->second.weight;
   }
-  return sums;
+  return weight;
 }
 
+// By (share − what its number would draw) · log(share here / share elsewhere): what it adds to the
+// divergence of the two, of the part that is attention and not frequency.
 std::vector<Attended> ranked(const ByClass& all, size_t k, size_t most) {
+  constexpr double kLittle = 1e-5;
   std::vector<Attended> result;
   double others = 0;
   for (size_t other = 0; other < all.documents.size(); ++other) {
@@ -75,18 +75,20 @@ std::vector<Attended> ranked(const ByClass& all, size_t k, size_t most) {
   for (const auto& [word, sum] : all.words[k]) {
     // In one document in a hundred of the class, and in two: a name is no reason.
     if (sum.documents < std::max<int64_t>(2, std::llround(n / 100))) continue;
-    const Sums elsewhere = sums_elsewhere(all, k, word);
-    const double excess = sum.excess / n - (others > 0 ? elsewhere.excess / others : 0);
-    if (excess <= 0) continue;
+    if (sum.excess <= 0) continue;
+    const double share = sum.weight / n,
+                 elsewhere = others > 0 ? weight_elsewhere(all, k, word) / others : 0;
+    const double rank = sum.excess / n * std::log(share / (elsewhere + kLittle));
+    if (rank <= 0) continue;
     result.push_back({.word = word,
-                      .share = sum.weight / n,
-                      .elsewhere = others > 0 ? elsewhere.weight / others : 0,
+                      .share = share,
+                      .elsewhere = elsewhere,
                       .lift = sum.lift / static_cast<double>(sum.count),
-                      .excess = excess,
+                      .rank = rank,
                       .count = sum.count});
   }
   std::stable_sort(result.begin(), result.end(),
-                   [](const Attended& a, const Attended& b) { return a.excess > b.excess; });
+                   [](const Attended& a, const Attended& b) { return a.rank > b.rank; });
   result.resize(std::min(result.size(), most));
   return result;
 }

@@ -141,7 +141,7 @@ struct Attended {
   std::string word;
   double share = 0, elsewhere = 0;  // of a document's attention, in the class and in others
   double lift = 0;                  // its weight over that of a word in a document by chance
-  double excess = 0;                // share beyond chance, in the class over in others
+  double rank = 0;                  // larger comes first
   int64_t count = 0;                // how often it stands there
 };
 std::vector<std::vector<Attended>> most_attended(const Classifier&, std::span<const text::Labelled>,
