@@ -95,7 +95,7 @@ report::Section breakdown_of(const Task& task, const Evaluation& e, const Breakd
     bars.values.push_back(values);
   }
   report::Section s{"Scores by " + b.by, {bars}};
-  if (bars.series.empty()) s.blocks = {table_of(e, b)};
+  if (bars.series.empty()) s = {"By " + b.by, {table_of(e, b)}};
   return s;
 }
 

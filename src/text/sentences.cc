@@ -93,8 +93,9 @@ class Splitter {
     }
     if (after == letters_.size()) return true;
     if (!is_space(letters_[after].code)) return false;
-    if (mark > 0 && is_space(letters_[mark - 1].code)) return true;  // stands by itself
-    if (letters_[mark].code == '.' && after == mark + 1 && abbreviates(mark)) return false;
+    const bool alone = mark > 0 && is_space(letters_[mark - 1].code);
+    if (letters_[mark].code == '.' && after == mark + 1 && abbreviates(mark - alone)) return false;
+    if (alone) return true;
     return !cased_ || !goes_on(after);
   }
 
@@ -103,7 +104,7 @@ class Splitter {
     return i < letters_.size() && is_lower(letters_[i].code);
   }
 
-  // The word before the full stop at `mark`.
+  // The word that ends at `mark`, before a full stop.
   bool abbreviates(size_t mark) const {
     size_t first = mark;
     bool dotted = false;

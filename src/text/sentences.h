@@ -8,7 +8,8 @@
 //
 // A line break ends a sentence. Within a line . ! ? … do, with the closing quotes and brackets that
 // follow, where a space or the line's end comes next; 。！？ need no space. Not so
-//   - a full stop after an abbreviation (Mr. e.g. U.S.) or a single letter (J. Smith);
+//   - a full stop after an abbreviation (Mr. e.g. U.S.) or a single letter (J. Smith), though a
+//     space stands between them;
 //   - where a small letter goes on ("Stop!" he said), unless the text has no capitals or the mark
 //     stands by itself, as in text that was taken apart before (great ! i loved it).
 namespace fovea::text {

@@ -25,6 +25,10 @@ size_t broken_bytes(std::string_view text) {
   return 1;
 }
 
+utf8proc_category_t category_of(char32_t c) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+}
+
 // A mark with a width of its own (Mc, as the vowel sign of नि) takes a column, as for wcwidth().
 int columns_of(char32_t code) {
   const auto c = static_cast<utf8proc_int32_t>(code);
@@ -86,13 +90,15 @@ std::string lowercase(std::string_view text) {
   return lower;
 }
 
-bool is_lower(char32_t c) {
-  return utf8proc_category(static_cast<utf8proc_int32_t>(c)) == UTF8PROC_CATEGORY_LL;
-}
-
+bool is_lower(char32_t c) { return category_of(c) == UTF8PROC_CATEGORY_LL; }
 bool is_upper(char32_t c) {
-  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LT;
+  return category_of(c) == UTF8PROC_CATEGORY_LU || category_of(c) == UTF8PROC_CATEGORY_LT;
+}
+bool is_letter(char32_t c) {
+  return category_of(c) >= UTF8PROC_CATEGORY_LU && category_of(c) <= UTF8PROC_CATEGORY_LO;
+}
+bool is_number(char32_t c) {
+  return category_of(c) >= UTF8PROC_CATEGORY_ND && category_of(c) <= UTF8PROC_CATEGORY_NO;
 }
 
 bool is_ascii_space(char32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }

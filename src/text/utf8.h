@@ -36,7 +36,9 @@ std::vector<std::string> graphemes(std::string_view text);
 // Letter by letter, as Unicode's simple mapping has it. Valid UTF-8 whatever comes in.
 std::string lowercase(std::string_view text);
 bool is_lower(char32_t);
-bool is_upper(char32_t);  // capital and title letters
+bool is_upper(char32_t);   // capital and title letters
+bool is_letter(char32_t);  // of any script
+bool is_number(char32_t);
 
 bool is_ascii_space(char32_t);
 bool is_space(char32_t);  // what Python's str.split() splits at

@@ -35,9 +35,12 @@ Page full_page() {
        {Text{kNasty + "\n\nsecond"}, Table{{kNasty, "n"}, {{kNasty, "12.5 %"}, {"short"}}},
         Chart{kNasty, kNasty, {{kNasty, many(10000)}, {"gap", {{0, 1}, {1, kNaN}, {2, 3}}}}, true},
         Bars{kNasty, kNasty, {"g", kNasty}, {"s", kNasty}, {{1, 2}, {kNaN, -4}}},
-        Gallery{{{kNasty, map}, {"", map}}}}});
-  page.sections.push_back(
-      {"Nothing", {Text{}, Table{}, Chart{}, Bars{}, Gallery{}, Gallery{{{}}}}});
+        Gallery{{{kNasty, map}, {"", map}}},
+        ShadedTexts{
+            {{kNasty, {{0.9f, {kNasty, "b", "."}, {0.7f, 0.2f, NAN}}, {NAN, {"c"}, {1}}}}}}}});
+  page.sections.push_back({"Nothing",
+                           {Text{}, Table{}, Chart{}, Bars{}, Gallery{}, Gallery{{{}}},
+                            ShadedTexts{}, ShadedTexts{{{}}}}});
   page.sections.push_back({"Third", {}});
   return page;
 }

@@ -79,6 +79,8 @@ void DocumentsConfig::visit(Fields& f) {
   visit_transformer(f, network.transformer);
   visit_loss(f, loss);
   visit_training(f, measures());
+  f.real("attention-rate", attention_rate, "times the rate, for what weighs words and sentences",
+         {0, 1000});
   f.integer("batch-words", train.batch_tokens, "documents times the longest of them", {1, 1e9});
   f.integer("batch-documents", train.batch_examples, "at most; 0: no limit", {0, 1e9});
   // A score by place is made for the longest sequence there can be.

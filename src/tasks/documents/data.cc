@@ -29,6 +29,14 @@ std::string without_spaces(const std::string& piece) {
   return word;
 }
 
+bool says_something(const std::string& word) {
+  bool found = false;
+  text::for_each_code_point(word, [&](char32_t c, std::string_view) {
+    found = found || text::is_letter(c) || text::is_number(c);
+  });
+  return found;
+}
+
 uint64_t hash_of_all(std::span<const text::Labelled> documents, uint64_t h) {
   for (const text::Labelled& d : documents) {
     h = mix64(hash_of(d.text, hash_of("\xff", hash_of(d.label, h))));
@@ -114,6 +122,13 @@ Apart taken_apart(const std::string& text, const Reading& r) {
       if (!word.empty()) words.push_back(std::move(word));
     }
     if (words.empty()) continue;
+    // Marks alone belong to what was said before.
+    if (!apart.sentences.empty() && apart.sentences.back().size() + words.size() <= longest &&
+        apart.dropped == 0 && std::none_of(words.begin(), words.end(), says_something)) {
+      std::vector<std::string>& before = apart.sentences.back();
+      before.insert(before.end(), words.begin(), words.end());
+      continue;
+    }
     // Pieces of about the same length.
     const size_t pieces = (words.size() + longest - 1) / longest;
     apart.cut += pieces > 1;

@@ -42,6 +42,7 @@ struct DocumentsConfig final : TaskConfig {
   Reading reading;
   models::DocumentConfig network;  // vocabulary and classes are found in the data
   models::DocumentLossConfig loss;
+  double attention_rate = 1;  // of what weighs words and sentences, times the rate
 
   void visit(Fields&) override;
   void suit_data() override;
@@ -131,14 +132,16 @@ Graded grade(const Classifier&, std::span<const text::Labelled>, Maps, const Sha
 Confusion confusion_of(const Graded&, size_t classes);
 // loss, accuracy, macro_f1.
 train::Scores scores_of(const Graded&, size_t classes);
-// In whole, and by class: precision, recall, F1; and which classes were taken for which.
+// In whole; by class: precision, recall, F1; and the confusion, a row for each true class.
 Evaluation evaluation_of(const Graded&, const std::vector<std::string>& classes);
 
-// The words that get more of the attention in documents of one class than in others.
+// The words that draw more attention than their number would, in documents said to be of one class
+// more than in others.
 struct Attended {
   std::string word;
   double share = 0, elsewhere = 0;  // of a document's attention, in the class and in others
   double lift = 0;                  // its weight over that of a word in a document by chance
+  double rank = 0;                  // larger comes first
   int64_t count = 0;                // how often it stands there
 };
 std::vector<std::vector<Attended>> most_attended(const Classifier&, std::span<const text::Labelled>,

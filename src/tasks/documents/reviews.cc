@@ -35,8 +35,9 @@ constexpr std::string_view kWho[] = {"my brother", "our neighbour", "an old frie
 
 // {p} a word of praise, {b} one of blame, {n} a negation; as the sentence is positive.
 constexpr std::string_view kDeciding[] = {
-    "The {film} is {degree}{p}.", "This {film} was {degree}{p}!", "The {film} is {n} {b}.",
-    "I found the {film} {degree}{p}.", "As a {film} it was {n} {b}, whatever they say."};
+    "The {film} is {degree}{p}.", "This {film} was {degree}{p}!",
+    "The {film} is {n} {b}.",     "I found the {film} {degree}{p}.",
+    "What a {p} {film} this is!", "As a {film} it was {n} {b}, whatever they say."};
 constexpr std::string_view kElsewhere[] = {
     "The {thing} was {degree}{p}.",      "The {thing} was {degree}{b}.",
     "{Who} called the {thing} {p}.",     "{Who} called the {thing} {b}.",

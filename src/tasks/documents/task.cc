@@ -104,6 +104,11 @@ class DocumentsRun final : public Run {
   std::optional<DocumentsSets> sets_;
 };
 
+// The queries, and the scores' own tensors.
+bool of_attention(const std::string& name) {
+  return name.ends_with(".query") || name.find(".score.") != std::string::npos;
+}
+
 // What is known of words and classes is found once.
 std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   Classifier c;
@@ -123,6 +128,10 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   n.classes = static_cast<int64_t>(c.known.classes.size());
   check_room(models::sketch(n).count(), c.config.train, "--vocab, --embedding or --hidden");
   c.model = models::documents(n, c.config.train.seed);
+  // What decays cannot tell words apart sharply.
+  c.config.train.optimizer.groups = {{.has = of_attention,
+                                      .rate = static_cast<float>(c.config.attention_rate),
+                                      .weight_decay = 0.0f}};
   return std::make_unique<DocumentsRun>(std::move(c), std::move(sets));
 }
 

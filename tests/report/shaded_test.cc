@@ -1,0 +1,83 @@
+#include "report/shaded.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "report/malformed.h"
+#include "report/page.h"
+#include "report/shaded_svg.h"
+#include "tests/errors.h"
+#include "tests/io/files.h"
+
+namespace fovea::report {
+namespace {
+
+using test::error_of;
+using test::Folder;
+using test::has;
+using test::read_bytes;
+
+ShadedText some() {
+  return {"positive",
+          {{0.75f, {"The", "film", "is", "superb", "."}, {0.05f, 0.1f, 0.05f, 0.8f, 0.0f}},
+           {0.25f, {"It", "<rained>", "."}, {0.5f, 0.5f, 0.0f}}}};
+}
+
+TEST(Shaded, WordsWeighInTheWholeText) {
+  const ShadedText t = some();
+  EXPECT_FLOAT_EQ(weight_in_text(t.lines[0], 3), 0.6f);
+  EXPECT_FLOAT_EQ(full_weight(t), 0.6f);
+  EXPECT_EQ(full_weight({}), 1.0f);
+}
+
+TEST(Shaded, IsTextForATerminal) {
+  EXPECT_EQ(to_text(some(), Ink::plain),
+            "positive\n"
+            "0.75 ██████  The *film* is ***superb*** .\n"
+            "0.25 ██      *It* *<rained>* .\n");
+  const std::string narrow = to_text(some(), Ink::plain, 34);
+  EXPECT_TRUE(has(narrow, "The *film* is\n             ***superb*** .\n")) << narrow;
+  EXPECT_TRUE(has(to_text(some(), Ink::colour), "\x1b[48;2;"));
+}
+
+TEST(Shaded, IsJson) {
+  const auto j = nlohmann::json::parse(to_json(some()));
+  EXPECT_EQ(j["title"], "positive");
+  EXPECT_EQ(j["lines"][1]["words"][1], "<rained>");
+  EXPECT_FLOAT_EQ(j["lines"][0]["weights"][3].get<float>(), 0.8f);
+  EXPECT_FLOAT_EQ(j["lines"][0]["weight"].get<float>(), 0.75f);
+}
+
+TEST(Shaded, IsAPicture) {
+  const ShadedDrawing d = drawing_of({some(), some()});
+  EXPECT_EQ(malformed(d.svg), "");
+  EXPECT_TRUE(has(d.svg, "&lt;rained&gt;"));
+  EXPECT_TRUE(has(d.svg, "class=\"g31\""));  // the fullest
+  const Folder folder;
+  write(folder / "a.png", std::vector{some()});
+  EXPECT_TRUE(read_bytes(folder / "a.png").starts_with("\x89PNG"));
+  write(folder / "a.json", std::vector{some(), some()});
+  EXPECT_EQ(nlohmann::json::parse(read_bytes(folder / "a.json")).size(), 2u);
+}
+
+TEST(Shaded, OnAPageTheWordsStandOut) {
+  Page page;
+  page.sections.push_back({"Examples", {ShadedTexts{{some()}}}});
+  const std::string html = to_html(page);
+  EXPECT_EQ(malformed(html), "");
+  EXPECT_TRUE(has(html,
+                  "<mark style=\"--w:1.00\" title=\"0.800 of the sentence, 0.600 in all\">"
+                  "superb</mark>."));
+  EXPECT_TRUE(has(html, "<i style=\"width:33.3%\"></i>0.25"));
+}
+
+TEST(Shaded, RefusesWeightsThatAreNotTheWords) {
+  EXPECT_TRUE(has(error_of([] {
+                    to_json(ShadedText{"", {{1.0f, {"a"}, {}}}});
+                  }),
+                  "0 weights for 1 words"));
+}
+
+}  // namespace
+}  // namespace fovea::report
