@@ -58,6 +58,9 @@ Measured measure(const Options& o) {
   }
   const tasks::RunFolder folder(o.run);
   const auto opened = folder.task().open(folder);
+  if (const std::string changed = tasks::changed_data(*opened); !changed.empty()) {
+    line.say(changed);
+  }
   return {fmt::format("{}: {}", folder.name(), opened->config().model()),
           {{"run", o.run}, {"sequences", c.sequences}},
           tasks::rank_run(*opened, c.sequences, progress)};
@@ -72,7 +75,8 @@ void run(const Options& o) {
   for (const report::Table& table : tasks::tables_of(m.curves)) {
     text += "\n" + report::to_text(table);
   }
-  if (o.json) text = Json{{"model", m.settings}, {"curves", tasks::to_json(m.curves)}}.dump(2) + "\n";
+  if (o.json)
+    text = Json{{"model", m.settings}, {"curves", tasks::to_json(m.curves)}}.dump(2) + "\n";
   for (const std::string& file : {o.svg, o.png}) {
     if (!file.empty()) report::write(file, tasks::charts_of(m.curves));
   }

@@ -70,8 +70,7 @@ std::vector<RankCurve> rank(const models::Transformer& m, const Tensor& ids, con
                             const RankProgress& progress) {
   const NoGrad off;
   const bool encodes = !m.encoder.blocks.empty();
-  const auto blocks =
-      static_cast<int64_t>((encodes ? m.encoder : m.decoder).blocks.size());
+  const auto blocks = static_cast<int64_t>((encodes ? m.encoder : m.decoder).blocks.size());
   std::optional<Ways> ways;
   const models::TransformerPass pass = {
       .block = [&](const nn::Block& b, const Tensor& x, const nn::BlockPass& how) {

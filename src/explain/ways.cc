@@ -43,8 +43,8 @@ Tensor through(const nn::Block& b, const Tensor& x, const nn::BlockPass& pass, c
 
 Ways::Ways(const Tensor& x, const Tensor& lengths, int64_t blocks, const RankProgress& progress)
     : progress_(progress), curves_(all_parts()) {
-  lengths_ = lengths ? lengths.to_ids()
-                     : std::vector<int64_t>(static_cast<size_t>(x.size(0)), x.size(1));
+  lengths_ =
+      lengths ? lengths.to_ids() : std::vector<int64_t>(static_cast<size_t>(x.size(0)), x.size(1));
   if (std::none_of(lengths_.begin(), lengths_.end(), [](int64_t n) { return n > 1; })) {
     throw Error("rank", "there is no sequence of two rows or more");
   }

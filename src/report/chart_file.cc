@@ -77,8 +77,7 @@ std::string to_svg(const std::vector<Chart>& charts) { return file_of(charts).sv
 
 std::string to_png(const std::vector<Chart>& charts) {
   const File file = file_of(charts);
-  return image::to_png(
-      {.svg = file.svg, .width = file.width, .height = file.height, .scale = 2});
+  return image::to_png({.svg = file.svg, .width = file.width, .height = file.height, .scale = 2});
 }
 
 void write(const std::filesystem::path& path, const std::vector<Chart>& charts) {

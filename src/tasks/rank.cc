@@ -90,6 +90,8 @@ std::vector<RankCurve> rank_run(Run& run, int64_t sequences, const ShareDone& do
     throw Error("rank", fmt::format("this run's model is {}, and rank needs a Transformer",
                                     run.config().model()));
   }
+  check_room("rank", "this many rows", explain::memory_of(found->model->config, found->ids.numel()),
+             "--sequences");
   return explain::rank(*found->model, found->ids, found->lengths, done);
 }
 

@@ -39,8 +39,7 @@ TEST(ChartFile, HasThePagesColours) {
     size_t at = 0, in_chart = 0;
     for (int scheme = 0; scheme < 2; ++scheme) {
       at = page.find(name, at) + name.size();
-      const std::string rule =
-          ".s" + std::to_string(i) + "{color:#" + page.substr(at, 6) + "}";
+      const std::string rule = ".s" + std::to_string(i) + "{color:#" + page.substr(at, 6) + "}";
       in_chart = chart.find(rule, in_chart);
       EXPECT_NE(in_chart, std::string::npos) << rule;
     }

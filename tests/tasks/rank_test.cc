@@ -37,17 +37,17 @@ class SomeRun final : public Run {
   train::Learner learner(const Watching&) override { throw Error("test", "not trained"); }
   Evaluation final_scores(const ShareDone&) override { return {}; }
   Evaluation evaluate(const Judged&, const Settings&, const ShareDone&) override { return {}; }
-  std::vector<Predictions> predict(std::span<const std::string>, const Settings&, Maps,
-                                   const ShareDone&) override {
+  std::vector<Predictions> predict(std::span<const std::string>, const Settings&,
+                                   const Predicting&) override {
     return {};
   }
   std::vector<Example> examples(size_t) override { return {}; }
   std::optional<TransformerAtWork> transformer(int64_t sequences) override {
     if (!has_one_) return Run::transformer(sequences);
     asked = sequences;
-    return TransformerAtWork{
-        &model_, Tensor::from_ids(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}),
-        Tensor::from_ids(std::vector<int64_t>{4, 3}, {2})};
+    return TransformerAtWork{&model_,
+                             Tensor::from_ids(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 4}),
+                             Tensor::from_ids(std::vector<int64_t>{4, 3}, {2})};
   }
   int64_t asked = 0;
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "fovea/error.h"
@@ -63,6 +64,20 @@ class LmRun final : public Run {
       some.push_back(std::move(e));
     }
     return some;
+  }
+
+  // Windows of the context's length, spread over the held-out text.
+  std::optional<TransformerAtWork> transformer(int64_t sequences) override {
+    const Tokens text = encode(m_.tokenizer, held_out());
+    const auto all = static_cast<int64_t>(text.size());
+    const int64_t L = std::min(m_.config.context, all);
+    const int64_t B = std::clamp<int64_t>(all / std::max<int64_t>(L, 1), 1, sequences);
+    std::vector<int64_t> ids;
+    for (int64_t b = 0; b < B; ++b) {
+      const auto begin = text.begin() + (2 * b + 1) * (all - L) / (2 * B);
+      ids.insert(ids.end(), begin, begin + L);
+    }
+    return TransformerAtWork{&m_.model, Tensor::from_ids(ids, {B, L}), {}};
   }
 
  private:

@@ -28,9 +28,7 @@ constexpr std::array<Published, 4> kPublished = {{
     {{.skip = true, .mlp = true}, {"0.597", "0.563", "0.535", "0.493", "0.345"}},
 }};
 
-std::string row_of(const Parts& p) {
-  return name_of(p) + (p.norm ? "" : ", no layer norm");
-}
+std::string row_of(const Parts& p) { return name_of(p) + (p.norm ? "" : ", no layer norm"); }
 
 std::vector<Outcome> measure(uint64_t seed, const ShareDone& done) {
   const explain::FreshConfig config{.seed = seed};

@@ -62,6 +62,19 @@ class TranslateRun final : public Run {
     return some;
   }
 
+  std::optional<TransformerAtWork> transformer(int64_t sequences) override {
+    const auto* model = std::get_if<models::Transformer>(&t_.model);
+    if (model == nullptr) return {};
+    std::vector<std::vector<int64_t>> sources;
+    for (const Example& e : examples(static_cast<size_t>(sequences))) {
+      sources.push_back(encode_source(t_.source, e.input));
+    }
+    std::vector<const std::vector<int64_t>*> rows;
+    for (const std::vector<int64_t>& row : sources) rows.push_back(&row);
+    const Sources padded = pad_sources(rows);
+    return TransformerAtWork{model, padded.ids.transpose(0, 1).contiguous(), padded.lengths};
+  }
+
  private:
   const TranslateSets& sets() {
     if (!sets_) sets_ = load_data(t_.config.data, t_.config.train.seed);
