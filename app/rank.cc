@@ -58,6 +58,9 @@ Measured measure(const Options& o) {
   }
   const tasks::RunFolder folder(o.run);
   const auto opened = folder.task().open(folder);
+  if (const std::string changed = tasks::changed_data(*opened); !changed.empty()) {
+    line.say(changed);
+  }
   return {fmt::format("{}: {}", folder.name(), opened->config().model()),
           {{"run", o.run}, {"sequences", c.sequences}},
           tasks::rank_run(*opened, c.sequences, progress)};

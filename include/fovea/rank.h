@@ -47,6 +47,8 @@ FOVEA_API std::vector<RankCurve> rank(const BlocksAtWork&, const RankProgress& =
 // Of the encoder or, where there is none, of the decoder; ids i64 [B,L].
 FOVEA_API std::vector<RankCurve> rank(const models::Transformer&, const Tensor& ids,
                                       const Tensor& lengths = {}, const RankProgress& = {});
+// Bytes that it takes beside the model, for so many rows in all, B·L.
+FOVEA_API int64_t memory_of(const models::TransformerConfig&, int64_t rows);
 
 // A fresh model, BERT-base unless said otherwise: post-norm, GELU, weights N(0, 0.02²), over rows
 // norm(token + position + type). A sequence has one type, which is what its rows have in common.

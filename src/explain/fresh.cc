@@ -7,6 +7,15 @@
 namespace fovea::explain {
 namespace {
 
+constexpr double kBytes = sizeof(float);
+
+// The rows of all ways, and of the one at work its queries, keys, values, contexts, sums and the
+// MLP's insides, of which swiglu has two. Doubles, since it may be more than there can be.
+double bytes_of_rows(int64_t rows, int64_t W, int64_t M) {
+  return kBytes * static_cast<double>(rows) * static_cast<double>(16 * W + 4 * M);
+}
+int64_t capped(double bytes) { return static_cast<int64_t>(std::min(bytes, 9e18)); }
+
 int64_t mlp_width(const FreshConfig& c) { return c.mlp_width > 0 ? c.mlp_width : 4 * c.depth; }
 
 // norm(token + position + type). Of a vocabulary as large as BERT's hardly two tokens of a sequence
@@ -38,18 +47,17 @@ void check(const FreshConfig& c) {
   }
 }
 
-// A block, once more its largest matrix while it is drawn; the rows of all ways, and of the one at
-// work its queries, keys, values, contexts, sums and the MLP's insides.
+int64_t memory_of(const models::TransformerConfig& c, int64_t rows) {
+  return capped(bytes_of_rows(rows, c.depth, c.mlp_width > 0 ? c.mlp_width : 4 * c.depth));
+}
+
+// A block, once more its largest matrix while it is drawn, and the rows.
 int64_t memory_of(const FreshConfig& c) {
   check(c);
-  const int64_t W = c.depth, M = mlp_width(c), rows = c.sequences * c.length;
+  const int64_t W = c.depth, M = mlp_width(c);
   const int64_t block = 4 * W * W + 2 * W * M, drawn = std::max(3 * W * W, W * M);
-  // In steps that cannot overflow: 2³⁶ rows at most, 2²² numbers each.
-  const int64_t each = 16 * W + 2 * M;
-  const auto bytes =
-      static_cast<double>(sizeof(float)) *
-      (static_cast<double>(block + drawn) + static_cast<double>(rows) * static_cast<double>(each));
-  return static_cast<int64_t>(std::min(bytes, 9e18));
+  return capped(kBytes * static_cast<double>(block + drawn) +
+                bytes_of_rows(c.sequences * c.length, W, M));
 }
 
 std::vector<RankCurve> rank(const FreshConfig& c, const RankProgress& progress) {

@@ -90,6 +90,9 @@ std::vector<RankCurve> rank_run(Run& run, int64_t sequences, const ShareDone& do
     throw Error("rank", fmt::format("this run's model is {}, and rank needs a Transformer",
                                     run.config().model()));
   }
+  const Tensor& rows = found->embedded;
+  check_room("rank", "this many rows",
+             explain::memory_of(found->config, rows.size(0) * rows.size(1)), "--sequences");
   return explain::rank(*found, done);
 }
 

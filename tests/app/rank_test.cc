@@ -126,5 +126,35 @@ TEST(Rank, OfARunWithoutATransformerIsRefused) {
   EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
 }
 
+// Of tasks that have one: the encoder's sources, or windows of a text.
+TEST(Rank, OfARunWithATransformer) {
+  const Folder folder;
+  const Words small = {"--blocks", "2", "--query-depth", "16", "--heads", "2", "--steps", "1"};
+  const std::vector<Words> tasks = {
+      {"lm", "--examples", "300", "--context", "24"},
+      {"translate", "--model", "transformer", "--examples", "120", "--valid-sentences", "0"}};
+  for (const Words& task : tasks) {
+    const std::string run = folder / task[0];
+    Words words = {"train"};
+    words.insert(words.end(), task.begin(), task.end());
+    words.insert(words.end(), small.begin(), small.end());
+    words.insert(words.end(), {"--out", run});
+    const Ran trained = run_program(words);
+    ASSERT_EQ(trained.code, 0) << trained.err;
+    const Ran ran = rank({run, "--sequences", "3", "--json"});
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    const Json j = Json::parse(ran.out);
+    EXPECT_EQ(j["model"], (Json{{"run", run}, {"sequences", 3}}));
+    ASSERT_EQ(j["curves"].size(), 8u);
+    for (const Json& curve : j["curves"]) {
+      ASSERT_EQ(curve["residual"].size(), 3u);
+      EXPECT_GT(curve["residual"][0], 0.1);
+    }
+    EXPECT_EQ(rank({run, "--heads", "4"}).code, 2);
+    const Ran shown = rank({run});
+    EXPECT_NE(shown.out.find("2 blocks of 16, 2 heads"), std::string::npos) << shown.out;
+  }
+}
+
 }  // namespace
 }  // namespace fovea::test

@@ -265,6 +265,8 @@ TEST(FreshRank, CountsItsMemory) {
                             .length = 1 << 20,
                             .sequences = 1 << 16};
   EXPECT_GT(memory_of(largest), int64_t{1} << 50);
+  EXPECT_GT(memory_of(models::TransformerConfig{.depth = 10, .mlp_width = 30}, 100),
+            100 * (8 * 10 + 30) * 4);
 }
 
 // As published, Dong 2021: .612/.018/.000 for attention alone at layers 0/1/2, .597/.563/…/.345 for

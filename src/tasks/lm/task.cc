@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "fovea/error.h"
@@ -65,13 +66,20 @@ class LmRun final : public Run {
     return some;
   }
 
+  // Windows of the context's length, spread over the held-out text.
   std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
     const NoGrad off;
     const Tokens text = encode(m_.tokenizer, held_out());
-    const auto n = static_cast<int64_t>(text.size());
-    const int64_t L = std::min(m_.config.context, n), B = std::min(sequences, n / L);
-    const Tensor ids = Tensor::from_ids(std::span(text).first(static_cast<size_t>(B * L)), {B, L});
-    return explain::BlocksAtWork{m_.model.config, m_.model.decoder, m_.model.target(ids), {}};
+    const auto all = static_cast<int64_t>(text.size());
+    const int64_t L = std::min(m_.config.context, all);
+    const int64_t B = std::clamp<int64_t>(all / std::max<int64_t>(L, 1), 1, sequences);
+    std::vector<int64_t> ids;
+    for (int64_t b = 0; b < B; ++b) {
+      const auto begin = text.begin() + (2 * b + 1) * (all - L) / (2 * B);
+      ids.insert(ids.end(), begin, begin + L);
+    }
+    const models::Transformer& m = m_.model;
+    return explain::BlocksAtWork{m.config, m.decoder, m.target(Tensor::from_ids(ids, {B, L})), {}};
   }
 
  private:

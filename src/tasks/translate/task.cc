@@ -62,18 +62,16 @@ class TranslateRun final : public Run {
     return some;
   }
 
-  // The longest of the held-out sources: short ones have little that could become alike.
   std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
     const auto* m = std::get_if<models::Transformer>(&t_.model);
     if (m == nullptr) return {};
     const NoGrad off;
-    std::vector<std::vector<int64_t>> ids;
-    for (const text::Pair& p : held_out()) ids.push_back(encode_source(t_.source, p.source));
-    std::stable_sort(ids.begin(), ids.end(),
-                     [](const auto& a, const auto& b) { return a.size() > b.size(); });
-    ids.resize(std::min(ids.size(), static_cast<size_t>(sequences)));
+    std::vector<std::vector<int64_t>> sources;
+    for (const Example& e : examples(static_cast<size_t>(sequences))) {
+      sources.push_back(encode_source(t_.source, e.input));
+    }
     std::vector<const std::vector<int64_t>*> rows;
-    for (const auto& row : ids) rows.push_back(&row);
+    for (const std::vector<int64_t>& row : sources) rows.push_back(&row);
     const Sources padded = pad_sources(rows);
     const Tensor embedded = m->source(padded.ids.transpose(0, 1).contiguous());
     return explain::BlocksAtWork{m->config, m->encoder, embedded, padded.lengths};
