@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,12 +47,16 @@ struct FOVEA_API Stack {
   bool causal = false;
 };
 
+class OutputScreen;  // src/models/screen.h
+
 struct FOVEA_API Transformer {
   TransformerConfig config;
   nn::Weights weights;
   nn::Embedding source, target;
   Stack encoder, decoder;
   nn::Linear output;  // [V,W]
+  // What greedy decoding keeps of a large output layer; null: it computes all logits.
+  std::shared_ptr<OutputScreen> screen;
 };
 // Weights are "source.weight", "encoder.0.self.in.weight", …, "decoder.norm.weight".
 FOVEA_API Transformer transformer(const TransformerConfig&, uint64_t seed);
@@ -102,6 +107,10 @@ FOVEA_API Loss loss(const Transformer&, const Batch&, const LossConfig& = {},
 // Of text, each token by those before it: ids i64 [B,T+1].
 FOVEA_API Loss loss(const Transformer&, const Tensor& ids, const LossConfig& = {},
                     const nn::HeadsHook& = {});
+
+// A decoder by itself as a search asks it, rows i64 [B,T] of text before what the search begins
+// with; undefined: none. The model stays where it is meanwhile.
+FOVEA_API std::unique_ptr<Generator> generator(const Transformer&, const Tensor& before = {});
 
 // As of Seq2Seq. Weights are the mean over the heads of the last block's look at the source.
 FOVEA_API std::vector<std::vector<Decoded>> decode(const Transformer&, const Tensor& source,

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kAlign = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHugeFrom = size_t{4} << 20;  // blocks that ask for huge pages
-constexpr size_t kCacheCap = size_t{1} << 30;  // bytes kept for reuse at most
+constexpr int64_t kSpare = int64_t{1} << 30;   // bytes
 constexpr size_t kLargest = size_t{1} << 47;   // an address space
 constexpr int kSteps = 8;                      // size classes per power of two: ≤ 12.5 % unused
 constexpr int kClasses = 64 * kSteps;
@@ -42,11 +42,16 @@ SizeClass size_class(size_t bytes) {
   return {(e - 5) * kSteps + static_cast<int>(s) - 1, s << e};
 }
 
+// Blocks that were given back are kept for reuse. In use and kept they are never more than kSpare
+// beyond the most that was in use at once: a training's next step finds all that the last one took.
 class Allocator {
  public:
   void* take(SizeClass size) {
     void* block = reuse(size);
-    if (block == nullptr) block = fresh(size.bytes);
+    if (block == nullptr) {
+      if (!may_keep(static_cast<int64_t>(size.bytes))) release();
+      block = fresh(size.bytes);
+    }
     if (block == nullptr) {
       release();
       block = fresh(size.bytes);
@@ -67,10 +72,10 @@ class Allocator {
     in_use_.fetch_sub(static_cast<int64_t>(size.bytes));
     {
       const std::lock_guard lock(mutex_);
-      if (cached_ + size.bytes <= kCacheCap) {
+      if (may_keep(static_cast<int64_t>(size.bytes))) {
         *static_cast<void**>(block) = free_[size.index];  // the list lives in the blocks
         free_[size.index] = block;
-        cached_ += size.bytes;
+        kept_ += static_cast<int64_t>(size.bytes);
         return;
       }
     }
@@ -86,19 +91,22 @@ class Allocator {
         head = next;
       }
     }
-    cached_ = 0;
+    kept_ = 0;
   }
 
   std::atomic<int64_t> in_use_{0}, peak_{0};
   std::atomic<bool> poison_{false};
 
  private:
+  // Whether there is room for as many bytes more.
+  bool may_keep(int64_t bytes) const { return in_use_ + kept_ + bytes <= peak_ + kSpare; }
+
   void* reuse(SizeClass size) {
     const std::lock_guard lock(mutex_);
     void* block = free_[size.index];
     if (block == nullptr) return nullptr;
     free_[size.index] = *static_cast<void**>(block);
-    cached_ -= size.bytes;
+    kept_ -= static_cast<int64_t>(size.bytes);
     return block;
   }
 
@@ -112,7 +120,7 @@ class Allocator {
 
   std::mutex mutex_;
   std::array<void*, kClasses> free_{};
-  size_t cached_ = 0;
+  std::atomic<int64_t> kept_{0};
 };
 
 Allocator& allocator() {

@@ -12,16 +12,22 @@ struct Targets {
   float smoothing;
 };
 
-// From ln p; returns how many rows were not ignored.
-int64_t cross_entropy_rows(Rows, const Targets&, const float* log_p, float* loss);
+// ln p = (x − max) − log, log = ln Σ e^(x−max): one of each per row, kept instead of all ln p.
+struct LogSums {
+  float* max;
+  float* log;
+};
 
-// dx of the logits: d ln p = −(1−s)·[c = t] − s/C, times the row's d loss; then through
-// log_softmax.
+// From logits; returns how many rows were not ignored.
+int64_t cross_entropy_rows(Rows, const Targets&, const float* x, LogSums, float* loss);
+
+// dx = g·(p − (1−s)·[c = t] − s/C), g the row's d loss; 0 where t is ignored.
 struct LossGradient {
   const float* d_loss;
   int64_t step;  // from a row's to the next; 0: one for all
   float factor;  // of each
 };
-void d_cross_entropy_rows(Rows, const Targets&, const LossGradient&, const float* log_p, float* dx);
+void d_cross_entropy_rows(Rows, const Targets&, const LossGradient&, const float* x, LogSums,
+                          float* dx);
 
 }  // namespace fovea::kernels

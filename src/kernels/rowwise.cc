@@ -6,84 +6,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/math-inl.h"
+#include "kernels/rowwise-inl.h"
 #include "kernels/rowwise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels {
 namespace HWY_NAMESPACE {
-
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
-
-// The tail of a row is loaded lane by lane, filled up with `other`.
-HWY_INLINE V LoadTail(D d, const float* x, int64_t n, float other) {
-  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(hn::Set(d, other), d, lanes);
-  std::copy(x, x + n, lanes);
-  return hn::Load(d, lanes);
-}
-HWY_INLINE void StoreTail(D d, V v, float* y, int64_t n) {
-  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
-  hn::Store(v, d, lanes);
-  std::copy(lanes, lanes + n, y);
-}
-
-// Σ f(load) where load(x, other) gives the next lanes of x; f is 0 on filled-up lanes.
-template <class F>
-HWY_INLINE float SumOver(int64_t n, const F& f) {
-  const D d;
-  const int64_t N = static_cast<int64_t>(hn::Lanes(d));
-  V s0 = hn::Zero(d), s1 = s0;
-  int64_t i = 0;
-  const auto full = [&](const float* x, float) HWY_ATTR { return hn::LoadU(d, x + i); };
-  const auto next = [&](const float* x, float) HWY_ATTR { return hn::LoadU(d, x + i + N); };
-  const auto tail = [&](const float* x, float other)
-                        HWY_ATTR { return LoadTail(d, x + i, n - i, other); };
-  for (; i + 2 * N <= n; i += 2 * N) {
-    s0 = hn::Add(s0, f(d, full));
-    s1 = hn::Add(s1, f(d, next));
-  }
-  for (; i + N <= n; i += N) s0 = hn::Add(s0, f(d, full));
-  if (i < n) s1 = hn::Add(s1, f(d, tail));
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
-}
-
-template <class F>
-HWY_INLINE void MapOver(int64_t n, float* y, const F& f) {
-  const D d;
-  const int64_t N = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  const auto full = [&](const float* x) HWY_ATTR { return hn::LoadU(d, x + i); };
-  const auto tail = [&](const float* x) HWY_ATTR { return LoadTail(d, x + i, n - i, 0.0f); };
-  for (; i + N <= n; i += N) hn::StoreU(f(d, full), d, y + i);
-  if (i < n) StoreTail(d, f(d, tail), y + i, n - i);
-}
-
-HWY_INLINE float MaxLane(V m) {
-#if HWY_TARGET == HWY_EMU128  // whose MaxOfLanes knows nothing below the lowest finite number
-  HWY_ALIGN float lanes[hn::MaxLanes(D())];
-  hn::Store(m, D(), lanes);
-  return *std::max_element(lanes, lanes + hn::Lanes(D()));
-#else
-  return hn::GetLane(hn::MaxOfLanes(D(), m));
-#endif
-}
-
-HWY_INLINE float MaxOf(const float* x, int64_t n) {
-  const D d;
-  const int64_t N = static_cast<int64_t>(hn::Lanes(d));
-  V m = hn::Set(d, kMinusInf);
-  int64_t i = 0;
-  for (; i + N <= n; i += N) m = hn::Max(m, hn::LoadU(d, x + i));
-  if (i < n) m = hn::Max(m, LoadTail(d, x + i, n - i, kMinusInf));
-  return MaxLane(m);
-}
 
 void SoftmaxRow(const float* x, float* y, int64_t n) {
   const D tag;
@@ -268,31 +200,33 @@ void norm_rows(Rows rows, const float* x, const Affine& affine, float* y, Moment
            [&](int64_t r) { row(x + r * rows.n, affine, y + r * rows.n, of_row(at, r), rows.n); });
 }
 
-void d_norm_rows(Rows rows, const Normed& x, const float* w, float* dx) {
-  const auto row = HWY_DYNAMIC_DISPATCH(DNormRow);
-  for_rows(rows, [&](int64_t r) { row(of_row(x, r, rows.n), w, dx + r * rows.n, rows.n); });
-}
-
-void d_norm_affine(Rows rows, const Normed& x, float* dw, float* db) {
+void d_norm_rows(Rows rows, const Normed& x, const float* w, const NormGradients& d) {
+  const auto d_row = HWY_DYNAMIC_DISPATCH(DNormRow);
+  const auto d_affine = HWY_DYNAMIC_DISPATCH(DAffineRow);
+  const int64_t n = rows.n;
+  if (d.w == nullptr && d.b == nullptr) {
+    return for_rows(rows, [&](int64_t r) { d_row(of_row(x, r, n), w, d.x + r * n, n); });
+  }
   constexpr int64_t kRows = 128;
-  const auto row = HWY_DYNAMIC_DISPATCH(DAffineRow);
-  const int64_t n = rows.n, blocks = (rows.count + kRows - 1) / kRows;
+  const int64_t blocks = (rows.count + kRows - 1) / kRows;
   const Buffer<float> part(std::max<int64_t>(1, blocks) * 2 * n);
   parallel_for(blocks, kRows * n, [&](int64_t block) {
-    float* w = part.data() + block * 2 * n;
-    std::fill_n(w, 2 * n, 0.0f);
+    float* dw = part.data() + block * 2 * n;
+    std::fill_n(dw, 2 * n, 0.0f);
     for (int64_t r = block * kRows; r < std::min(rows.count, (block + 1) * kRows); ++r) {
-      row(of_row(x, r, n), dw != nullptr ? w : nullptr, db != nullptr ? w + n : nullptr, n);
+      const Normed row = of_row(x, r, n);
+      d_row(row, w, d.x + r * n, n);
+      d_affine(row, d.w != nullptr ? dw : nullptr, d.b != nullptr ? dw + n : nullptr, n);
     }
   });
   for (int64_t i = 0; i < n; ++i) {
-    double w = 0.0, b = 0.0;
+    double dw = 0.0, db = 0.0;
     for (int64_t block = 0; block < blocks; ++block) {
-      w += part[block * 2 * n + i];
-      b += part[block * 2 * n + n + i];
+      dw += part[block * 2 * n + i];
+      db += part[block * 2 * n + n + i];
     }
-    if (dw != nullptr) dw[i] = static_cast<float>(w);
-    if (db != nullptr) db[i] = static_cast<float>(b);
+    if (d.w != nullptr) d.w[i] = static_cast<float>(dw);
+    if (d.b != nullptr) d.b[i] = static_cast<float>(db);
   }
 }
 

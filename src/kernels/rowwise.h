@@ -45,8 +45,12 @@ struct Normed {
   Moments at;
   const float* dy;
 };
-void d_norm_rows(Rows, const Normed&, const float* w, float* dx);
-// dw = Σ dy·x̂, db = Σ dy over rows; either may be null. Fixed blocks of rows, then their sum.
-void d_norm_affine(Rows, const Normed&, float* dw, float* db);
+// dw = Σ dy·x̂ and db = Σ dy over rows where they are wanted: fixed blocks of rows, then their sum.
+struct NormGradients {
+  float* x;
+  float* w = nullptr;
+  float* b = nullptr;
+};
+void d_norm_rows(Rows, const Normed&, const float* w, const NormGradients&);
 
 }  // namespace fovea::kernels

@@ -18,7 +18,7 @@ class Translating : public Generator {
       : model_(m),
         decoder_(m, repeated(encoded, c.beam),
                  {.keep_weights = c.weights || c.places, .intervention = intervention}) {
-    if (may_screen(m, c.beam, encoded.lengths.size(0))) screen_ = m.screen->of(m.output);
+    if (c.beam == 1) output_ = {m.screen, m.output, encoded.lengths.size(0)};
   }
 
   void advance(const Tensor& tokens) override {
@@ -37,25 +37,13 @@ class Translating : public Generator {
   void select_rows(const Tensor& ids) override { decoder_.select_rows(ids); }
 
   std::optional<Likeliest> likeliest(int64_t row, std::span<const int64_t> never) override {
-    if (!screen_) return std::nullopt;
-    const float* out = raw(out_) + row * out_.size(1);
-    const auto c = kernels::choose(*screen_, matrix_of(model_.output), out, never);
-    if (!c) return std::nullopt;
-    return Likeliest{c->row, static_cast<double>(c->logit) - c->log_sum};
+    return output_.likeliest(raw(out_) + row * out_.size(1), never);
   }
 
  private:
-  // A screen reads a quarter of the layer, and for each row again.
-  static bool may_screen(const Seq2Seq& m, int64_t beams, int64_t sentences) {
-    constexpr int64_t kRows = 3, kFewest = 1024, kSmallest = 1 << 20;
-    const int64_t V = m.config.target_vocabulary;
-    return m.screen && beams == 1 && sentences <= kRows && V >= kFewest &&
-           V * m.config.hidden >= kSmallest;
-  }
-
   const Seq2Seq& model_;
   Decoder decoder_;
-  std::shared_ptr<const kernels::Screen> screen_;
+  ScreenedOutput output_;
   Tensor out_, weights_;  // o_t [B·K,H], [B·K,S]
   int64_t t_ = 0;
 };

@@ -1,8 +1,15 @@
 #include "models/screen.h"
 
-#include <optional>
-
 namespace fovea::models {
+namespace {
+
+// W as a screen is made of, and looked up with.
+kernels::Matrix matrix_of(const nn::Linear& layer) {
+  const Tensor& w = layer.weight;
+  return {raw(w), w.size(0), w.size(1), w.strides()[0]};
+}
+
+}  // namespace
 
 bool OutputScreen::Source::is(const Tensor& t) const {
   if (!t) return data == nullptr;
@@ -12,11 +19,6 @@ bool OutputScreen::Source::is(const Tensor& t) const {
 OutputScreen::Source OutputScreen::source_of(const Tensor& t) {
   if (!t) return {};
   return {t.impl()->storage, t.version(), raw(t)};
-}
-
-kernels::Matrix matrix_of(const nn::Linear& layer) {
-  const Tensor& w = layer.weight;
-  return {raw(w), w.size(0), w.size(1), w.strides()[0]};
 }
 
 std::shared_ptr<const kernels::Screen> OutputScreen::of(const nn::Linear& layer) {
@@ -31,6 +33,24 @@ std::shared_ptr<const kernels::Screen> OutputScreen::of(const nn::Linear& layer)
     screen_ = std::make_shared<const kernels::Screen>(std::move(*made));
   }
   return screen_;
+}
+
+ScreenedOutput::ScreenedOutput(const std::shared_ptr<OutputScreen>& screen, const nn::Linear& layer,
+                               int64_t rows)
+    : layer_(layer) {
+  constexpr int64_t kRows = 3, kFewest = 1024, kSmallest = 1 << 20;
+  const int64_t V = layer.weight.size(0);
+  if (screen && rows <= kRows && V >= kFewest && layer.weight.numel() >= kSmallest) {
+    screen_ = screen->of(layer);
+  }
+}
+
+std::optional<Generator::Likeliest> ScreenedOutput::likeliest(
+    const float* x, std::span<const int64_t> never) const {
+  if (!screen_) return std::nullopt;
+  const auto c = kernels::choose(*screen_, matrix_of(layer_), x, never);
+  if (!c) return std::nullopt;
+  return Generator::Likeliest{c->row, static_cast<double>(c->logit) - c->log_sum};
 }
 
 }  // namespace fovea::models

@@ -5,6 +5,7 @@
 
 #include "fovea/ops.h"
 #include "models/checks.h"
+#include "models/screen.h"
 #include "models/tokens.h"
 #include "nn/dropout.h"
 
@@ -57,6 +58,7 @@ Transformer made_of(nn::Weights weights, const TransformerConfig& c) {
     m.decoder.causal = true;
     m.output.weight =
         c.tied ? m.target.table : w.add("output.weight", {c.target_vocabulary, c.depth}, c.init);
+    m.screen = std::make_shared<OutputScreen>();
   }
   return m;
 }

@@ -2,6 +2,7 @@
 
 #include "fovea/ops.h"
 #include "fovea/transformer.h"
+#include "models/screen.h"
 #include "models/tokens.h"
 #include "models/translated.h"
 #include "nn/past.h"
@@ -22,8 +23,14 @@ class Attending : public Generator {
     };
   }
 
+  void read(const Tensor& ids) { decode_more(model_, ids, decoding_, pass_); }
+
   void advance(const Tensor& tokens) override {
+    if (!states_) output_ = {model_.screen, model_.output, tokens.numel()};
     states_ = decode_more(model_, tokens.unsqueeze(1), decoding_, pass_).squeeze(1);
+  }
+  std::optional<Likeliest> likeliest(int64_t row, std::span<const int64_t> never) override {
+    return output_.likeliest(raw(states_) + row * states_.size(1), never);
   }
   Tensor logits() override { return model_.output(states_); }
   Tensor weights() override { return weights_; }
@@ -35,10 +42,17 @@ class Attending : public Generator {
   const Transformer& model_;
   Decoding decoding_;
   TransformerPass pass_;
+  ScreenedOutput output_;
   Tensor states_, weights_;  // [rows,W], [rows,S]
 };
 
 }  // namespace
+
+std::unique_ptr<Generator> generator(const Transformer& m, const Tensor& before) {
+  auto made = std::make_unique<Attending>(m, std::vector<nn::KeyValues>(), false);
+  if (before && before.size(1) > 0) made->read(before);
+  return made;
+}
 
 std::vector<std::vector<Decoded>> decode(const Transformer& m, const Tensor& source,
                                          const Tensor& source_lengths, const DecodeConfig& c) {

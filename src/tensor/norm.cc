@@ -59,12 +59,10 @@ Normed normalise(const Norm& how, const Tensor& x, const Tensor& weight = {},
                    const kernels::Normed at{
                        raw(x.get(call)), {or_null(mean.get(call)), raw(rstd.get(call))}, raw(dy)};
                    Grads grads{Tensor::empty(dy.shape()), {}, {}};
-                   kernels::d_norm_rows(rows, at, or_null(w.get(call)), raw(grads[0]));
                    if (want_dw) grads[1] = Tensor::empty({n});
                    if (want_db) grads[2] = Tensor::empty({n});
-                   if (want_dw || want_db) {
-                     kernels::d_norm_affine(rows, at, or_null(grads[1]), or_null(grads[2]));
-                   }
+                   kernels::d_norm_rows(rows, at, or_null(w.get(call)),
+                                        {raw(grads[0]), or_null(grads[1]), or_null(grads[2])});
                    return grads;
                  });
   return out;

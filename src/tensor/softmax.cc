@@ -68,25 +68,27 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   const auto named = [how](const Tensor& t) {
     return kernels::Targets{raw_ids(t), how.ignore_index, how.label_smoothing};
   };
-  const Tensor t = targets.contiguous();
-  Tensor log_p = Tensor::empty(logits.shape()), loss = Tensor::empty(targets.shape());
-  kernels::log_softmax_rows(rows, raw(logits.detach().contiguous()), raw(log_p));
-  const int64_t counted = kernels::cross_entropy_rows(rows, named(t), raw(log_p), raw(loss));
+  const Tensor t = targets.contiguous(), x = logits.detach().contiguous();
+  const Tensor max = Tensor::empty({rows.count}), log = Tensor::empty({rows.count});
+  Tensor loss = Tensor::empty(targets.shape());
+  const int64_t counted =
+      kernels::cross_entropy_rows(rows, named(t), raw(x), {raw(max), raw(log)}, raw(loss));
   const float factor =
       how.reduction == Reduction::mean && counted > 0 ? 1.0f / static_cast<float>(counted) : 1.0f;
   const bool reduced = how.reduction != Reduction::none;
   if (reduced) loss = sum(loss) * factor;
   if (!needs_grad({&logits, 1})) return loss;
-  return record("cross_entropy", {logits}, loss,
-                [=, log_p = Saved(log_p), t = Saved(t)](const Tensor& d_loss) {
-                  const Tensor d = d_loss.contiguous();
-                  const Tensor& lp = log_p.get("cross_entropy");
-                  Tensor dx = Tensor::empty(lp.shape());
-                  kernels::d_cross_entropy_rows(rows, named(t.get("cross_entropy")),
-                                                {raw(d), reduced ? 0 : 1, factor}, raw(lp),
-                                                raw(dx));
-                  return Grads{dx};
-                });
+  return record(
+      "cross_entropy", {logits}, loss,
+      [=, x = Saved(x), max = Saved(max), log = Saved(log), t = Saved(t)](const Tensor& d_loss) {
+        const char* call = "cross_entropy";
+        const Tensor d = d_loss.contiguous();
+        Tensor dx = Tensor::empty(x.get(call).shape());
+        kernels::d_cross_entropy_rows(rows, named(t.get(call)), {raw(d), reduced ? 0 : 1, factor},
+                                      raw(x.get(call)), {raw(max.get(call)), raw(log.get(call))},
+                                      raw(dx));
+        return Grads{dx};
+      });
 }
 
 }  // namespace fovea

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "fovea/ops.h"
 #include "tensor/impl.h"
 #include "tensor/node.h"
 
@@ -16,19 +17,23 @@ namespace {
 thread_local bool recording = true;
 std::atomic<uint64_t> recorded{0};
 
-// Gradients that meet are summed into a tensor of our own; the first one is only referred to.
+// Whether nobody else can see its numbers.
+bool is_alone(const Tensor& t) {
+  return t.impl()->weak_from_this().use_count() == 1 && t.impl()->storage.use_count() == 1 &&
+         t.is_contiguous();
+}
+
+// Gradients that meet are summed: into the first of them where it is ours alone, else anew.
 struct Sum {
   Tensor value;
-  bool own = false;
 
   void add(const Tensor& g) {
     if (!value) {
       value = g;
-    } else if (own) {
+    } else if (is_alone(value)) {
       value.add_(g);
     } else {
-      value = value.clone().add_(g);
-      own = true;
+      value = value + g;
     }
   }
 };
@@ -197,9 +202,7 @@ void accumulate(TensorImpl& leaf, Tensor g) {
     leaf.grad.add_(g);
     return;
   }
-  const bool alone = g.impl()->weak_from_this().use_count() == 1 &&
-                     g.impl()->storage.use_count() == 1 && g.is_contiguous();
-  leaf.grad = alone ? g : g.detach().clone();
+  leaf.grad = is_alone(g) ? g : g.detach().clone();
 }
 
 void check_start(const char* call, const Tensor& output, const Tensor& d_output) {

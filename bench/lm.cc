@@ -1,0 +1,164 @@
+// A decoder-only Transformer: training steps, greedy generation with a cache, and linear attention,
+// timed.
+//   lm             a worker: a JSON request a line on stdin, a JSON answer a line on stdout
+//     {"load": {"blocks": 6, "width": 384, "heads": 6, "context": 256, "vocabulary": V,
+//               "weights": FILE, "batches": FILE}}       batches, where it trains: ids i64
+//               [N,B,T+1]
+//     {"train": {"from": 0, "steps": 5}}                 one step for each of these batches
+//     {"generate": {"prompt": [1, 2, 3], "count": 64}}   one sequence, greedily
+//     {"linear": {"length": 1024, "width": 256, "heads": 4, "backward": true, "seconds": 0.2}}
+//     {"machine": {"bytes": 4194304}}                    bytes/s when so many are read
+// bench/lm.py drives it beside its peers.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fovea/io.h"
+#include "fovea/ops.h"
+#include "fovea/runtime.h"
+#include "fovea/train.h"
+#include "fovea/transformer.h"
+#include "machine.h"
+#include "serve.h"
+
+namespace {
+
+using fovea::Tensor;
+using Json = nlohmann::json;
+namespace models = fovea::models;
+namespace nn = fovea::nn;
+
+constexpr float kRate = 3e-4f, kDecay = 0.1f, kClip = 1.0f;
+constexpr int64_t kNever = 0;  // the token that ends a text is never the likeliest here
+
+int64_t now_ns() { return static_cast<int64_t>(fovea::bench::now_seconds() * 1e9); }
+
+models::TransformerConfig config_of(const Json& options) {
+  return {.target_vocabulary = options.at("vocabulary"),
+          .blocks = options.at("blocks"),
+          .depth = options.at("width"),
+          .heads = options.at("heads"),
+          .positions = nn::Positions::learned,
+          .longest = options.at("context")};
+}
+
+class Language {
+ public:
+  explicit Language(const Json& options)
+      : model_(models::transformer(config_of(options), 0)),
+        optimizer_({.method = fovea::train::Method::adamw, .weight_decay = kDecay},
+                   model_.weights.all()) {
+    model_.weights.load(fovea::load_safetensors(options.at("weights").get<std::string>()));
+    if (!options.contains("batches")) return;
+    ids_ = fovea::load_safetensors(options.at("batches").get<std::string>()).at("ids");
+    loss_of(0).backward();  // everyone's first pass, which takes memory or compiles, goes untimed
+    forget_gradients();
+  }
+
+  Json train(const Json& options) {
+    std::vector<float> losses;
+    std::vector<int64_t> ns;
+    const int64_t first = options.at("from"), steps = options.at("steps");
+    for (int64_t i = first; i < first + steps; ++i) {
+      const int64_t start = now_ns();
+      losses.push_back(step(i));
+      ns.push_back(now_ns() - start);
+    }
+    return {{"losses", losses}, {"ns", ns}};
+  }
+
+  Json generate(const Json& options) const {
+    const fovea::NoGrad no_grad;
+    const std::vector<int64_t> prompt = options.at("prompt");
+    const int64_t start = now_ns(), read = static_cast<int64_t>(prompt.size()) - 1;
+    const auto writer =
+        models::generator(model_, Tensor::from_ids(prompt, {1, read + 1}).slice(1, 0, read));
+    const auto found = models::search(*writer, {.first = {prompt.back()}, .end = kNever},
+                                      {.longest = options.at("count")});
+    return {{"tokens", found[0][0].tokens}, {"ns", now_ns() - start}};
+  }
+
+ private:
+  Tensor loss_of(int64_t i) { return models::loss(model_, ids_.select(0, i)).loss; }
+
+  void forget_gradients() {
+    for (const auto& [name, weight] : model_.weights.all()) Tensor(weight).zero_grad();
+  }
+
+  float step(int64_t i) {
+    forget_gradients();
+    const Tensor loss = loss_of(i);
+    loss.backward();
+    fovea::train::clip_by_norm(model_.weights.all(), kClip);
+    optimizer_.step(kRate);
+    return loss.item();
+  }
+
+  models::Transformer model_;
+  fovea::train::Optimizer optimizer_;
+  Tensor ids_;
+};
+
+// Causal self-attention by linear heads over one sequence: projections, attention, projection.
+Json time_linear(const Json& options) {
+  const int64_t L = options.at("length"), W = options.at("width"), H = options.at("heads");
+  const bool backward = options.at("backward");
+  nn::Weights weights(1);
+  const nn::MultiHead heads =
+      nn::multi_head(weights, "linear", {.width = W, .heads = H, .groups = {nn::linear_heads(H)}});
+  const Tensor x = Tensor::randn({1, L, W}, 1), dy = Tensor::randn({1, L, W}, 2);
+  const auto call = [&] {
+    for (const auto& [name, weight] : weights.all()) Tensor(weight).zero_grad();
+    const Tensor y = heads.self(x, {.mask = fovea::masks::causal()});
+    if (backward) y.backward(dy);
+  };
+  std::optional<fovea::NoGrad> off;
+  if (!backward) off.emplace();
+  call();
+  std::vector<int64_t> ns;
+  for (double total = 0; total < options.at("seconds").get<double>() || ns.size() < 3;) {
+    const int64_t start = now_ns();
+    call();
+    ns.push_back(now_ns() - start);
+    total += static_cast<double>(ns.back()) / 1e9;
+  }
+  return {{"ns", ns}};
+}
+
+class Worker {
+ public:
+  Json answer(const Json& request) {
+    if (request.contains("load")) {
+      language_.reset();
+      language_.emplace(request["load"]);
+      return {{"threads", fovea::threads()}, {"isa", fovea::isa()}};
+    }
+    if (request.contains("linear")) return time_linear(request["linear"]);
+    if (request.contains("machine")) {
+      const int64_t bytes = request["machine"].at("bytes");
+      return {{"bytes_per_second", fovea::bench::read_bandwidth(fovea::threads(), bytes)}};
+    }
+    if (!language_) throw fovea::Error("bench", "nothing is loaded");
+    if (request.contains("train")) return language_->train(request["train"]);
+    if (request.contains("generate")) return language_->generate(request["generate"]);
+    throw fovea::Error("bench", "load, train, generate, linear or machine expected");
+  }
+
+ private:
+  std::optional<Language> language_;
+};
+
+}  // namespace
+
+int main(int argc, char**) {
+  if (argc > 1) {
+    fmt::print(stderr, "usage: lm\n");
+    return 2;
+  }
+  Worker worker;
+  fovea::bench::serve(worker);
+  return 0;
+}
