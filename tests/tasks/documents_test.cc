@@ -272,7 +272,7 @@ TEST(DocumentsRun, PredictsAClassWithItsProbability) {
   how.n_best = 5;
   const std::vector<std::string> inputs = {"The film is superb. The hotel was awful.",
                                            "The hotel was superb. The film is awful.", ""};
-  const auto all = run->predict(inputs, how, Maps::keep);
+  const auto all = run->predict(inputs, how, {.maps = Maps::keep});
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0][0].text, "positive");
   EXPECT_EQ(all[1][0].text, "negative");
@@ -318,7 +318,7 @@ TEST(DocumentsRun, OfWordsAloneIsFlatAndWorksToo) {
     train_run(task_documents, run, *c, Former::refuse, {});
     const auto opened = task_documents.open(run);
     const std::vector<std::string> inputs = {"The film is superb. It rained.", "One."};
-    const auto all = opened->predict(inputs, PredictSettings(), Maps::keep);
+    const auto all = opened->predict(inputs, PredictSettings(), {.maps = Maps::keep});
     if (std::string(model) == "mean") {
       EXPECT_TRUE(all[0][0].texts.empty());
       continue;
