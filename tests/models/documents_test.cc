@@ -27,10 +27,11 @@ DocumentConfig config_of(DocumentModel model, const std::string& score = "additi
   c.embedding = 4;
   c.hidden = 3;
   c.longest_source = 16;
+  c.transformer = {.blocks = 1, .depth = 4, .heads = 2};
   return c;
 }
 constexpr DocumentModel kModels[] = {DocumentModel::hierarchical, DocumentModel::flat,
-                                     DocumentModel::mean};
+                                     DocumentModel::transformer, DocumentModel::mean};
 
 Documents spread_out(const DocumentConfig& c) {
   Documents m = documents(c, 1);
