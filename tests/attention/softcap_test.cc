@@ -71,6 +71,26 @@ TEST(Softcap, BoundsTheWeights) {
   }
 }
 
+// Scores of +∞ are c, where the slope is 0: an infinite query shows in no gradient.
+TEST(Softcap, HoldsAnInfiniteQuery) {
+  const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 9, .Lk = 40, .Dq = 6, .Dk = 6, .Dv = 5};
+  Call x = call(n, {scores::dot()});
+  x.k = Tensor::rand(x.k.shape(), 7) + Tensor::scalar(0.1f);
+  std::vector<float> q = x.q.to_vector();
+  std::fill_n(q.begin() + 4 * n.Dq, n.Dq, kInf);
+  x.q = Tensor::from(q, x.q.shape());
+  x.attention.score.softcap = 1.5f;
+  x.want.plan = Plan::reference;
+  const Results expected = results(x);
+  for (const auto& [name, values] : expected) EXPECT_TRUE(all_finite(values)) << name;
+  for (const Plan plan : {Plan::fused, Plan::composed}) {
+    x.want.plan = plan;
+    on_every_isa([&](const std::string&) {
+      expect_near(results(x), expected, {1e-5, 1.3e-6}, {2e-5, 1e-4}, name_of(plan));
+    });
+  }
+}
+
 TEST(Softcap, KeepsTheLinearPlanAway) {
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 200, .Lk = 200, .Dq = 4, .Dk = 4, .Dv = 4};
   Call x = call(n, {scores::dot(), {}, weightings::none()});
