@@ -73,8 +73,8 @@ std::vector<Attended> ranked(const ByClass& all, size_t k, size_t most) {
   }
   const double n = all.documents[k];
   for (const auto& [word, sum] : all.words[k]) {
-    // In one document in a hundred of the class, and in two: a name is no reason.
-    if (sum.documents < std::max<int64_t>(2, std::llround(n / 100))) continue;
+    // In three documents of a hundred of the class, and in two: a name is no reason.
+    if (sum.documents < std::max<int64_t>(2, std::llround(0.03 * n))) continue;
     if (sum.excess <= 0) continue;
     const double share = sum.weight / n,
                  elsewhere = others > 0 ? weight_elsewhere(all, k, word) / others : 0;
