@@ -15,17 +15,18 @@
 namespace fovea::kernels {
 
 HWY_EXPORT(Block);
+HWY_EXPORT(Large);
 
 namespace {
 
-// Blocks of C handed to one-threaded calls. Large products, out of cache, are 3 to 8 % faster in
-// larger blocks; small ones are cut until there is a block for each thread. docs/kernels.md has
-// what each size gave.
+// Large products pack B once for all. Of others, blocks of C are handed to one-threaded calls, cut
+// until there is a block for each thread. docs/kernels.md has what each size gave.
+constexpr int64_t kLargeRows = 192, kLarge = int64_t{1} << 25;
 constexpr int64_t kSmall = 96 * 96 * 96;  // multiply-adds worth a task of their own
 constexpr int64_t kRows = 128, kCols = 128, kFewestRows = 32;
-constexpr int64_t kThin = 16, kThinCols = 256;  // few rows wait for memory
-constexpr int64_t kLargeRows = 192, kLargeCols = 512;
-constexpr int64_t kEnough = 8;  // blocks
+constexpr int64_t kThin = 16, kThinCols = 256;
+constexpr int64_t kColsStep = 64;  // as panels are
+constexpr int64_t kEnough = 8;     // blocks
 
 struct Blocks {
   int64_t rows, cols;  // of C, in one call
@@ -35,12 +36,14 @@ int64_t count(const Gemm& g, Blocks b) {
   return g.batch * ((g.m + b.rows - 1) / b.rows) * ((g.n + b.cols - 1) / b.cols);
 }
 
+// Columns of few rows, which wait for memory: an even number of equal shares.
+int64_t thin_cols(int64_t n) {
+  const int64_t shares = ((n + kThinCols - 1) / kThinCols + kEnough - 1) / kEnough * kEnough;
+  return ((n + shares - 1) / shares + kColsStep - 1) / kColsStep * kColsStep;
+}
+
 Blocks blocks_of(const Gemm& g) {
-  if (g.n >= kLargeCols && g.m >= kLargeRows &&
-      g.m * g.n * g.batch >= kEnough * kLargeRows * kLargeCols) {
-    return {kLargeRows, kLargeCols};
-  }
-  Blocks b{kRows, std::min(g.n, g.m < kThin ? kThinCols : kCols)};
+  Blocks b{kRows, std::min(g.n, g.m < kThin ? thin_cols(g.n) : kCols)};
   const int64_t worth = kSmall / (b.cols * g.k) / 16 * 16;  // rows
   while (count(g, b) < kEnough && b.rows > std::max(kFewestRows, worth)) b.rows /= 2;
   b.rows = std::min(g.m, std::max(b.rows, worth));
@@ -70,11 +73,24 @@ void scale(const Gemm& g) {
   }
 }
 
+// One after another, beta 0 or 1.
+void large(const Gemm& g) {
+  const auto product = HWY_DYNAMIC_DISPATCH(Large);
+  for (int64_t s = 0; s < g.batch; ++s) product(block_at(g, {s, 0, 0}, {g.m, g.n}));
+}
+
 }  // namespace
 
 void gemm(const Gemm& g) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return;
   if (g.k == 0) return scale(g);
+  if (g.m >= kLargeRows && g.m * g.n * g.k >= kLarge) {
+    if (g.beta == 0.0f || g.beta == 1.0f) return large(g);
+    scale(g);
+    Gemm added = g;
+    added.beta = 1.0f;
+    return large(added);
+  }
   const auto block = HWY_DYNAMIC_DISPATCH(Block);
   const Blocks size = blocks_of(g);
   const int64_t down = (g.m + size.rows - 1) / size.rows;

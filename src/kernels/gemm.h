@@ -21,7 +21,7 @@ struct Gemm {
   int64_t c_step = 0;
 };
 
-// Bit-equal at any thread count: the work is cut by shape alone.
+// Bit-equal at any thread count: sums are cut by shape alone.
 void gemm(const Gemm&);
 
 }  // namespace fovea::kernels

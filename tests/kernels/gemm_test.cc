@@ -98,6 +98,44 @@ TEST(Gemm, LargerThanABlock) {
   check(400, 2100, 3, Layout::columns, Layout::columns, 1.0f, 0.0f);
 }
 
+// Those that pack B once for all: cut in k, in columns, in both; whole and odd sizes.
+TEST(Gemm, Large) {
+  for (const Layout a : {Layout::rows, Layout::columns, Layout::neither, Layout::backwards}) {
+    for (const Layout b : {Layout::rows, Layout::columns, Layout::neither, Layout::repeated}) {
+      check(261, 301, 523, a, b, 1.0f, 0.0f);
+    }
+    check(193, 131, 1601, a, Layout::rows, 0.5f, 1.0f);
+    check(192, 2115, 100, a, Layout::columns, 1.0f, -0.5f);
+  }
+  check(198, 192, 5300, Layout::columns, Layout::rows, 1.0f, 0.0f);
+  check(192, 2240, 600, Layout::rows, Layout::columns, -1.0f, 1.0f);
+}
+
+// One number of A reaches one row, one of B one column; what was in C reaches nothing.
+TEST(Gemm, NaNStaysInItsRowAndColumn) {
+  const float nan = std::nanf("");
+  const int64_t m = 200, n = 330, k = 600;
+  auto a = numbers(m * k, 1), b = numbers(k * n, 2);
+  a[7 * m + 5] = nan;    // A[5][7], columns in memory
+  b[9 * n + 328] = nan;  // B[9][328]
+  std::vector<float> c(m * n, nan);
+  gemm({.m = m,
+        .n = n,
+        .k = k,
+        .a = a.data(),
+        .a_row = 1,
+        .a_col = m,
+        .b = b.data(),
+        .b_row = n,
+        .c = c.data(),
+        .c_row = n});
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      ASSERT_EQ(std::isnan(c[i * n + j]), i == 5 || j == 328) << i << " " << j;
+    }
+  }
+}
+
 // Tiles, panels, tails, packed and in place, few rows: each path on each instruction set.
 TEST(Gemm, EveryInstructionSet) {
   for (const std::string& isa : isas()) {
@@ -111,6 +149,13 @@ TEST(Gemm, EveryInstructionSet) {
         check(1, 130, 50, a, b, -1.0f, 0.5f);
       }
     }
+    for (const int64_t m : {1, 2, 3, 4, 5}) {  // columns read from end to end
+      for (const int64_t k : {1, 15, 16, 63, 64, 150}) {
+        check(m, 13, k, Layout::rows, Layout::columns, 0.5f, 1.0f);
+      }
+    }
+    check(200, 130, 1300, Layout::columns, Layout::rows, 1.0f, 0.0f);
+    check(193, 200, 901, Layout::rows, Layout::columns, 1.0f, 1.0f);
     check(30, 1024, 8, Layout::rows, Layout::rows, 1.0f, 0.0f);  // rows that share cache sets
   }
   use_isa("");
@@ -145,27 +190,36 @@ TEST(Gemm, ThreadsDoNotMatter) {
   const int before = threads();
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{513, 700, 129},
                                 {2048, 64, 256},
+                                {200, 330, 1100},
                                 {8, 2048, 512},
+                                {1, 2050, 515},
                                 {64, 64, 20000},
                                 {300, 1, 300}}) {
-    const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
-    std::vector<std::vector<float>> results;
-    for (const int t : {1, 2, 4}) {
-      set_threads(t);
-      std::vector<float> c(m * n);
-      gemm({.m = m,
-            .n = n,
-            .k = k,
-            .a = a.data(),
-            .a_row = k,
-            .b = b.data(),
-            .b_row = n,
-            .c = c.data(),
-            .c_row = n});
-      results.push_back(std::move(c));
+    for (const Layout la : {Layout::rows, Layout::columns}) {
+      for (const Layout lb : {Layout::rows, Layout::columns}) {
+        const Strides sa = strides(la, m, k), sb = strides(lb, k, n);
+        const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
+        std::vector<std::vector<float>> results;
+        for (const int t : {1, 2, 5}) {
+          set_threads(t);
+          std::vector<float> c(m * n);
+          gemm({.m = m,
+                .n = n,
+                .k = k,
+                .a = a.data(),
+                .a_row = sa.row,
+                .a_col = sa.col,
+                .b = b.data(),
+                .b_row = sb.row,
+                .b_col = sb.col,
+                .c = c.data(),
+                .c_row = n});
+          results.push_back(std::move(c));
+        }
+        EXPECT_EQ(results[0], results[1]) << m << " " << n << " " << k;
+        EXPECT_EQ(results[0], results[2]) << m << " " << n << " " << k;
+      }
     }
-    EXPECT_EQ(results[0], results[1]) << m << " " << n << " " << k;
-    EXPECT_EQ(results[0], results[2]) << m << " " << n << " " << k;
   }
   set_threads(before);
 }

@@ -1,0 +1,186 @@
+// Few rows against columns of B that lie in memory: sums along k, lanes along k.
+#if defined(FOVEA_GEMM_FEW_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_GEMM_FEW_INL_H_
+#undef FOVEA_GEMM_FEW_INL_H_
+#else
+#define FOVEA_GEMM_FEW_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/gemm-tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t kFewRows = 20;
+
+HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
+
+#if HWY_TARGET != HWY_SCALAR
+// Blocks of four lanes added up.
+template <class D>
+HWY_INLINE void StoreBlockSum(D d, hn::Vec<D> v, float* to) {
+  if constexpr (hn::MaxLanes(D()) <= 4) {
+    hn::Store(v, d, to);
+  } else {
+    const hn::Half<D> half;
+    StoreBlockSum(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), to);
+  }
+}
+#endif
+
+// to[j] = the sum of v[j]'s lanes: 4×4 transposed inside blocks while they are added.
+HWY_INLINE void SumsOf(const Vec (&v)[4], float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int j = 0; j < 4; ++j) to[j] = SumOf(v[j]);
+#else
+  const F d;
+  const hn::Repartition<uint64_t, F> d64;
+  const auto pair = [&](Vec a, Vec b) HWY_ATTR {
+    return hn::BitCast(d64, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  };
+  const auto low = pair(v[0], v[1]), high = pair(v[2], v[3]);
+  StoreBlockSum(d,
+                hn::Add(hn::BitCast(d, hn::InterleaveLower(d64, low, high)),
+                        hn::BitCast(d, hn::InterleaveUpper(d64, low, high))),
+                to);
+#endif
+}
+
+// c[i][j] (+)= factor·Σ_k a[i][k]·b[k][j] for MR rows of A and NR columns of B, both of which lie
+// in memory: lanes along k.
+template <int MR, int NR>
+HWY_INLINE void Dots(Strided a, Strided b, Corner c, int64_t depth, float factor) {
+  const F d;
+  Vec sum[MR][NR];
+  HWY_UNROLL(4)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < NR; ++j) sum[i][j] = hn::Zero(d);
+  }
+  const auto step = [&](int64_t k, const auto& load) HWY_ATTR {
+    Vec right[NR];
+    HWY_UNROLL(4)
+    for (int j = 0; j < NR; ++j) right[j] = load(b.data + j * b.col + k);
+    HWY_UNROLL(4)
+    for (int i = 0; i < MR; ++i) {
+      const Vec x = load(a.data + i * a.row + k);
+      HWY_UNROLL(4)
+      for (int j = 0; j < NR; ++j) sum[i][j] = hn::MulAdd(x, right[j], sum[i][j]);
+    }
+  };
+  int64_t k = 0;
+  for (; k + kLanes <= depth; k += kLanes) {
+    step(k, [&](const float* x) HWY_ATTR { return hn::LoadU(d, x); });
+  }
+  if (k < depth) {
+    step(k, [&](const float* x) HWY_ATTR { return LoadPart(x, depth - k); });
+  }
+  for (int i = 0; i < MR; ++i) {
+    HWY_ALIGN float total[4];
+    if constexpr (NR == 4) {
+      SumsOf(sum[i], total);
+    } else {
+      total[0] = SumOf(sum[i][0]);
+    }
+    for (int j = 0; j < NR; ++j) {
+      float* to = c.data + i * c.row + j;
+      *to = c.add ? *to + factor * total[j] : factor * total[j];
+    }
+  }
+}
+
+template <int NR>
+HWY_INLINE void DotsDown(Strided a, Strided b, Corner c, Extent e, float factor) {
+  int64_t i = 0;
+  for (; i + 4 <= e.m; i += 4) Dots<4, NR>(a.from(i, 0), b, c.from(i, 0), e.depth, factor);
+  a = a.from(i, 0);
+  c = c.from(i, 0);
+  if (e.m - i == 3) Dots<3, NR>(a, b, c, e.depth, factor);
+  if (e.m - i == 2) Dots<2, NR>(a, b, c, e.depth, factor);
+  if (e.m - i == 1) Dots<1, NR>(a, b, c, e.depth, factor);
+}
+
+// ---- Up to four rows ---------------------------------------------------------------------------
+// They wait for B, which is read once, column after column.
+
+constexpr int64_t kFetch = 1024;  // numbers ahead, where columns follow one another
+
+// to[i] = Σ_k a[i][k]·column[k], lanes still apart.
+template <int MR>
+HWY_INLINE void SumDown(Strided a, const float* HWY_RESTRICT column, int64_t depth, int64_t fetch,
+                        float* HWY_RESTRICT to) {
+  const F d;
+  constexpr int kSums = MR == 1 ? 4 : 2;  // of a row, so that additions need not wait
+  Vec sum[kSums][MR];
+  HWY_UNROLL(4)
+  for (int u = 0; u < kSums; ++u) {
+    HWY_UNROLL(4)
+    for (int i = 0; i < MR; ++i) sum[u][i] = hn::Zero(d);
+  }
+  const auto step = [&](int64_t k, int u, const auto& load) HWY_ATTR {
+    hwy::Prefetch(column + k + fetch);
+    const Vec x = load(column + k);
+    HWY_UNROLL(4)
+    for (int i = 0; i < MR; ++i) {
+      sum[u][i] = hn::MulAdd(x, load(a.data + i * a.row + k), sum[u][i]);
+    }
+  };
+  const auto whole = [&](const float* x) HWY_ATTR { return hn::LoadU(d, x); };
+  int64_t k = 0;
+  for (; k + kSums * kLanes <= depth; k += kSums * kLanes) {
+    HWY_UNROLL(4)
+    for (int u = 0; u < kSums; ++u) step(k + u * kLanes, u, whole);
+  }
+  for (; k + kLanes <= depth; k += kLanes) step(k, 0, whole);
+  if (k < depth) step(k, 0, [&](const float* x) HWY_ATTR { return LoadPart(x, depth - k); });
+  HWY_UNROLL(4)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(4)
+    for (int u = 1; u < kSums; ++u) sum[0][i] = hn::Add(sum[0][i], sum[u][i]);
+    hn::Store(sum[0][i], d, to + i * kLanes);
+  }
+}
+
+template <int MR>
+HWY_NOINLINE void Stream(Strided a, Strided b, Corner c, Extent e, float factor) {
+  const F d;
+  const int64_t fetch = b.col == e.depth ? kFetch : 0;
+  HWY_ALIGN float sums[4][MR * kLanes] = {};
+  for (int64_t j = 0; j < e.n; j += 4) {
+    const int64_t cols = std::min<int64_t>(4, e.n - j);
+    for (int64_t q = 0; q < cols; ++q) SumDown<MR>(a, b.at(0, j + q), e.depth, fetch, sums[q]);
+    for (int i = 0; i < MR; ++i) {
+      Vec row[4];
+      for (int q = 0; q < 4; ++q) row[q] = hn::Load(d, sums[q] + i * kLanes);
+      HWY_ALIGN float total[4];
+      SumsOf(row, total);
+      float* to = c.data + i * c.row + j;
+      for (int64_t q = 0; q < cols; ++q) {
+        to[q] = c.add ? to[q] + factor * total[q] : factor * total[q];
+      }
+    }
+  }
+}
+
+HWY_NOINLINE void Few(Strided a, Strided b, Corner c, Extent e, float factor) {
+  if (e.m == 1) return Stream<1>(a, b, c, e, factor);
+  if (e.m == 2) return Stream<2>(a, b, c, e, factor);
+  if (e.m == 3) return Stream<3>(a, b, c, e, factor);
+  if (e.m == 4) return Stream<4>(a, b, c, e, factor);
+  int64_t j = 0;
+  for (; j + 4 <= e.n; j += 4) DotsDown<4>(a, b.from(0, j), c.from(0, j), e, factor);
+  for (; j < e.n; ++j) DotsDown<1>(a, b.from(0, j), c.from(0, j), e, factor);
+}
+
+}  // namespace
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_GEMM_FEW_INL_H_

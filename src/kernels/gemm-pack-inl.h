@@ -1,0 +1,99 @@
+// Operands as tiles read them: B in panels, [k][kPanel]; A in groups of rows, [k][kGroup].
+#if defined(FOVEA_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_GEMM_PACK_INL_H_
+#undef FOVEA_GEMM_PACK_INL_H_
+#else
+#define FOVEA_GEMM_PACK_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/gemm-tile-inl.h"
+#include "kernels/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t kGroup = 8;   // kTileRows and two unread, so that whole vectors write them
+constexpr int64_t kApart = 16;  // between groups, which would share sets of the first cache
+
+// to = factor·from, n numbers, filled up with 0 to a whole vector.
+HWY_INLINE void PackRow(const float* HWY_RESTRICT from, int64_t n, Vec factor,
+                        float* HWY_RESTRICT to) {
+  const F d;
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, from + j), factor), d, to + j);
+  }
+  if (j < n) hn::StoreU(hn::Mul(LoadPart(from + j, n - j), factor), d, to + j);
+}
+
+// to[k][j] = factor·b[k][j] from rows that lie in memory.
+void PackRows(Strided b, Extent e, float factor, float* HWY_RESTRICT to) {
+  const Vec f = hn::Set(F(), factor);
+  for (int64_t k = 0; k < e.depth; ++k, to += kPanel) PackRow(b.at(k, 0), e.n, f, to);
+}
+
+// The same from columns that lie in memory, or from anything.
+void PackColumns(Strided b, Extent e, float factor, float* HWY_RESTRICT to) {
+  const int64_t square = b.row == 1 ? kSquare : e.depth + e.n;
+  int64_t j = 0;
+  for (; j + square <= e.n; j += square) {
+    int64_t k = 0;
+    for (; k + square <= e.depth; k += square) {
+      TransposeSquare(b.at(k, j), b.col, factor, to + k * kPanel + j, kPanel);
+    }
+    for (; k < e.depth; ++k) {
+      for (int64_t i = j; i < j + square; ++i) to[k * kPanel + i] = *b.at(k, i) * factor;
+    }
+  }
+  for (; j < e.n; ++j) {
+    for (int64_t k = 0; k < e.depth; ++k) to[k * kPanel + j] = *b.at(k, j) * factor;
+  }
+  for (; j % kLanes != 0; ++j) {
+    for (int64_t k = 0; k < e.depth; ++k) to[k * kPanel + j] = 0.0f;
+  }
+}
+
+int64_t PackedLeft(int64_t m, int64_t depth) {
+  return (m + kTileRows - 1) / kTileRows * (kGroup * depth + kApart);
+}
+
+// Rows of A in groups as tiles take them. Sixteen k at a time, so that what is read for one group
+// is still there for the next.
+Left PackLeft(Strided a, int64_t m, int64_t depth, float* HWY_RESTRICT to) {
+  const Left packed{to, 1, kGroup, kGroup * depth + kApart};
+  constexpr int64_t kStep = 16;
+  const hn::CappedTag<float, kGroup> d;
+  for (int64_t first = 0; first < depth; first += kStep) {
+    const int64_t last = std::min(depth, first + kStep);
+    float* HWY_RESTRICT group = to;
+    for (int64_t i = 0; i < m; i += kTileRows, group += packed.next) {
+      const int64_t rows = std::min<int64_t>(kTileRows, m - i);
+      float* HWY_RESTRICT at = group + first * kGroup;
+      if (a.row == 1 && i + kGroup <= m) {
+        const float* HWY_RESTRICT from = a.at(i, first);
+        for (int64_t k = first; k < last; ++k, at += kGroup, from += a.col) {
+          for (int64_t r = 0; r < kTileRows; r += hn::MaxLanes(d)) {
+            hn::StoreU(hn::LoadU(d, from + r), d, at + r);
+          }
+        }
+        continue;
+      }
+      for (int64_t k = first; k < last; ++k, at += kGroup) {
+        for (int64_t r = 0; r < rows; ++r) at[r] = *a.at(i + r, k);
+      }
+    }
+  }
+  return packed;
+}
+
+}  // namespace
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_GEMM_PACK_INL_H_

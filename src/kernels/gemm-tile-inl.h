@@ -1,0 +1,177 @@
+// A tile of C, kTileRows rows of a panel of kPanelVecs vectors, stays in registers while k runs:
+// each step loads a row of B's panel and multiplies it by kTileRows numbers of A.
+#if defined(FOVEA_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_GEMM_TILE_INL_H_
+#undef FOVEA_GEMM_TILE_INL_H_
+#else
+#define FOVEA_GEMM_TILE_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F = hn::ScalableTag<float>;
+using Vec = hn::Vec<F>;
+constexpr int64_t kLanes = hn::MaxLanes(F());
+
+// 6×4 accumulators, 4 of B and one of A where there are 32 registers, else 6×2, 2 and 1.
+constexpr int kTileRows = 6;
+constexpr int kPanelVecs = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+constexpr int64_t kPanel = kPanelVecs * kLanes;
+
+#undef FOVEA_MASKED  // whether masked lanes are not touched
+#define FOVEA_MASKED (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
+
+// n < kLanes numbers, then zeros.
+HWY_INLINE Vec LoadPart(const float* x, int64_t n) {
+#if FOVEA_MASKED
+  return hn::MaskedLoad(hn::FirstN(F(), static_cast<size_t>(n)), F(), x);
+#else
+  HWY_ALIGN float lanes[kLanes] = {};
+  std::memcpy(lanes, x, static_cast<size_t>(n) * sizeof(float));
+  return hn::Load(F(), lanes);
+#endif
+}
+
+// The first n < kLanes lanes of v to c, or added to what is there.
+HWY_INLINE void PutPart(Vec v, float* HWY_RESTRICT c, int64_t n, bool add) {
+#if FOVEA_MASKED
+  const auto first = hn::FirstN(F(), static_cast<size_t>(n));
+  hn::BlendedStore(add ? hn::Add(v, hn::MaskedLoad(first, F(), c)) : v, first, F(), c);
+#else
+  HWY_ALIGN float lanes[kLanes];
+  hn::Store(v, F(), lanes);
+  for (int64_t i = 0; i < n; ++i) c[i] = add ? c[i] + lanes[i] : lanes[i];
+#endif
+}
+
+struct Strided {
+  const float* data;
+  int64_t row, col;
+  const float* at(int64_t i, int64_t j) const { return data + i * row + j * col; }
+  Strided from(int64_t i, int64_t j) const { return {at(i, j), row, col}; }
+};
+
+// The left side of a tile; `next` leads to the next kTileRows rows.
+struct Left {
+  const float* data;
+  int64_t row, col, next;
+};
+// The right side: rows of whole vectors.
+struct Right {
+  const float* data;
+  int64_t row;
+};
+// What the first `tiles` tiles fetch into the second cache: at step k of tile t the line of
+// data[16·t + k·step].
+struct Ahead {
+  const float* data = nullptr;
+  int64_t step = 0, tiles = 0;
+};
+struct Corner {
+  float* data;
+  int64_t row;
+  bool add;  // to what is there
+  Corner from(int64_t i, int64_t j) const { return {data + i * row + j, row, add}; }
+};
+struct Extent {
+  int64_t m, n, depth;
+};
+
+// c[i][j] (+)= Σ_k a[i][k]·b[k][j] for MR rows and n ≤ NV vectors of columns.
+template <int MR, int NV>
+HWY_INLINE void Tile(Left a, Right b, Corner c, Extent e, Ahead ahead) {
+  const F d;
+  Vec sum[MR][NV];
+  HWY_UNROLL(8)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) sum[i][j] = hn::Zero(d);
+  }
+  // C is there when the sums are.
+  HWY_UNROLL(8)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) hwy::Prefetch(c.data + i * c.row + j * kLanes);
+  }
+  const float* HWY_RESTRICT left = a.data;
+  const float* HWY_RESTRICT panel = b.data;
+  for (int64_t k = 0; k < e.depth; ++k, left += a.col, panel += b.row) {
+    if constexpr (MR == kTileRows) {
+      __builtin_prefetch(ahead.data, 0, 2);
+      ahead.data += ahead.step;
+    }
+    Vec right[NV];
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) right[j] = hn::LoadU(d, panel + j * kLanes);
+    HWY_UNROLL(8)
+    for (int i = 0; i < MR; ++i) {
+      const Vec x = hn::Set(d, left[i * a.row]);
+      HWY_UNROLL(4)
+      for (int j = 0; j < NV; ++j) sum[i][j] = hn::MulAdd(x, right[j], sum[i][j]);
+    }
+  }
+  // Only the last vector of a row may be a part of one.
+  const int64_t tail = e.n - (NV - 1) * kLanes;
+  const auto put = [&](const auto& store) HWY_ATTR {
+    HWY_UNROLL(8)
+    for (int i = 0; i < MR; ++i) {
+      float* HWY_RESTRICT to = c.data + i * c.row;
+      HWY_UNROLL(4)
+      for (int j = 0; j < NV - 1; ++j) store(sum[i][j], to + j * kLanes);
+      if (tail == kLanes) {
+        store(sum[i][NV - 1], to + (NV - 1) * kLanes);
+      } else {
+        PutPart(sum[i][NV - 1], to + (NV - 1) * kLanes, tail, c.add);
+      }
+    }
+  };
+  if (c.add) {
+    put([&](Vec v, float* to) HWY_ATTR { hn::StoreU(hn::Add(v, hn::LoadU(d, to)), d, to); });
+  } else {
+    put([&](Vec v, float* to) HWY_ATTR { hn::StoreU(v, d, to); });
+  }
+}
+
+template <int NV>
+HWY_NOINLINE void Column(Left a, Right b, Corner c, Extent e, Ahead ahead) {
+  for (; e.m >= kTileRows; e.m -= kTileRows) {
+    if (ahead.tiles <= 0) ahead = {a.data};
+    Tile<kTileRows, NV>(a, b, c, e, ahead);
+    ahead.data += 16;
+    --ahead.tiles;
+    a.data += a.next;
+    c.data += kTileRows * c.row;
+  }
+  if (e.m == 5) Tile<5, NV>(a, b, c, e, ahead);
+  if (e.m == 4) Tile<4, NV>(a, b, c, e, ahead);
+  if (e.m == 3) Tile<3, NV>(a, b, c, e, ahead);
+  if (e.m == 2) Tile<2, NV>(a, b, c, e, ahead);
+  if (e.m == 1) Tile<1, NV>(a, b, c, e, ahead);
+}
+
+// n ≤ kPanel columns.
+HWY_INLINE void Columns(Left a, Right b, Corner c, Extent e, Ahead ahead) {
+  const int64_t vecs = (e.n + kLanes - 1) / kLanes;
+  if (vecs == kPanelVecs) return Column<kPanelVecs>(a, b, c, e, ahead);
+  if constexpr (kPanelVecs > 2) {
+    if (vecs == 3) return Column<3>(a, b, c, e, ahead);
+    if (vecs == 2) return Column<2>(a, b, c, e, ahead);
+  }
+  Column<1>(a, b, c, e, ahead);
+}
+
+}  // namespace
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_GEMM_TILE_INL_H_
