@@ -7,7 +7,6 @@
 #include "fovea/ops.h"
 #include "kernels/copy.h"
 #include "kernels/gemm.h"
-#include "kernels/gemv.h"
 #include "kernels/reduce.h"
 #include "kernels/rowwise.h"
 #include "tensor/impl.h"
@@ -45,25 +44,6 @@ Tensor transposed(const Tensor& x) {
   return view_of(x, {x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, 0);
 }
 
-// Few rows of x: W is read once, where it lies.
-Tensor product_of_few(const Tensor& x, const LinearWeights& w, const Tensor& addend) {
-  Shape shape = x.shape();
-  shape.back() = w.weight.size(0);
-  const Tensor y = Tensor::empty(shape), rows = x.detach().contiguous();
-  const auto dense = [](const Tensor& t) { return t ? t.detach().contiguous() : t; };
-  const Tensor bias = dense(w.bias), start = dense(addend);
-  kernels::gemv({.vectors = y.numel() / shape.back(),
-                 .rows = shape.back(),
-                 .cols = w.weight.size(1),
-                 .w = raw(w.weight),
-                 .w_row = w.weight.strides()[0],
-                 .x = raw(rows),
-                 .bias = bias ? raw(bias) : nullptr,
-                 .addend = start ? raw(start) : nullptr,
-                 .y = raw(y)});
-  return y;
-}
-
 }  // namespace
 
 Tensor dense_transpose(const Tensor& weight) {
@@ -95,13 +75,7 @@ Tensor product_with_transpose(const Tensor& x, const Tensor& weight_t, const Ten
 }
 
 Tensor product(const Tensor& x, const LinearWeights& w, const Tensor& addend) {
-  constexpr int64_t kMany = 512;
-  const int64_t I = w.weight.size(1), O = w.weight.size(0);
-  const bool few = 0 < x.numel() && x.numel() <= kernels::kMostVectors * I;
-  if (few && O > 0 && w.weight.strides()[1] == 1) return product_of_few(x, w, addend);
-  const bool many = x.numel() >= kMany * I;
-  const Tensor weight_t = many ? dense_transpose(w.weight) : transposed(w.weight);
-  return product_with_transpose(x, weight_t, w.bias, addend);
+  return product_with_transpose(x, transposed(w.weight), w.bias, addend);
 }
 
 Tensor d_product_x(const Tensor& dy, const Tensor& weight) {
