@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/threads.h"
+#include "kernels/gemm.h"
 #include "kernels/math-inl.h"
 #include "kernels/screen_pass.h"
 
@@ -114,20 +115,6 @@ void RowsToCompute(const ScreenPass& p, float low, float share, std::vector<int6
   }
 }
 
-float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, int64_t n) {
-  const F d;
-  const auto N = static_cast<int64_t>(hn::Lanes(d));
-  auto sum = hn::Zero(d), more = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + 2 * N <= n; i += 2 * N) {
-    sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
-    more = hn::MulAdd(hn::LoadU(d, a + i + N), hn::LoadU(d, b + i + N), more);
-  }
-  float total = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, more)));
-  for (; i < n; ++i) total += a[i] * b[i];
-  return total;
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace fovea::kernels
 HWY_AFTER_NAMESPACE();
@@ -139,7 +126,6 @@ HWY_EXPORT(Panels);
 HWY_EXPORT(Largest);
 HWY_EXPORT(SumOfParts);
 HWY_EXPORT(RowsToCompute);
-HWY_EXPORT(Dot);
 
 namespace {
 
@@ -215,13 +201,22 @@ void approximate(const ScreenPass& pass) {
                [&](int64_t task) { some(pass, task * each, std::min(panels, (task + 1) * each)); });
 }
 
-// From W itself.
+// From W itself, as the product of all its rows gives them, bit for bit: equals stay equals.
 void compute(const std::vector<int64_t>& rows, const Matrix& w, const float* x,
              const ScreenPass& pass) {
-  const auto dot = HWY_DYNAMIC_DISPATCH(Dot);
   parallel_for(static_cast<int64_t>(rows.size()), 2 * w.cols, [&](int64_t i) {
     const int64_t v = rows[static_cast<size_t>(i)];
-    pass.logits[v] = dot(w.data + v * w.row, x, w.cols) + pass.screen.bias[v];
+    gemm({.m = 1,
+          .n = 1,
+          .k = w.cols,
+          .a = x,
+          .a_row = w.cols,
+          .b = w.data + v * w.row,
+          .b_row = 1,
+          .b_col = w.row,
+          .c = pass.logits + v,
+          .c_row = 1});
+    pass.logits[v] += pass.screen.bias[v];
   });
 }
 
