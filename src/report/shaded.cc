@@ -36,21 +36,6 @@ void write_file(const std::filesystem::path& path, const std::string& bytes) {
   file.commit();
 }
 
-// Two pixels for each unit, so that letters are sharp, unless the picture is large without it.
-std::string to_png(const std::vector<ShadedText>& texts) {
-  constexpr double kManyPixels = 1 << 24;
-  const ShadedDrawing d = drawing_of(texts);
-  image::Drawing drawing{.svg = d.svg, .width = d.width, .height = d.height, .scale = 2};
-  if (4 * d.width * d.height > kManyPixels || !fits(drawing)) drawing.scale = 1;
-  if (!fits(drawing)) {
-    throw Error("write", fmt::format("{} texts would be a picture of {:.0f} × {:.0f} pixels, at "
-                                     "most {:.0f} on a side are drawn; write .svg or .json "
-                                     "instead, or fewer texts",
-                                     texts.size(), d.width, d.height, image::kLargestSide));
-  }
-  return image::to_png(drawing);
-}
-
 // A word of a terminal by its share of the full weight.
 std::string inked(const std::string& word, float share, Ink ink) {
   if (ink == Ink::colour) {
@@ -124,6 +109,23 @@ std::string to_text(const ShadedText& text, Ink ink, int width) {
   return out;
 }
 
+std::string to_svg(const std::vector<ShadedText>& texts) { return drawing_of(texts).svg; }
+
+// Two pixels for each unit, so that letters are sharp, unless the picture is large without it.
+std::string to_png(const std::vector<ShadedText>& texts) {
+  constexpr double kManyPixels = 1 << 24;
+  const ShadedDrawing d = drawing_of(texts);
+  image::Drawing drawing{.svg = d.svg, .width = d.width, .height = d.height, .scale = 2};
+  if (4 * d.width * d.height > kManyPixels || !fits(drawing)) drawing.scale = 1;
+  if (!fits(drawing)) {
+    throw Error("write", fmt::format("{} texts would be a picture of {:.0f} × {:.0f} pixels, at "
+                                     "most {:.0f} on a side are drawn; write .svg or .json "
+                                     "instead, or fewer texts",
+                                     texts.size(), d.width, d.height, image::kLargestSide));
+  }
+  return image::to_png(drawing);
+}
+
 void write(const std::filesystem::path& path, const std::vector<ShadedText>& texts) {
   const PictureFormat format = picture_format(path);
   if (format == PictureFormat::json) {
@@ -132,7 +134,7 @@ void write(const std::filesystem::path& path, const std::vector<ShadedText>& tex
     return write_file(path, dump(texts.size() == 1 ? list[0] : list) + "\n");
   }
   if (texts.empty()) throw Error("write", fmt::format("{}: no text to draw", path.string()));
-  write_file(path, format == PictureFormat::svg ? drawing_of(texts).svg : to_png(texts));
+  write_file(path, format == PictureFormat::svg ? to_svg(texts) : to_png(texts));
 }
 
 }  // namespace fovea::report

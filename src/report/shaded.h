@@ -31,6 +31,9 @@ std::string to_json(const ShadedText&);  // {"title","lines":[{"weight","words":
 // *one* to ***three*** stars.
 std::string to_text(const ShadedText&, Ink, int width = 80);
 
+std::string to_svg(const std::vector<ShadedText>&);
+std::string to_png(const std::vector<ShadedText>&);  // throws where it would be too large
+
 // By the ending: .json (a list where they are several), .svg or .png. Whole or not at all.
 void write(const std::filesystem::path&, const std::vector<ShadedText>&);
 

@@ -63,15 +63,6 @@ Log read_log(const fs::path& file, const Task& task) {
   return log;
 }
 
-report::Section curves_of(const Log& log) {
-  report::Section s{"Training", {}};
-  s.blocks.push_back(report::Chart{.x = "step", .y = "loss", .curves = {log.train, log.valid}});
-  if (!log.scores.empty()) {
-    s.blocks.push_back(report::Chart{.x = "step", .y = "validation score", .curves = log.scores});
-  }
-  s.blocks.push_back(report::Chart{.x = "step", .y = "learning rate", .curves = {log.rate}});
-  return s;
-}
 
 report::Section scores_of(const Task& task, const Evaluation& e) {
   report::Table table{{"measure", "value"}, {}};
@@ -151,6 +142,16 @@ std::string shown(const Measure& m, double value) {
   return std::isnan(value) ? "" : fmt::format("{:.{}f}", value, m.digits);
 }
 
+std::vector<report::Chart> training_charts(const RunFolder& folder) {
+  const Log log = read_log(folder / "log.jsonl", folder.task());
+  std::vector<report::Chart> charts{{.x = "step", .y = "loss", .curves = {log.train, log.valid}}};
+  if (!log.scores.empty()) {
+    charts.push_back({.x = "step", .y = "validation score", .curves = log.scores});
+  }
+  charts.push_back({.x = "step", .y = "learning rate", .curves = {log.rate}});
+  return charts;
+}
+
 report::Page page_of(const RunFolder& folder, Run& run, const Trained& trained) {
   const Task& task = folder.task();
   report::Page page{.title = task.title + ": " + folder.name(),
@@ -168,7 +169,9 @@ report::Page page_of(const RunFolder& folder, Run& run, const Trained& trained) 
   }
   page.sections.push_back(examples_of(task, run));
   for (report::Section& section : run.sections()) page.sections.push_back(std::move(section));
-  page.sections.push_back(curves_of(read_log(folder / "log.jsonl", task)));
+  report::Section training{"Training", {}};
+  for (const report::Chart& chart : training_charts(folder)) training.blocks.emplace_back(chart);
+  page.sections.push_back(training);
   page.sections.push_back(settings_of(run.config()));
   return page;
 }

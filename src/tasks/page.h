@@ -11,6 +11,8 @@ namespace fovea::tasks {
 
 report::Page page_of(const RunFolder&, Run&, const Trained&);
 report::Page page_of(const RunFolder&, const Watching& = {});  // of what lies there
+// Losses, scores and rates by step, as its log has them so far.
+std::vector<report::Chart> training_charts(const RunFolder&);
 // Finished runs in one table, of different tasks too.
 report::Page compare_page(const std::vector<RunFolder>&);
 

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "explorer/http.h"
+#include "explorer/runs.h"
+#include "explorer/training.h"
+#include "report/report.h"
+
+// What the page asks for, as JSON:
+//   GET  /api/runs               every run: task, scores, whether it is being trained
+//   GET  /api/runs/NAME          settings, examples, options of its predictions
+//   GET  /api/runs/NAME/log      its curves so far
+//   POST /api/runs/NAME/predict  {"input" or "file", "settings"} → predictions, with weights
+//   GET  /api/ways               of looking inside
+//   POST /api/runs/NAME/explain  {"input", "by", "layer", "head"} → maps, and whether they agree
+//   POST /api/runs/NAME/hold     {"input", "weights"} → what it says with other weights
+//   POST /api/draw/FORMAT        {"maps", "texts"} → a file: svg, png, json, csv, html
+//   POST /api/train              {"task"}: on its built-in data, in the folder of runs
+// Weights travel as base64 of 32-bit floats, which keeps them exact.
+namespace fovea::explorer {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const report::Heatmap&);
+Json to_json(const report::ShadedText&);
+report::Heatmap heatmap_from(const Json&);
+report::ShadedText shaded_from(const Json&);
+
+struct Drawn {
+  std::vector<report::Heatmap> maps;
+  std::vector<report::ShadedText> texts;
+};
+Response draw(const Drawn&, const std::string& format);
+
+Json list_runs(Runs&, const Training&);
+Json describe_run(Runs&, const std::string& name);
+Json curves_of(Runs&, const std::string& name);
+Json predict(Runs&, const std::string& name, const Json& asked, Caller&);
+
+Json ways_of_looking();
+Json explain(Runs&, const std::string& name, const Json& asked, const tasks::ShareDone&);
+Json hold(Runs&, const std::string& name, const Json& asked);
+
+// Everything below /api; what is bad about a request is said in {"error": …} with status 4xx.
+Response answer(const Request&, Caller&, Runs&, Training&);
+
+}  // namespace fovea::explorer

@@ -1,0 +1,144 @@
+#include "explorer/explorer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "explorer/answers.h"
+#include "explorer/files.h"
+#include "explorer/guard.h"
+#include "fovea/error.h"
+
+namespace fovea::explorer {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kTokenHere = "{{token}}";
+
+struct Asset {
+  std::string_view path, type, text;
+};
+
+const std::vector<Asset>& assets() {
+  static constexpr std::string_view kScript = "text/javascript; charset=utf-8";
+  static const std::vector<Asset> all = {
+      {"/page/explorer.css", "text/css; charset=utf-8", files::explorer_css},
+      {"/page/main.js", kScript, files::main_js},
+      {"/page/api.js", kScript, files::api_js},
+      {"/page/state.js", kScript, files::state_js},
+      {"/page/matrix.js", kScript, files::matrix_js},
+      {"/page/links.js", kScript, files::links_js},
+      {"/page/inside.js", kScript, files::inside_js},
+      {"/page/shaded.js", kScript, files::shaded_js},
+      {"/page/curves.js", kScript, files::curves_js},
+      {"/page/dom.js", kScript, files::dom_js},
+  };
+  return all;
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "127.0.0.1" || host == "localhost" || host == "::1";
+}
+
+Response index(const std::string& token) {
+  std::string text(files::index_html);
+  const size_t at = text.find(kTokenHere);
+  text.replace(at, kTokenHere.size(), token);
+  return {.type = "text/html; charset=utf-8", .body = text};
+}
+
+Response not_there() {
+  return {.status = 404, .type = "text/plain; charset=utf-8", .body = "There is no such page.\n"};
+}
+
+// A run's report.html, which has its style and script inside.
+Response report_of(Runs& runs, const std::string& name) {
+  try {
+    const fs::path file = runs.folder(name) / "report.html";
+    std::error_code error;
+    if (!fs::is_regular_file(fs::symlink_status(file, error))) return not_there();
+    std::ifstream in(file, std::ios::binary);
+    return {.type = "text/html; charset=utf-8",
+            .body = {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()},
+            .headers = {{"X-Content-Type-Options", "nosniff"},
+                        {"Cache-Control", "no-store"},
+                        {"Content-Security-Policy",
+                         "default-src 'none'; style-src 'unsafe-inline'; script-src "
+                         "'unsafe-inline'; img-src data:; frame-ancestors 'none'"}}};
+  } catch (const NotThere&) {
+    return not_there();
+  }
+}
+
+}  // namespace
+
+struct Explorer::Inside {
+  explicit Inside(const ExplorerSettings& s)
+      : settings(s),
+        runs(folders_of(s)),
+        training(s.root),
+        server({.host = s.host, .port = s.port},
+               [this](const Request& r, Caller& c) { return respond(r, c); }) {
+    door = {server.port(), s.token.empty() ? new_token() : s.token, is_loopback(s.host)};
+  }
+
+  static std::vector<std::string> folders_of(const ExplorerSettings& s) {
+    if (!s.runs.empty()) return s.runs;
+    fs::create_directories(s.root);
+    return {s.root};
+  }
+
+  Response respond(const Request&, Caller&);
+
+  const ExplorerSettings settings;
+  Runs runs;
+  Training training;
+  Door door;
+  HttpServer server;
+};
+
+Response Explorer::Inside::respond(const Request& request, Caller& caller) {
+  Response r;
+  constexpr std::string_view kReport = "/report.html";
+  if (auto refused = refuse(request, door)) {
+    r = *refused;
+  } else if (request.path == "/") {
+    r = index(door.token);
+  } else if (request.path.starts_with("/api/")) {
+    r = answer(request, caller, runs, training);
+  } else if (request.path.starts_with("/runs/") && request.path.ends_with(kReport)) {
+    const size_t end = request.path.size() - kReport.size();
+    return report_of(runs, end > 6 ? request.path.substr(6, end - 6) : "");
+  } else {
+    const auto found = std::find_if(assets().begin(), assets().end(),
+                                    [&](const Asset& a) { return a.path == request.path; });
+    r = found == assets().end()
+            ? not_there()
+            : Response{.type = std::string(found->type), .body = std::string(found->text)};
+  }
+  add_common_headers(r);
+  return r;
+}
+
+Explorer::Explorer(const ExplorerSettings& s) {
+  if (!is_loopback(s.host) && s.token.size() < 8) {
+    throw Error("serve", fmt::format("{} is open to others: add --token with a secret of eight "
+                                     "letters or more",
+                                     s.host));
+  }
+  inside_ = std::make_unique<Inside>(s);
+}
+Explorer::~Explorer() = default;
+
+std::string Explorer::address() const {
+  const ExplorerSettings& s = inside_->settings;
+  const std::string host = s.host.find(':') == std::string::npos ? s.host : '[' + s.host + ']';
+  const std::string token = inside_->door.loopback ? "" : "?token=" + inside_->door.token;
+  return fmt::format("http://{}:{}/{}", host, inside_->server.port(), token);
+}
+
+void Explorer::run(const std::atomic<bool>& stop) { inside_->server.run(stop); }
+
+}  // namespace fovea::explorer

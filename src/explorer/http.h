@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// A small HTTP/1.1 server for one page: one thread reads and writes all connections, so that a slow
+// client holds nobody up; requests that are whole are answered by a few workers.
+namespace fovea::explorer {
+
+struct Request {
+  std::string method, path;                    // the path decoded, without the query
+  std::map<std::string, std::string> query;    // decoded
+  std::map<std::string, std::string> headers;  // names in small letters
+  std::string body;
+  std::string header(const std::string& name) const;  // empty where there is none
+};
+
+struct Response {
+  int status = 200;
+  std::string type = "application/json; charset=utf-8";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+// The client of a request, while a worker answers it.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  virtual bool gone() const = 0;  // it left: nobody waits for the answer
+  // A part of an answer that comes in parts; what the handler returns is the last of them, and only
+  // its body counts then.
+  virtual void send(std::string_view part) = 0;
+};
+
+// On a worker's thread; what it throws becomes status 500.
+using Handler = std::function<Response(const Request&, Caller&)>;
+
+// ---- Reading a request -------------------------------------------------------------------------
+
+struct Limits {
+  size_t target = 8192, headers = 100, header_bytes = 16384;
+  size_t body = size_t{16} << 20;
+};
+// What stands at the beginning of `bytes`. status 0 and length 0: not whole yet; status 0: a
+// request of so many bytes; else it is refused with that status.
+struct Parsed {
+  int status = 0;
+  size_t length = 0;
+  Request request;
+};
+Parsed parse_request(std::string_view bytes, const Limits& = {});
+
+std::string head_of(const Response&, bool in_parts, bool keep);  // the status line and the headers
+std::string part_of(std::string_view);                           // as chunked encoding has it
+
+// ---- The server --------------------------------------------------------------------------------
+
+struct ServerSettings {
+  std::string host = "127.0.0.1";
+  int port = 0;  // 0: any that is free
+  int workers = 4;
+  size_t connections = 256;  // more are told to come back later
+  Limits limits;
+  double header_seconds = 10, body_seconds = 60, idle_seconds = 30;
+};
+
+class HttpServer {
+ public:
+  HttpServer(ServerSettings, Handler);  // listens; throws where it cannot
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+  int port() const;
+  void run(const std::atomic<bool>& stop);  // until then
+
+ private:
+  struct Inside;
+  std::unique_ptr<Inside> inside_;
+};
+
+}  // namespace fovea::explorer

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "explorer/answers.h"
+#include "fovea/error.h"
+#include "fovea/look.h"
+#include "tasks/explain.h"
+
+// Where a model looks by other ways of asking, and what it says when its weights are taken in hand.
+namespace fovea::explorer {
+namespace {
+
+tasks::Inside inside_of(const Runs::Lent& lent, const std::string& input) {
+  std::optional<tasks::Inside> inside = lent.run().inside(input);
+  if (!inside) throw Error("explain", "of such a run there is nothing to see inside");
+  return std::move(*inside);
+}
+
+Json table_json(const report::Table& t) { return {{"header", t.header}, {"rows", t.rows}}; }
+
+// The weights to use: "uniform", "permuted", or a row of the held ones.
+models::Intervention intervention_of(const Json& asked, const Tensor& own) {
+  const std::string how = asked.at("weights").get<std::string>();
+  if (how == "uniform") return models::interventions::uniform();
+  if (how == "permuted") return models::interventions::permuted(asked.value("seed", uint64_t{1}));
+  if (how != "given") throw Error("hold", fmt::format("no weights '{}'", how));
+  const auto row = asked.at("row").get<int64_t>(), column = asked.at("column").get<int64_t>();
+  if (row < 0 || row >= own.size(0) || column < 0 || column >= own.size(1)) {
+    throw Error("hold", fmt::format("no cell {}, {} in {}", row, column, to_string(own.shape())));
+  }
+  // All of the row's weight in one place, the other rows as they were.
+  std::vector<float> weights = own.to_floats();
+  const int64_t n = own.size(1);
+  for (int64_t j = 0; j < n; ++j) weights[static_cast<size_t>(row * n + j)] = j == column ? 1.0f : 0.0f;
+  return models::interventions::given(Tensor::from(weights, {1, own.size(0), n}));
+}
+
+}  // namespace
+
+Json ways_of_looking() {
+  Json list = Json::array();
+  for (const tasks::By by : tasks::ways()) {
+    list.push_back({{"name", name_of(by)}, {"about", tasks::about(by)}});
+  }
+  return list;
+}
+
+Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks::ShareDone& done) {
+  const Runs::Lent lent = runs.borrow(name);
+  const tasks::Inside inside = inside_of(lent, asked.at("input").get<std::string>());
+  tasks::Explaining how;
+  for (const Json& by : asked.at("by")) how.by.push_back(tasks::way(by.get<std::string>()));
+  how.layer = asked.value("layer", "");
+  how.head = asked.value("head", "");
+  how.output = asked.value("output", "");
+  how.done = done;
+  const std::vector<tasks::Explanation> all = tasks::explain(inside, how);
+  const tasks::Drawn drawn = tasks::drawn(inside, all);
+  Json maps = Json::array(), texts = Json::array(), notes = Json::array();
+  for (const report::Heatmap& m : drawn.maps) maps.push_back(to_json(m));
+  for (const report::ShadedText& t : drawn.texts) texts.push_back(to_json(t));
+  for (const tasks::Explanation& e : all) {
+    if (!e.note.empty()) notes.push_back(fmt::format("{}: {}", name_of(e.by), e.note));
+  }
+  Json layers = Json::array();
+  if (inside.attention) {
+    for (const tasks::LayerSeen& l : inside.attention()) {
+      layers.push_back({{"name", l.name}, {"heads", l.weights.size(0)}});
+    }
+  }
+  return {{"title", inside.title}, {"maps", maps},   {"texts", texts},
+          {"notes", notes},        {"layers", layers}, {"agreement", table_json(tasks::agreement_of(all))}};
+}
+
+// By output: how likely what it said is with its own weights and with those that were given.
+Json hold(Runs& runs, const std::string& name, const Json& asked) {
+  const Runs::Lent lent = runs.borrow(name);
+  const tasks::Inside inside = inside_of(lent, asked.at("input").get<std::string>());
+  if (!inside.look) throw Error("hold", "this model has no look that can be taken in hand");
+  const NoGrad off;
+  const explain::Seen own = inside.look({});
+  const explain::Seen held = inside.look(intervention_of(asked, own.weights));
+  const int64_t T = own.log_p.size(0), V = own.log_p.size(1);
+  const std::vector<float> before = own.log_p.to_floats(), after = held.log_p.to_floats();
+  Json rows = Json::array();
+  for (int64_t t = 0; t < T; ++t) {
+    const auto best = [&](const std::vector<float>& p) {
+      return std::max_element(p.begin() + t * V, p.begin() + (t + 1) * V) - p.begin() - t * V;
+    };
+    const auto at = static_cast<size_t>(t * V + best(before));
+    const bool labelled = static_cast<size_t>(t) < inside.outputs.size() && !inside.side_by_side;
+    rows.push_back({{"output", labelled ? inside.outputs[static_cast<size_t>(t)] : inside.title},
+                    {"before", std::exp(before[at])},
+                    {"after", std::exp(after[at])},
+                    {"same", best(before) == best(after)}});
+  }
+  return {{"rows", rows}};
+}
+
+}  // namespace fovea::explorer

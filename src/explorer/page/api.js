@@ -1,0 +1,46 @@
+const token = document.querySelector('meta[name=fovea-token]').content;
+
+const checked = async response => {
+  if (response.ok) return response;
+  let why = `${response.status} ${response.statusText}`;
+  try {
+    why = (await response.clone().json()).error || why;
+  } catch {
+    why = (await response.text()) || why;
+  }
+  throw new Error(why);
+};
+
+const path = (...parts) => '/api/' + parts.map(encodeURIComponent).join('/');
+
+export const get = async (...parts) => (await checked(await fetch(path(...parts)))).json();
+
+const send = async (parts, body, signal) => checked(await fetch(path(...parts), {
+  method: 'POST', signal, body: JSON.stringify(body),
+  headers: { 'Content-Type': 'application/json', 'X-Fovea-Token': token },
+}));
+
+export const post = async (parts, body, signal) => (await send(parts, body, signal)).json();
+export const file = async (parts, body) => (await send(parts, body)).blob();
+
+// The latest question of its kind: an older one is given up, here and on the server.
+export const latest = () => {
+  let running = null;
+  return async ask => {
+    running?.abort();
+    const mine = running = new AbortController();
+    try {
+      const result = await ask(mine.signal);
+      return mine === running ? result : null;
+    } catch (error) {
+      if (error.name === 'AbortError' || mine !== running) return null;
+      throw error;
+    }
+  };
+};
+
+// Weights come as base64 of 32-bit floats.
+export const unpacked = text => {
+  const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0));
+  return new Float32Array(bytes.buffer);
+};

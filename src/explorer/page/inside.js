@@ -1,0 +1,78 @@
+import * as api from './api.js';
+import { byId, element, short } from './dom.js';
+import { Matrix } from './matrix.js';
+import { shaded } from './shaded.js';
+
+// Other ways of asking where it looks, beside each other, and whether they agree; and what the model
+// says when its weights are taken in hand.
+const asked = api.latest();
+let ways = null;
+
+const agreement = ({ header, rows }) => !rows.length ? null : element('div', { class: 'scroll' },
+    element('table', { class: 'agreement' },
+        element('caption', {}, "Do they agree? Kendall's τ: 1 the same order, 0 none"),
+        element('thead', {}, element('tr', {}, header.map(h => element('th', { scope: 'col' }, h)))),
+        element('tbody', {}, rows.map(r => element('tr', {}, r.map((c, i) =>
+            i ? element('td', {}, c) : element('th', { scope: 'row' }, c)))))));
+
+const unpacked = m => ({ ...m, weights: api.unpacked(m.cells) });
+
+const draw = (place, answer) => {
+  const parts = answer.maps.map(m => new Matrix(unpacked(m), {}));
+  place.replaceChildren(...[agreement(answer.agreement), ...answer.notes.map(n => element('p', { class: 'muted' }, n)),
+    ...parts.map(p => p.node), ...answer.texts.map(t => shaded(
+        { ...t, lines: t.lines.map(l => ({ ...l, weights: api.unpacked(l.cells) })) }))].filter(Boolean));
+  for (const part of parts) part.draw();
+};
+
+const held = (place, { rows }) => place.replaceChildren(element('table', { class: 'held' },
+    element('caption', {}, 'How likely it finds what it said'),
+    element('thead', {}, element('tr', {}, ['output', 'its own weights', 'these', 'still said?'].map(
+        h => element('th', { scope: 'col' }, h)))),
+    element('tbody', {}, rows.map(r => element('tr', { class: r.same ? '' : 'changed' },
+        element('th', { scope: 'row', dir: 'auto' }, r.output), element('td', {}, short(r.before)),
+        element('td', {}, short(r.after)), element('td', {}, r.same ? 'yes' : 'no'))))));
+
+// `question()` gives {run, input}; `cell()` the row and column that are pointed at, or null.
+export const inside = async (question, cell) => {
+  ways ??= await api.get('ways');
+  const result = element('div', { id: 'explained', 'aria-live': 'polite' });
+  const hand = element('div', { id: 'held', 'aria-live': 'polite' });
+  const chosen = new Set();
+  const fail = (place, error) => place.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
+  const ask = async () => {
+    if (!chosen.size) return result.replaceChildren();
+    const { run, input } = question();
+    result.setAttribute('aria-busy', 'true');
+    try {
+      const answer = await asked(signal => api.post(['runs', run, 'explain'], { input, by: [...chosen] }, signal));
+      if (answer) draw(result, answer);
+    } catch (error) {
+      fail(result, error);
+    } finally {
+      result.removeAttribute('aria-busy');
+    }
+  };
+  const take = async weights => {
+    const { run, input } = question(), at = cell();
+    if (weights === 'given' && !at) return fail(hand, new Error('Point at a cell of the map first.'));
+    try {
+      held(hand, await api.post(['runs', run, 'hold'], { input, weights, ...(at && { row: at[0], column: at[1] }) }));
+    } catch (error) {
+      fail(hand, error);
+    }
+  };
+  const box = w => element('label', { title: w.about }, element('input', {
+    type: 'checkbox', value: w.name, onchange: e => {
+      if (e.target.checked) chosen.add(w.name); else chosen.delete(w.name);
+      ask();
+    },
+  }), ' ' + w.name);
+  return element('details', { id: 'inside' }, element('summary', {}, 'Look inside'),
+      element('fieldset', { class: 'ways' }, element('legend', {}, 'Where it looks, by'), ways.map(box)),
+      result,
+      element('fieldset', {}, element('legend', {}, 'Take the weights in hand'),
+          [['uniform', 'all the same'], ['permuted', 'in another order'], ['given', 'all on the cell pointed at']].map(
+              ([name, label]) => element('button', { type: 'button', 'data-weights': name, onclick: () => take(name) }, label))),
+      hand);
+};

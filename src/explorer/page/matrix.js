@@ -1,0 +1,244 @@
+import { dark, element, short, visible } from './dom.js';
+
+// A map as a picture: a row for each thing written, a column for each thing read. One stop of the
+// Tab key; arrows go from cell to cell, which is read out in words.
+
+// White to dark blue, in the dark the other way round: lightness alone tells the weight.
+// Signed ones: blue, nothing, orange.
+const shades = (night, signed) => {
+  const middle = night ? [24, 28, 36] : [255, 255, 255];
+  const stops = signed ? [[33, 102, 172], middle, [200, 90, 10]]
+      : night ? [[24, 28, 36], [30, 72, 120], [90, 160, 220], [235, 245, 255]]
+                      : [[255, 255, 255], [170, 205, 235], [50, 110, 175], [8, 32, 80]];
+  const table = new Uint8ClampedArray(256 * 4);
+  for (let i = 0; i < 256; ++i) {
+    const at = i / 255 * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2);
+    for (let c = 0; c < 3; ++c) {
+      table[4 * i + c] = stops[low][c] + (at - low) * (stops[low + 1][c] - stops[low][c]);
+    }
+    table[4 * i + 3] = 255;
+  }
+  return table;
+};
+
+const largest = weights => {
+  let most = 0;
+  for (const w of weights) if (Math.abs(w) > most) most = Math.abs(w);
+  return most;
+};
+
+// In nats; rows that do not sum to 1 are taken as shares.
+const entropy = row => {
+  let sum = 0, h = 0;
+  for (const w of row) sum += Math.max(w, 0);
+  if (sum <= 0) return 0;
+  for (const w of row) if (w > 0) h -= w / sum * Math.log(w / sum);
+  return h;
+};
+
+export class Matrix {
+  constructor(map, { scale = 'one', onRow = () => {}, onHold = () => {} }) {
+    Object.assign(this, { map, scale, onRow, onHold });
+    this.at = null;
+    this.held = -1;
+    this.say = element('p', { class: 'say', role: 'status', 'aria-live': 'polite' });
+    this.canvas = element('canvas', {
+      tabindex: 0, role: 'application', class: 'matrix',
+      'aria-label': `${map.rows.length} rows by ${map.columns.length} columns: each row looks at ` +
+          'the columns. Arrows go from cell to cell, Enter holds a row.',
+    });
+    this.legend = element('div', { class: 'legend' });
+    this.detail = element('div', { class: 'detail' });
+    this.node = element('figure', { class: 'map' },
+        element('figcaption', { dir: 'auto' }, map.title || 'Rows look at columns'),
+        element('div', { class: 'scroll' }, this.canvas), this.say, this.legend, this.detail);
+    this.canvas.addEventListener('pointermove', e => this.point(e));
+    this.canvas.addEventListener('pointerleave', () => this.show(null));
+    this.canvas.addEventListener('click', e => { this.point(e); this.hold(); });
+    this.canvas.addEventListener('keydown', e => this.key(e));
+  }
+
+  weight(i, j) { return this.map.weights[i * this.map.columns.length + j]; }
+  row(i) {
+    const n = this.map.columns.length;
+    return this.map.weights.subarray(i * n, (i + 1) * n);
+  }
+
+  // Sizes follow the place there is; called when it is on the page, and again when that changes.
+  draw() {
+    const { rows, columns } = this.map, night = dark();
+    const ratio = devicePixelRatio || 1, style = getComputedStyle(this.canvas);
+    const pen = this.canvas.getContext('2d');
+    const font = size => `${size}px ${style.getPropertyValue('--mono') || 'monospace'}`;
+    pen.font = font(13);
+    const wide = text => Math.min(pen.measureText(text).width, 160);
+    const longest = labels => labels.length > 400 ? 60 : labels.reduce((m, l) => Math.max(m, wide(visible(l))), 0);
+    const left = Math.ceil(longest(rows)) + 8, top = Math.ceil(longest(columns)) + 8;
+    const room = (this.node.clientWidth || 600) - left - 2;
+    const cell = Math.max(2, Math.min(26, Math.floor(room / Math.max(columns.length, 1))));
+    const width = left + cell * columns.length + 1, height = top + cell * rows.length + 1;
+    Object.assign(this, { left, top, cell });
+    const sharp = Math.min(ratio, 4096 / Math.max(width, height, 1));
+    this.canvas.width = Math.round(width * sharp);
+    this.canvas.height = Math.round(height * sharp);
+    this.canvas.style.width = width + 'px';
+    this.canvas.style.height = height + 'px';
+    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    this.paint_cells(pen, night);
+    const every = Math.ceil(13 / cell);  // labels that do not touch
+    pen.fillStyle = style.color;
+    pen.font = font(Math.min(13, Math.max(9, cell * every - 2)));
+    pen.textBaseline = 'middle';
+    pen.textAlign = 'end';
+    rows.forEach((label, i) => {
+      if (i % every === 0) pen.fillText(visible(label), left - 5, top + (i + 0.5) * cell, left - 6);
+    });
+    pen.textAlign = 'start';
+    columns.forEach((label, j) => {
+      if (j % every !== 0) return;
+      pen.save();
+      pen.translate(left + (j + 0.5) * cell, top - 5);
+      pen.rotate(-Math.PI / 2);
+      pen.fillText(visible(label), 0, 0, top - 6);
+      pen.restore();
+    });
+    this.picture = pen.getImageData(0, 0, this.canvas.width, this.canvas.height);
+    this.paint_legend(night);
+    this.mark();
+  }
+
+  paint_cells(pen, night) {
+    const { rows, columns, weights, signed } = this.map, table = shades(night, signed);
+    const most = largest(weights);
+    this.full = signed || most > 1 || most < 0.05 ? most || 1 : 1;
+    const pixels = new ImageData(columns.length || 1, rows.length || 1);
+    for (let i = 0; i < rows.length; ++i) {
+      const full = this.scale === 'row' ? largest(this.row(i)) || 1 : this.full;
+      for (let j = 0; j < columns.length; ++j) {
+        const w = this.weight(i, j), at = 4 * (i * columns.length + j);
+        const share = signed ? (w / full + 1) / 2 : w / full;
+        const shade = Number.isFinite(w) ? Math.round(255 * Math.min(Math.max(share, 0), 1)) : -1;
+        if (shade < 0) pixels.data.set([150, 150, 150, 255], at);
+        else pixels.data.set(table.subarray(4 * shade, 4 * shade + 4), at);
+      }
+    }
+    const small = document.createElement('canvas');
+    small.width = pixels.width;
+    small.height = pixels.height;
+    small.getContext('2d').putImageData(pixels, 0, 0);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(small, this.left, this.top, this.cell * columns.length, this.cell * rows.length);
+    pen.strokeStyle = night ? '#3a4250' : '#d5dae2';
+    pen.lineWidth = 1;
+    pen.strokeRect(this.left, this.top, this.cell * columns.length, this.cell * rows.length);
+  }
+
+  paint_legend(night) {
+    const table = shades(night, this.map.signed), bar = document.createElement('canvas');
+    bar.width = 256;
+    bar.height = 1;
+    const image = new ImageData(256, 1);
+    image.data.set(table);
+    bar.getContext('2d').putImageData(image, 0, 0);
+    bar.className = 'bar';
+    bar.setAttribute('aria-hidden', 'true');
+    const end = this.scale === 'row' ? 'the largest of its row' : short(this.full);
+    this.legend.replaceChildren(this.map.signed ? `−${end} ` : '0 ', bar, ' ' + end,
+        element('span', { class: 'muted' }, ` · largest here ${short(largest(this.map.weights))}`));
+  }
+
+  set_scale(scale) { this.scale = scale; this.draw(); }
+
+  point(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const j = Math.floor((event.clientX - box.left - this.left) / this.cell);
+    const i = Math.floor((event.clientY - box.top - this.top) / this.cell);
+    const inside = i >= 0 && j >= 0 && i < this.map.rows.length && j < this.map.columns.length;
+    this.show(inside ? [i, j] : null);
+  }
+
+  show(at) {
+    if (at?.[0] === this.at?.[0] && at?.[1] === this.at?.[1]) return;
+    this.at = at;
+    this.mark();
+    const row = this.held >= 0 ? this.held : at ? at[0] : -1;
+    if (row !== this.told) {
+      this.told = row;
+      this.tell_row(row);
+      this.onRow(row);
+    }
+    this.say.textContent = at ? `‹${visible(this.map.rows[at[0]])}› looks at ` +
+        `‹${visible(this.map.columns[at[1]])}›: ${short(this.weight(...at))}` : '';
+  }
+
+  mark() {
+    if (!this.picture) return;
+    const pen = this.canvas.getContext('2d');
+    pen.putImageData(this.picture, 0, 0);
+    const { left, top, cell } = this, wide = cell * this.map.columns.length;
+    const accent = getComputedStyle(this.canvas).getPropertyValue('--accent').trim() || '#c50';
+    pen.lineWidth = 2;
+    pen.strokeStyle = accent;
+    if (this.held >= 0) pen.strokeRect(left, top + this.held * cell, wide, cell);
+    if (!this.at) return;
+    const [i, j] = this.at;
+    pen.globalAlpha = 0.5;
+    pen.strokeRect(left, top + i * cell, wide, cell);
+    pen.globalAlpha = 1;
+    pen.strokeRect(left + j * cell, top + i * cell, cell, cell);
+  }
+
+  // The five columns it looks at most, and how undecided it is.
+  tell_row(i) {
+    if (i < 0) return this.detail.replaceChildren();
+    const row = this.row(i);
+    const first = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, 5);
+    this.detail.replaceChildren(
+        element('b', { dir: 'auto' }, visible(this.map.rows[i])), ' looks at ',
+        ...first.map(j => element('span', { class: 'chip', dir: 'auto' },
+            visible(this.map.columns[j]), ' ', element('i', {}, short(row[j])))),
+        element('span', { class: 'muted' }, `entropy ${short(entropy(row))} of ${short(Math.log(row.length))} nats`));
+  }
+
+  hold(row = this.at ? this.at[0] : -1) {
+    this.held = row === this.held ? -1 : row;
+    this.told = undefined;
+    const at = this.at;
+    this.at = undefined;
+    this.show(at ?? null);
+    this.mark();
+    if (this.held >= 0 && !at) { this.tell_row(this.held); this.onRow(this.held); }
+    this.onHold(this.held);
+  }
+
+  key(event) {
+    const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (by) {
+      const [i, j] = this.at ?? [0, -by[1]];
+      const within = (x, n) => Math.min(Math.max(x, 0), n - 1);
+      this.show([within(i + by[0], this.map.rows.length), within(j + by[1], this.map.columns.length)]);
+    } else if (event.key === 'Enter') {
+      this.hold();
+    } else if (event.key === 'Escape') {
+      if (this.held >= 0) this.hold(this.held);
+      this.show(null);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  // For those who read: the same numbers as a table.
+  table() {
+    const { rows, columns } = this.map;
+    return element('div', { class: 'scroll' }, element('table', {},
+        element('caption', {}, 'Rows look at columns'),
+        element('thead', {}, element('tr', {}, element('td', {}),
+            columns.map(c => element('th', { scope: 'col', dir: 'auto' }, visible(c))))),
+        element('tbody', {}, rows.map((r, i) => element('tr', {},
+            element('th', { scope: 'row', dir: 'auto' }, visible(r)),
+            columns.map((_, j) => element('td', {}, short(this.weight(i, j)))))))));
+  }
+}

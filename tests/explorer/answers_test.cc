@@ -1,0 +1,161 @@
+#include "explorer/answers.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "explorer/base64.h"
+#include "explorer/explorer.h"
+#include "tasks/train.h"
+#include "tests/errors.h"
+#include "tests/io/files.h"
+
+namespace fovea::explorer {
+namespace {
+
+using test::error_of;
+using test::Folder;
+using test::has;
+
+struct Here final : Caller {
+  bool gone() const override { return left; }
+  void send(std::string_view) override {}
+  bool left = false;
+};
+
+// A folder with a run that has hardly been trained.
+const Folder& trained() {
+  static const Folder folder;
+  static const bool once = [] {
+    const tasks::Task& task = tasks::task("translate");
+    const tasks::Given typed{{"builtin", "dates"}, {"examples", "60"}, {"hidden", "8"},
+                             {"embedding", "8"},   {"steps", "3"},     {"seed", "1"}};
+    train_run(task, tasks::RunFolder(folder / "dates"), *tasks::config_from(task, typed),
+              tasks::Former::refuse, {});
+    return true;
+  }();
+  EXPECT_TRUE(once);
+  return folder;
+}
+
+struct Answers : testing::Test {
+  Runs runs{{(trained() / "").string()}};
+  Training training{trained() / "more"};
+  Here caller;
+
+  Response ask(const std::string& method, const std::string& path, const Json& body = {}) {
+    Request r{.method = method, .path = path};
+    if (!body.is_null()) r.body = body.dump();
+    return answer(r, caller, runs, training);
+  }
+  Json json(const std::string& method, const std::string& path, const Json& body = {}) {
+    const Response r = ask(method, path, body);
+    EXPECT_EQ(r.status, 200) << r.body;
+    return Json::parse(r.body);
+  }
+};
+
+TEST_F(Answers, RunsAreListedWithWhatTheyScored) {
+  const Json all = json("GET", "/api/runs");
+  ASSERT_EQ(all["runs"].size(), 1u);
+  const Json& run = all["runs"][0];
+  EXPECT_EQ(run["name"], "dates");
+  EXPECT_EQ(run["task"], "translate");
+  EXPECT_EQ(run["finished"], true);
+  EXPECT_FALSE(run["scores"].empty());
+  EXPECT_EQ(all["tasks"].size(), tasks::task_table().size());
+  EXPECT_EQ(all["training"]["running"], false);
+}
+
+TEST_F(Answers, ARunSaysWhatCanBeAskedOfIt) {
+  const Json run = json("GET", "/api/runs/dates");
+  EXPECT_FALSE(run["examples"].empty());
+  EXPECT_TRUE(run["options"].contains("beam"));
+  const Json log = json("GET", "/api/runs/dates/log");
+  EXPECT_EQ(log["charts"][0]["y"], "loss");
+  EXPECT_FALSE(log["charts"][0]["curves"][0]["points"].empty());
+}
+
+TEST_F(Answers, PredictionsComeWithTheirWeights) {
+  const std::string input = json("GET", "/api/runs/dates")["examples"][0]["input"];
+  const Json answer =
+      json("POST", "/api/runs/dates/predict", {{"input", input}, {"settings", {{"beam", 1}}}});
+  const Json& best = answer["predictions"][0];
+  ASSERT_EQ(best["maps"].size(), 1u);
+  const report::Heatmap map = heatmap_from(best["maps"][0]);
+  EXPECT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
+  float sum = 0;
+  for (size_t j = 0; j < map.columns.size(); ++j) sum += map.weights[j];
+  EXPECT_NEAR(sum, 1.0f, 1e-4f);
+  // The same as the program's own.
+  const Runs::Lent lent = runs.borrow("dates");
+  const auto own = lent.run().predict(std::vector<std::string>{input},
+                                      *lent.task().predict_settings(), {.maps = tasks::Maps::keep});
+  EXPECT_EQ(best["text"], own[0][0].text);
+  EXPECT_EQ(map.weights, own[0][0].maps[0].weights);
+}
+
+TEST_F(Answers, WhatIsWrongIsSaidInOneLine) {
+  EXPECT_EQ(ask("GET", "/api/runs/none").status, 404);
+  EXPECT_EQ(ask("GET", "/api/runs/..").status, 404);
+  EXPECT_EQ(ask("GET", "/api/runs/../dates").status, 404);
+  EXPECT_EQ(ask("GET", "/api/elsewhere").status, 404);
+  EXPECT_EQ(ask("POST", "/api/runs/dates/predict").status, 422);
+  EXPECT_EQ(ask("POST", "/api/runs/dates/predict", {{"input", 7}}).status, 400);
+  for (const Json& beam : {Json(-1), Json(1e18), Json("many"), Json(2.5)}) {
+    const Response r =
+        ask("POST", "/api/runs/dates/predict", {{"input", "x"}, {"settings", {{"beam", beam}}}});
+    EXPECT_EQ(r.status, 422) << beam;
+    EXPECT_TRUE(has(r.body, "beam")) << r.body;
+  }
+  EXPECT_EQ(ask("POST", "/api/train", {{"task", "juggling"}}).status, 422);
+}
+
+TEST_F(Answers, AQuestionNobodyWaitsForIsGivenUp) {
+  caller.left = true;
+  EXPECT_EQ(ask("POST", "/api/runs/dates/predict", {{"input", "12 May 1999"}}).status, 409);
+}
+
+TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
+  const report::Heatmap map{"a <b>", {"x", "\"y\""}, {"1", "2"}, {0.25f, 0.75f, 1.0f, 0.0f}};
+  const Json body = {{"maps", {to_json(map)}}};
+  EXPECT_EQ(ask("POST", "/api/draw/svg", body).body, report::to_svg(map));
+  EXPECT_TRUE(ask("POST", "/api/draw/png", body).body.starts_with("\x89PNG"));
+  EXPECT_EQ(Json::parse(ask("POST", "/api/draw/json", body).body)[0],
+            Json::parse(report::to_json(map)));
+  EXPECT_TRUE(has(ask("POST", "/api/draw/csv", body).body, "\"a <b>\",\"\"\"y\"\"\",\"1\",1\r\n"));
+  EXPECT_TRUE(has(ask("POST", "/api/draw/html", body).body, "</html>"));
+  EXPECT_EQ(ask("POST", "/api/draw/gif", body).status, 404);
+  EXPECT_EQ(ask("POST", "/api/draw/svg", {{"maps", Json::array()}}).status, 422);
+  Json torn = to_json(map);
+  torn["cells"] = to_base64("1234");
+  EXPECT_EQ(ask("POST", "/api/draw/svg", {{"maps", {torn}}}).status, 422);
+  const report::ShadedText text{"t", {{0.5f, {"one", "two"}, {0.25f, 0.75f}}}};
+  const Json shaded = {{"texts", {to_json(text)}}};
+  EXPECT_EQ(ask("POST", "/api/draw/svg", shaded).body,
+            report::to_svg(std::vector<report::ShadedText>{text}));
+  EXPECT_TRUE(has(ask("POST", "/api/draw/csv", shaded).body, "two"));
+}
+
+TEST_F(Answers, ARunIsLentToOneAtATimeAndOpenedAgainForOthers) {
+  const Runs::Lent first = runs.borrow("dates");
+  const tasks::Run* second = nullptr;
+  {
+    const Runs::Lent other = runs.borrow("dates");
+    second = &other.run();
+    EXPECT_NE(second, &first.run());
+  }
+  EXPECT_EQ(&runs.borrow("dates").run(), second);
+}
+
+TEST(Explorer, OthersNeedAToken) {
+  EXPECT_TRUE(
+      has(error_of([] { Explorer({.runs = {(trained() / "").string()}, .host = "0.0.0.0"}); }),
+          "--token"));
+  EXPECT_TRUE(
+      has(error_of([] { Explorer({.runs = {"/nowhere/at/all"}, .port = 0}); }), "no folder"));
+}
+
+}  // namespace
+}  // namespace fovea::explorer

@@ -1,0 +1,268 @@
+#include "explorer/http.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+
+#include "explorer/base64.h"
+#include "tests/errors.h"
+
+namespace fovea::explorer {
+namespace {
+
+using test::error_of;
+
+int status_of(const std::string& bytes) { return parse_request(bytes).status; }
+
+TEST(Http, ReadsARequest) {
+  const std::string bytes =
+      "POST /api/a%20b?x=1+2&y=%C3%A9&z HTTP/1.1\r\nHost: localhost:1\r\nX-Two: a\r\nx-two: b\r\n"
+      "Content-Length: 3\r\n\r\nabcGET";
+  const Parsed p = parse_request(bytes);
+  EXPECT_EQ(p.status, 0);
+  EXPECT_EQ(p.length, bytes.size() - 3);
+  EXPECT_EQ(p.request.method, "POST");
+  EXPECT_EQ(p.request.path, "/api/a b");
+  EXPECT_EQ(p.request.query.at("x"), "1 2");
+  EXPECT_EQ(p.request.query.at("y"), "é");
+  EXPECT_EQ(p.request.query.at("z"), "");
+  EXPECT_EQ(p.request.header("x-two"), "a, b");
+  EXPECT_EQ(p.request.body, "abc");
+  for (size_t n = 0; n < p.length; ++n) {
+    const Parsed part = parse_request(std::string_view(bytes).substr(0, n));
+    EXPECT_EQ(part.status, 0) << n;
+    EXPECT_EQ(part.length, 0u) << n;
+  }
+}
+
+TEST(Http, RefusesWhatIsMalformed) {
+  EXPECT_EQ(status_of("GET\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET / HTTP/2.0\r\n\r\n"), 505);
+  EXPECT_EQ(status_of("GET http://elsewhere/ HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("G\x01T / HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET /%00 HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET /%zz HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET /%4 HTTP/1.1\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nno colon\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length: 1x\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length:\r\n\r\n"), 400);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"), 413);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nContent-Length: 16777217\r\n\r\n"), 413);
+  EXPECT_EQ(status_of("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n"), 411);
+}
+
+TEST(Http, RefusesWhatIsTooLongBeforeItIsWhole) {
+  EXPECT_EQ(status_of("GET /" + std::string(8192, 'a') + " HTTP/1.1\r\n\r\n"), 414);
+  EXPECT_EQ(status_of("GET /" + std::string(9000, 'a')), 414);
+  EXPECT_EQ(status_of("GET / HTTP/1.1\r\nA: " + std::string(20000, 'a')), 431);
+  std::string many = "GET / HTTP/1.1\r\n";
+  for (int i = 0; i < 100; ++i) many += "A: b\r\n";
+  EXPECT_EQ(status_of(many + "\r\n"), 0);
+  EXPECT_EQ(status_of(many + "A: b\r\n\r\n"), 431);
+}
+
+TEST(Http, Base64) {
+  for (const std::string& text : {std::string(), std::string("a"), std::string("ab"),
+                                  std::string("abc"), std::string("\0\xff\x7f\x80", 4)}) {
+    EXPECT_EQ(from_base64(to_base64(text)), text);
+  }
+  EXPECT_EQ(to_base64("fovea"), "Zm92ZWE=");
+  for (const char* bad : {"a", "a===", "====", "ab=c", "ab!d", "Zm92ZWE=Zm92"}) {
+    EXPECT_NE(error_of([&] { from_base64(bad); }), "no error") << bad;
+  }
+}
+
+// ---- Over a socket -----------------------------------------------------------------------------
+
+class Served {
+ public:
+  explicit Served(Handler handler, ServerSettings settings = {})
+      : server_(std::move(settings), std::move(handler)), thread_([this] { server_.run(stop_); }) {}
+  ~Served() {
+    stop_ = true;
+    thread_.join();
+  }
+  int port() const { return server_.port(); }
+
+ private:
+  HttpServer server_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+class Client {
+ public:
+  explicit Client(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<in_port_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    const timeval patience{10, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  }
+  ~Client() { ::close(socket_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  void send(const std::string& bytes) const {
+    ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Until the server closes, or `enough` stands in it.
+  std::string receive(const std::string& enough = "") const {
+    std::string all;
+    char bytes[4096];
+    while (enough.empty() || all.find(enough) == std::string::npos) {
+      const ssize_t n = ::recv(socket_, bytes, sizeof bytes, 0);
+      if (n <= 0) break;
+      all.append(bytes, static_cast<size_t>(n));
+    }
+    return all;
+  }
+
+ private:
+  int socket_;
+};
+
+Handler echo() {
+  return
+      [](const Request& r, Caller&) { return Response{.body = r.method + " " + r.path + r.body}; };
+}
+
+constexpr const char* kGet = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+
+TEST(HttpServer, AnswersOneAfterAnotherOnOneConnection) {
+  const Served served(echo());
+  const Client client(served.port());
+  client.send(kGet);
+  EXPECT_NE(client.receive("GET /a").find("200 OK"), std::string::npos);
+  client.send(std::string(kGet) + "POST /b HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi");
+  EXPECT_NE(client.receive("POST /bhi").find("GET /a"), std::string::npos);
+  client.send("GET /c HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_NE(client.receive().find("GET /c"), std::string::npos);
+}
+
+TEST(HttpServer, HeadHasNoBody) {
+  const Served served(echo());
+  const Client client(served.port());
+  client.send("HEAD /a HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string answer = client.receive();
+  EXPECT_NE(answer.find("Content-Length: 7"), std::string::npos);
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n"));
+}
+
+TEST(HttpServer, StaysUpAfterMalformedRequests) {
+  const Served served(echo());
+  for (const std::string& bad : {std::string("nonsense\r\n\r\n"), std::string(300000, 'a'),
+                                 std::string("POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n")}) {
+    const Client client(served.port());
+    client.send(bad);
+    EXPECT_NE(client.receive().find("HTTP/1.1 4"), std::string::npos);
+  }
+  const Client client(served.port());
+  client.send(kGet);
+  EXPECT_NE(client.receive("GET /a").find("200"), std::string::npos);
+}
+
+TEST(HttpServer, ASlowClientIsToldToGoAndHoldsNobodyUp) {
+  const Served served(echo(), {.workers = 1, .header_seconds = 0.6});
+  const Client slow(served.port());
+  slow.send("GET / HT");
+  const Client quick(served.port());
+  quick.send(kGet);
+  EXPECT_NE(quick.receive("GET /a").find("200"), std::string::npos);
+  EXPECT_NE(slow.receive().find("408"), std::string::npos);
+}
+
+TEST(HttpServer, WhatAHandlerThrowsIsOneAnswer) {
+  const Served served([](const Request&, Caller&) -> Response { throw std::runtime_error("oh"); });
+  const Client client(served.port());
+  client.send(kGet);
+  EXPECT_NE(client.receive("oh").find("500"), std::string::npos);
+}
+
+TEST(HttpServer, AnAnswerComesInParts) {
+  const Served served([](const Request&, Caller& c) {
+    c.send("one\n");
+    c.send("two\n");
+    return Response{.body = "three\n"};
+  });
+  const Client client(served.port());
+  client.send(kGet);
+  const std::string answer = client.receive("0\r\n\r\n");
+  EXPECT_NE(answer.find("Transfer-Encoding: chunked"), std::string::npos);
+  EXPECT_NE(answer.find("4\r\none\n\r\n4\r\ntwo\n\r\n6\r\nthree\n\r\n0\r\n\r\n"),
+            std::string::npos);
+}
+
+TEST(HttpServer, AWorkerLearnsThatItsClientLeft) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool began = false, left = false;
+  const Served served([&](const Request& r, Caller& c) {
+    if (r.path != "/long") return Response{.body = "short"};
+    {
+      const std::lock_guard lock(mutex);
+      began = true;
+    }
+    changed.notify_all();
+    while (!c.gone()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::lock_guard lock(mutex);
+    left = true;
+    changed.notify_all();
+    return Response{};
+  });
+  {
+    const Client client(served.port());
+    client.send("GET /long HTTP/1.1\r\n\r\n");
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(20), [&] { return began; }));
+  }
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(20), [&] { return left; }));
+}
+
+TEST(HttpServer, MoreConnectionsThanItTakesAreToldToComeBack) {
+  const Served served(echo(), {.connections = 3});
+  std::vector<std::unique_ptr<Client>> some;
+  for (int i = 0; i < 3; ++i) {
+    some.push_back(std::make_unique<Client>(served.port()));
+    some.back()->send(kGet);
+    EXPECT_NE(some.back()->receive("GET /a").find("200"), std::string::npos);
+  }
+  const Client more(served.port());
+  EXPECT_NE(more.receive().find("503"), std::string::npos);
+}
+
+TEST(HttpServer, ManyClientsAtOnce) {
+  const Served served(echo());
+  std::vector<std::thread> threads;
+  std::atomic<int> answered{0};
+  for (int t = 0; t < 20; ++t) {
+    threads.emplace_back([&] {
+      const Client client(served.port());
+      for (int i = 0; i < 50; ++i) {
+        client.send(kGet);
+        answered += client.receive("GET /a").find("200 OK") != std::string::npos ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(answered.load(), 1000);
+}
+
+TEST(HttpServer, SaysThatAPortIsTaken) {
+  const Served served(echo());
+  const std::string error = error_of([&] { HttpServer({.port = served.port()}, echo()); });
+  EXPECT_NE(error.find("--port 0"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace fovea::explorer
