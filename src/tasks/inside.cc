@@ -1,0 +1,66 @@
+#include "tasks/inside.h"
+
+#include <algorithm>
+
+#include "fovea/error.h"
+#include "fovea/ops.h"
+
+namespace fovea::tasks {
+
+// log p/(1 − p) = l_t − log Σ_{j≠t} exp l_j; the sum by a cross entropy of some other j, the target
+// being hidden from it: log Σ = l_j + CE_j.
+Tensor log_odds_of(const Tensor& logits, const std::vector<int64_t>& targets) {
+  constexpr float kHidden = -1e9f;
+  const int64_t T = logits.size(0), R = logits.size(1), V = logits.size(2);
+  if (V < 2) throw Error("explain", "an output that can be but one thing has no reasons");
+  std::vector<int64_t> others;
+  std::vector<float> hidden(static_cast<size_t>(T * V), 0.0f);
+  for (size_t t = 0; t < targets.size(); ++t) {
+    others.push_back(targets[t] == 0 ? 1 : 0);
+    hidden[t * static_cast<size_t>(V) + static_cast<size_t>(targets[t])] = kHidden;
+  }
+  const auto ids = [&](const std::vector<int64_t>& of) {
+    return Tensor::from_ids(of, {T, 1}).expand({T, R}).contiguous();
+  };
+  const auto at = [&](const std::vector<int64_t>& of) {
+    return gather(logits, 2, ids(of).unsqueeze(2)).squeeze(2);  // [T,R]
+  };
+  const Tensor rest = logits + Tensor::from(hidden, {T, 1, V});
+  const Tensor ce = cross_entropy(rest, ids(others), {.reduction = Reduction::none});
+  return (at(targets) - at(others) - ce).transpose(0, 1);
+}
+
+Tensor mean_vector(const Tensor& table) {
+  const NoGrad off;
+  return mean(table, {0});
+}
+
+nn::HeadsHook HeadsSeen::hook() {
+  return [this](const nn::Heads& heads) {
+    const Tensor w = heads.attended.weights().detach();  // [1,H,Lq,Lk]
+    seen_.emplace_back(heads.name, w.select(0, 0));
+    return Tensor();
+  };
+}
+
+Tensor HeadsSeen::named(const std::string& name) const {
+  for (const auto& [of, weights] : seen_) {
+    if (of == name) return weights;
+  }
+  throw Error("explain", "no attention of the name '" + name + "' passed");
+}
+
+nn::HeadsHook on_heads(const models::Intervention& how, const std::string& ending,
+                       std::vector<Tensor>* kept) {
+  return [how, ending, kept](const nn::Heads& heads) {
+    if (!heads.name.ends_with(ending)) return Tensor();
+    const Tensor w = heads.attended.weights();  // [B,H,Lq,Lk]
+    const Tensor rows = w.reshape({w.size(0) * w.size(1), w.size(2), w.size(3)});
+    const auto all = [&] { return greater(Tensor::full(rows.shape(), 1.0f), Tensor::scalar(0)); };
+    const Tensor used = how ? how({.weights = rows, .t = 0, .permitted = all}) : rows;
+    if (kept != nullptr) kept->push_back(used);
+    return used.reshape(w.shape());
+  };
+}
+
+}  // namespace fovea::tasks
