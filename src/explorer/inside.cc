@@ -32,7 +32,8 @@ models::Intervention intervention_of(const Json& asked, const Tensor& own) {
   // All of the row's weight in one place, the other rows as they were.
   std::vector<float> weights = own.to_floats();
   const int64_t n = own.size(1);
-  for (int64_t j = 0; j < n; ++j) weights[static_cast<size_t>(row * n + j)] = j == column ? 1.0f : 0.0f;
+  for (int64_t j = 0; j < n; ++j)
+    weights[static_cast<size_t>(row * n + j)] = j == column ? 1.0f : 0.0f;
   return models::interventions::given(Tensor::from(weights, {1, own.size(0), n}));
 }
 
@@ -69,8 +70,9 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
       layers.push_back({{"name", l.name}, {"heads", l.weights.size(0)}});
     }
   }
-  return {{"title", inside.title}, {"maps", maps},   {"texts", texts},
-          {"notes", notes},        {"layers", layers}, {"agreement", table_json(tasks::agreement_of(all))}};
+  return {{"title", inside.title}, {"maps", maps},
+          {"texts", texts},        {"notes", notes},
+          {"layers", layers},      {"agreement", table_json(tasks::agreement_of(all))}};
 }
 
 // By output: how likely what it said is with its own weights and with those that were given.

@@ -27,12 +27,11 @@ std::vector<float> unpacked(const std::string& text) {
 }  // namespace
 
 Json to_json(const report::Heatmap& m) {
-  return {
-      {"title", m.title},
-      {"rows", m.rows},
-      {"columns", m.columns},
-      {"cells", packed(m.weights)},
-      {"signed", m.scale == report::Scale::around_zero}};
+  return {{"title", m.title},
+          {"rows", m.rows},
+          {"columns", m.columns},
+          {"cells", packed(m.weights)},
+          {"signed", m.scale == report::Scale::around_zero}};
 }
 
 Json to_json(const report::ShadedText& t) {
