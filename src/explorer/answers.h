@@ -23,8 +23,8 @@ namespace fovea::explorer {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const report::Heatmap&);
-Json to_json(const report::ShadedText&);
+Json for_page(const report::Heatmap&);
+Json for_page(const report::ShadedText&);
 report::Heatmap heatmap_from(const Json&);
 report::ShadedText shaded_from(const Json&);
 

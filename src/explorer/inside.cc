@@ -30,7 +30,7 @@ models::Intervention intervention_of(const Json& asked, const Tensor& own) {
     throw Error("hold", fmt::format("no cell {}, {} in {}", row, column, to_string(own.shape())));
   }
   // All of the row's weight in one place, the other rows as they were.
-  std::vector<float> weights = own.to_floats();
+  std::vector<float> weights = own.to_vector();
   const int64_t n = own.size(1);
   for (int64_t j = 0; j < n; ++j)
     weights[static_cast<size_t>(row * n + j)] = j == column ? 1.0f : 0.0f;
@@ -59,8 +59,8 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
   const std::vector<tasks::Explanation> all = tasks::explain(inside, how);
   const tasks::Drawn drawn = tasks::drawn(inside, all);
   Json maps = Json::array(), texts = Json::array(), notes = Json::array();
-  for (const report::Heatmap& m : drawn.maps) maps.push_back(to_json(m));
-  for (const report::ShadedText& t : drawn.texts) texts.push_back(to_json(t));
+  for (const report::Heatmap& m : drawn.maps) maps.push_back(for_page(m));
+  for (const report::ShadedText& t : drawn.texts) texts.push_back(for_page(t));
   for (const tasks::Explanation& e : all) {
     if (!e.note.empty()) notes.push_back(fmt::format("{}: {}", name_of(e.by), e.note));
   }
@@ -84,7 +84,7 @@ Json hold(Runs& runs, const std::string& name, const Json& asked) {
   const explain::Seen own = inside.look({});
   const explain::Seen held = inside.look(intervention_of(asked, own.weights));
   const int64_t T = own.log_p.size(0), V = own.log_p.size(1);
-  const std::vector<float> before = own.log_p.to_floats(), after = held.log_p.to_floats();
+  const std::vector<float> before = own.log_p.to_vector(), after = held.log_p.to_floats();
   Json rows = Json::array();
   for (int64_t t = 0; t < T; ++t) {
     const auto best = [&](const std::vector<float>& p) {

@@ -26,7 +26,7 @@ std::vector<float> unpacked(const std::string& text) {
 
 }  // namespace
 
-Json to_json(const report::Heatmap& m) {
+Json for_page(const report::Heatmap& m) {
   return {{"title", m.title},
           {"rows", m.rows},
           {"columns", m.columns},
@@ -34,7 +34,7 @@ Json to_json(const report::Heatmap& m) {
           {"signed", m.scale == report::Scale::around_zero}};
 }
 
-Json to_json(const report::ShadedText& t) {
+Json for_page(const report::ShadedText& t) {
   Json lines = Json::array();
   for (const report::ShadedText::Line& l : t.lines) {
     lines.push_back({{"weight", l.weight}, {"words", l.words}, {"cells", packed(l.weights)}});

@@ -119,7 +119,7 @@ TEST_F(Answers, AQuestionNobodyWaitsForIsGivenUp) {
 
 TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
   const report::Heatmap map{"a <b>", {"x", "\"y\""}, {"1", "2"}, {0.25f, 0.75f, 1.0f, 0.0f}};
-  const Json body = {{"maps", {to_json(map)}}};
+  const Json body = {{"maps", Json::array({for_page(map)})}};
   EXPECT_EQ(ask("POST", "/api/draw/svg", body).body, report::to_svg(map));
   EXPECT_TRUE(ask("POST", "/api/draw/png", body).body.starts_with("\x89PNG"));
   EXPECT_EQ(Json::parse(ask("POST", "/api/draw/json", body).body)[0],
@@ -128,11 +128,11 @@ TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
   EXPECT_TRUE(has(ask("POST", "/api/draw/html", body).body, "</html>"));
   EXPECT_EQ(ask("POST", "/api/draw/gif", body).status, 404);
   EXPECT_EQ(ask("POST", "/api/draw/svg", {{"maps", Json::array()}}).status, 422);
-  Json torn = to_json(map);
+  Json torn = for_page(map);
   torn["cells"] = to_base64("1234");
-  EXPECT_EQ(ask("POST", "/api/draw/svg", {{"maps", {torn}}}).status, 422);
+  EXPECT_EQ(ask("POST", "/api/draw/svg", {{"maps", Json::array({torn})}}).status, 422);
   const report::ShadedText text{"t", {{0.5f, {"one", "two"}, {0.25f, 0.75f}}}};
-  const Json shaded = {{"texts", {to_json(text)}}};
+  const Json shaded = {{"texts", Json::array({for_page(text)})}};
   EXPECT_EQ(ask("POST", "/api/draw/svg", shaded).body,
             report::to_svg(std::vector<report::ShadedText>{text}));
   EXPECT_TRUE(has(ask("POST", "/api/draw/csv", shaded).body, "two"));
