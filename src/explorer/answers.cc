@@ -59,7 +59,7 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
   return j;
 }
 
-Json for_page(const tasks::Prediction& p) {
+Json json_of(const tasks::Prediction& p) {
   Json maps = Json::array(), texts = Json::array();
   for (const report::Heatmap& m : p.maps) maps.push_back(for_page(m));
   for (const report::ShadedText& t : p.texts) texts.push_back(for_page(t));
@@ -239,7 +239,7 @@ Json predict(Runs& runs, const std::string& name, const Json& asked, Caller& cal
   const std::vector<tasks::Predictions> all =
       lent.run().predict(std::vector<std::string>{input}, *settings, how);
   Json predictions = Json::array();
-  for (const tasks::Prediction& p : all.at(0)) predictions.push_back(for_page(p));
+  for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   return {
       {"input", asked.value("input", "")}, {"predictions", predictions}, {"seconds", took.count()}};

@@ -84,7 +84,7 @@ Json hold(Runs& runs, const std::string& name, const Json& asked) {
   const explain::Seen own = inside.look({});
   const explain::Seen held = inside.look(intervention_of(asked, own.weights));
   const int64_t T = own.log_p.size(0), V = own.log_p.size(1);
-  const std::vector<float> before = own.log_p.to_vector(), after = held.log_p.to_floats();
+  const std::vector<float> before = own.log_p.to_vector(), after = held.log_p.to_vector();
   Json rows = Json::array();
   for (int64_t t = 0; t < T; ++t) {
     const auto best = [&](const std::vector<float>& p) {
