@@ -140,6 +140,8 @@ enum class Ended : uint8_t { finished, stopped_early, interrupted };
 struct Finished {
   Ended why = Ended::finished;
   int64_t steps = 0, epochs = 0;
+  double seen = 0;   // of the learner's units, in all steps; NaN where nobody counted
+  std::string unit;  // the learner's
   double seconds = 0;
   Scores best;  // of the weights kept
   int64_t best_step = 0;

@@ -47,9 +47,10 @@ int64_t left_to(const fs::path& root, fs::path group, const Names& names) {
     const fs::path at = root / group;
     const int64_t limit = number_in(at / names.limit, kNoLimit);
     if (limit < kNoLimit) {
-      int64_t left = limit - number_in(at / names.used, 0);
-      for (const char* cached : names.cached) left += value_of(at / "memory.stat", cached);
-      least = std::min(least, std::clamp<int64_t>(left, 0, limit));
+      int64_t used = number_in(at / names.used, 0);
+      for (const char* cached : names.cached) used -= value_of(at / "memory.stat", cached);
+      // The kernel counts both apart from each other: for a moment there is more cached than used.
+      least = std::min(least, limit - std::clamp<int64_t>(used, 0, limit));
     }
     if (group.empty()) return least;
   }

@@ -159,7 +159,8 @@ void d_conv_w(const Convolution& c, const float* x, const float* dy, float* dw) 
             .b_col = P,
             .c = to,
             .c_row = K,
-            .beta = n == part * each ? 0.0f : 1.0f});
+            .plus = n == part * each ? nullptr : to,
+            .plus_row = K});
     }
   });
   for (int64_t part = 0; part < parts; ++part) {

@@ -53,8 +53,18 @@ HWY_INLINE void SumsOf(const Vec (&v)[4], float* to) {
 #endif
 }
 
-// c[i][j] (+)= factor·Σ_k a[i][k]·b[k][j] for MR rows of A and NR columns of B, both of which lie
-// in memory: lanes along k.
+// N numbers of a row of C, factor·total and what is added.
+template <int N>
+HWY_INLINE void PutFew(const float* total, float factor, Corner c) {
+  for (int j = 0; j < N; ++j) {
+    float added = c.plus.matrix != nullptr ? c.plus.matrix[j] : 0.0f;
+    if (c.plus.bias != nullptr) added += c.plus.bias[j];
+    c.data[j] = factor * total[j] + added;
+  }
+}
+
+// c[i][j] = factor·Σ_k a[i][k]·b[k][j] + plus[i][j] for MR rows of A and NR columns of B, both of
+// which lie in memory: lanes along k.
 template <int MR, int NR>
 HWY_INLINE void Dots(Strided a, Strided b, Corner c, int64_t depth, float factor) {
   const F d;
@@ -89,10 +99,7 @@ HWY_INLINE void Dots(Strided a, Strided b, Corner c, int64_t depth, float factor
     } else {
       total[0] = SumOf(sum[i][0]);
     }
-    for (int j = 0; j < NR; ++j) {
-      float* to = c.data + i * c.row + j;
-      *to = c.add ? *to + factor * total[j] : factor * total[j];
-    }
+    PutFew<NR>(total, factor, c.from(i, 0));
   }
 }
 
@@ -161,9 +168,11 @@ HWY_NOINLINE void Stream(Strided a, Strided b, Corner c, Extent e, float factor)
       for (int q = 0; q < 4; ++q) row[q] = hn::Load(d, sums[q] + i * kLanes);
       HWY_ALIGN float total[4];
       SumsOf(row, total);
-      float* to = c.data + i * c.row + j;
-      for (int64_t q = 0; q < cols; ++q) {
-        to[q] = c.add ? to[q] + factor * total[q] : factor * total[q];
+      const Corner to = c.from(i, j);
+      if (cols == 4) {
+        PutFew<4>(total, factor, to);
+      } else {
+        for (int64_t q = 0; q < cols; ++q) PutFew<1>(total + q, factor, to.from(0, q));
       }
     }
   }

@@ -1,6 +1,6 @@
-// C = alpha·A·B + beta·C by tiles. A and B are read where they lie if their rows do and the caches
-// bear it, else packed. Of a large product B is packed once, for all rows and threads; a block of a
-// small one packs its own.
+// C = alpha·A·B + bias + plus by tiles. A and B are read where they lie if their rows do and the
+// caches bear it, else packed. Of a large product B is packed once, for all rows and threads; a
+// block of a small one packs its own.
 #if defined(FOVEA_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_GEMM_INL_H_
 #undef FOVEA_GEMM_INL_H_
@@ -39,7 +39,7 @@ HWY_NOINLINE void ByTiles(Strided a, Strided b, Corner c, Extent e, float factor
       b.col == 1 && factor == 1.0f && (b.row % kAlias != 0 || e.m <= 2 * kTileRows);
   const Buffer<float> scratch(deepest * kPanel + (pack_left ? PackedLeft(e.m, deepest) : 0));
   float *panel = scratch.data(), *packed = panel + deepest * kPanel;
-  for (int64_t k = 0; k < e.depth; k += kDepth, c.add = true) {
+  for (int64_t k = 0; k < e.depth; k += kDepth, c.plus = Added::more(c)) {
     Extent part{e.m, kPanel, std::min(kDepth, e.depth - k)};
     const Left left = pack_left ? PackLeft(a.from(0, k), e.m, part.depth, packed)
                                 : Left{a.at(0, k), a.row, 1, kTileRows * a.row};
@@ -107,7 +107,7 @@ struct Range {
 HWY_NOINLINE void Rows(Strided a, Slab slab, Corner c, int64_t m, Range panels) {
   const bool pack_left = a.col != 1;
   const Buffer<float> packed(pack_left ? PackedLeft(m, std::min(slab.depth, kDepth)) : 0);
-  for (int64_t k = 0; k < slab.depth; k += kDepth, c.add = true) {
+  for (int64_t k = 0; k < slab.depth; k += kDepth, c.plus = Added::more(c)) {
     const int64_t depth = slab.depth_at(k);
     const Left left = pack_left ? PackLeft(a.from(0, k), m, depth, packed.data())
                                 : Left{a.at(0, k), a.row, 1, kTileRows * a.row};
@@ -135,9 +135,11 @@ Shares SharesOf(const Gemm& g, int64_t panels) {
   return {RoundUp(DivCeil(g.m, down), kTileRows), DivCeil(panels, DivCeil(team, down))};
 }
 
+Corner CornerOf(const Gemm& g) { return {g.c, g.c_row, {g.bias, g.plus, g.plus_row}}; }
+
 }  // namespace
 
-// `g`, not a batch, with many rows; beta is 0 or 1.
+// `g`, not a batch, with many rows.
 void Large(const Gemm& g) {
   const Strided a{g.a, g.a_row, g.a_col}, b{g.b, g.b_row, g.b_col};
   const int64_t cols = RoundUp(DivCeil(g.n, DivCeil(g.n, kSlab / kDepth)), kPanel);
@@ -151,7 +153,8 @@ void Large(const Gemm& g) {
       PackSlab(b.from(k, j), slab, g.alpha);
       parallel_for(down * DivCeil(slab.panels(), share.panels), [&](int64_t t) HWY_ATTR {
         const int64_t i = t % down * share.rows, p = t / down * share.panels;
-        const Corner c{g.c + i * g.c_row + j, g.c_row, g.beta != 0.0f || k > 0};
+        Corner c = CornerOf(g).from(i, j);
+        if (k > 0) c.plus = Added::more(c);
         Rows(a.from(i, k), slab, c, std::min(share.rows, g.m - i),
              {p, std::min(slab.panels(), p + share.panels)});
       });
@@ -162,12 +165,7 @@ void Large(const Gemm& g) {
 // The block of C that `g` is; one of a batch.
 void Block(const Gemm& g) {
   const Strided a{g.a, g.a_row, g.a_col}, b{g.b, g.b_row, g.b_col};
-  if (g.beta != 0.0f && g.beta != 1.0f) {
-    for (int64_t i = 0; i < g.m; ++i) {
-      for (int64_t j = 0; j < g.n; ++j) g.c[i * g.c_row + j] *= g.beta;
-    }
-  }
-  const Corner c{g.c, g.c_row, g.beta != 0.0f};
+  const Corner c = CornerOf(g);
   const Extent e{g.m, g.n, g.k};
   if (g.m < kFewRows && b.row == 1 && a.col == 1) return Few(a, b, c, e, g.alpha);
   ByTiles(a, b, c, e, g.alpha);

@@ -42,15 +42,14 @@ HWY_INLINE Vec LoadPart(const float* x, int64_t n) {
 #endif
 }
 
-// The first n < kLanes lanes of v to c, or added to what is there.
-HWY_INLINE void PutPart(Vec v, float* HWY_RESTRICT c, int64_t n, bool add) {
+// The first n < kLanes lanes of v.
+HWY_INLINE void StorePart(Vec v, float* to, int64_t n) {
 #if FOVEA_MASKED
-  const auto first = hn::FirstN(F(), static_cast<size_t>(n));
-  hn::BlendedStore(add ? hn::Add(v, hn::MaskedLoad(first, F(), c)) : v, first, F(), c);
+  hn::BlendedStore(v, hn::FirstN(F(), static_cast<size_t>(n)), F(), to);
 #else
   HWY_ALIGN float lanes[kLanes];
   hn::Store(v, F(), lanes);
-  for (int64_t i = 0; i < n; ++i) c[i] = add ? c[i] + lanes[i] : lanes[i];
+  std::memcpy(to, lanes, static_cast<size_t>(n) * sizeof(float));
 #endif
 }
 
@@ -77,17 +76,28 @@ struct Ahead {
   const float* data = nullptr;
   int64_t step = 0, tiles = 0;
 };
+struct Corner;
+// What is added to the sums where they are stored: a row for all, a matrix, or nothing (null).
+struct Added {
+  const float *bias, *matrix;
+  int64_t row;
+  static Added more(const Corner&);  // to what is there
+  Added from(int64_t i, int64_t j) const {
+    return {bias ? bias + j : nullptr, matrix ? matrix + i * row + j : nullptr, row};
+  }
+};
 struct Corner {
   float* data;
   int64_t row;
-  bool add;  // to what is there
-  Corner from(int64_t i, int64_t j) const { return {data + i * row + j, row, add}; }
+  Added plus;
+  Corner from(int64_t i, int64_t j) const { return {data + i * row + j, row, plus.from(i, j)}; }
 };
+HWY_INLINE Added Added::more(const Corner& c) { return {nullptr, c.data, c.row}; }
 struct Extent {
   int64_t m, n, depth;
 };
 
-// c[i][j] (+)= Σ_k a[i][k]·b[k][j] for MR rows and n ≤ NV vectors of columns.
+// c[i][j] = Σ_k a[i][k]·b[k][j] + plus[i][j] for MR rows and n ≤ NV vectors of columns.
 template <int MR, int NV>
 HWY_INLINE void Tile(Left a, Right b, Corner c, Extent e, Ahead ahead) {
   const F d;
@@ -101,7 +111,10 @@ HWY_INLINE void Tile(Left a, Right b, Corner c, Extent e, Ahead ahead) {
   HWY_UNROLL(8)
   for (int i = 0; i < MR; ++i) {
     HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) hwy::Prefetch(c.data + i * c.row + j * kLanes);
+    for (int j = 0; j < NV; ++j) {
+      hwy::Prefetch((c.plus.matrix ? c.plus.matrix + i * c.plus.row : c.data + i * c.row) +
+                    j * kLanes);
+    }
   }
   const float* HWY_RESTRICT left = a.data;
   const float* HWY_RESTRICT panel = b.data;
@@ -122,23 +135,37 @@ HWY_INLINE void Tile(Left a, Right b, Corner c, Extent e, Ahead ahead) {
   }
   // Only the last vector of a row may be a part of one.
   const int64_t tail = e.n - (NV - 1) * kLanes;
-  const auto put = [&](const auto& store) HWY_ATTR {
+  const auto load = [&](const float* row, int j) HWY_ATTR {
+    const float* from = row + j * kLanes;
+    return j + 1 < NV || tail == kLanes ? hn::LoadU(d, from) : LoadPart(from, tail);
+  };
+  const auto add = [&](const auto& added) HWY_ATTR {
     HWY_UNROLL(8)
     for (int i = 0; i < MR; ++i) {
-      float* HWY_RESTRICT to = c.data + i * c.row;
       HWY_UNROLL(4)
-      for (int j = 0; j < NV - 1; ++j) store(sum[i][j], to + j * kLanes);
-      if (tail == kLanes) {
-        store(sum[i][NV - 1], to + (NV - 1) * kLanes);
-      } else {
-        PutPart(sum[i][NV - 1], to + (NV - 1) * kLanes, tail, c.add);
-      }
+      for (int j = 0; j < NV; ++j) sum[i][j] = hn::Add(sum[i][j], added(i, j));
     }
   };
-  if (c.add) {
-    put([&](Vec v, float* to) HWY_ATTR { hn::StoreU(hn::Add(v, hn::LoadU(d, to)), d, to); });
-  } else {
-    put([&](Vec v, float* to) HWY_ATTR { hn::StoreU(v, d, to); });
+  const auto bias = [&](int, int j) HWY_ATTR { return load(c.plus.bias, j); };
+  const auto matrix = [&](int i, int j)
+                          HWY_ATTR { return load(c.plus.matrix + i * c.plus.row, j); };
+  if (c.plus.bias != nullptr && c.plus.matrix != nullptr) {
+    add([&](int i, int j) HWY_ATTR { return hn::Add(matrix(i, j), bias(i, j)); });
+  } else if (c.plus.bias != nullptr) {
+    add(bias);
+  } else if (c.plus.matrix != nullptr) {
+    add(matrix);
+  }
+  HWY_UNROLL(8)
+  for (int i = 0; i < MR; ++i) {
+    float* to = c.data + i * c.row;
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV - 1; ++j) hn::StoreU(sum[i][j], d, to + j * kLanes);
+    if (tail == kLanes) {
+      hn::StoreU(sum[i][NV - 1], d, to + (NV - 1) * kLanes);
+    } else {
+      StorePart(sum[i][NV - 1], to + (NV - 1) * kLanes, tail);
+    }
   }
 }
 
@@ -150,7 +177,7 @@ HWY_NOINLINE void Column(Left a, Right b, Corner c, Extent e, Ahead ahead) {
     ahead.data += 16;
     --ahead.tiles;
     a.data += a.next;
-    c.data += kTileRows * c.row;
+    c = c.from(kTileRows, 0);
   }
   if (e.m == 5) Tile<5, NV>(a, b, c, e, ahead);
   if (e.m == 4) Tile<4, NV>(a, b, c, e, ahead);

@@ -61,19 +61,24 @@ Gemm block_at(const Gemm& g, Place at, Blocks size) {
   one.a += (g.a_at != nullptr ? g.a_at[at.batch] : 0) + at.i * g.a_row;
   one.b += (g.b_at != nullptr ? g.b_at[at.batch] : 0) + at.j * g.b_col;
   one.c += at.batch * g.c_step + at.i * g.c_row + at.j;
+  if (g.bias != nullptr) one.bias += at.j;
+  if (g.plus != nullptr) one.plus += at.i * g.plus_row + at.j;
   return one;
 }
 
-void scale(const Gemm& g) {
+// Where there is nothing to sum.
+void only_added(const Gemm& g) {
   for (int64_t s = 0; s < g.batch; ++s) {
     for (int64_t i = 0; i < g.m; ++i) {
       float* c = g.c + s * g.c_step + i * g.c_row;
-      for (int64_t j = 0; j < g.n; ++j) c[j] = g.beta == 0.0f ? 0.0f : g.beta * c[j];
+      for (int64_t j = 0; j < g.n; ++j) {
+        c[j] = (g.bias ? g.bias[j] : 0.0f) + (g.plus ? g.plus[i * g.plus_row + j] : 0.0f);
+      }
     }
   }
 }
 
-// One after another, beta 0 or 1.
+// One after another.
 void large(const Gemm& g) {
   const auto product = HWY_DYNAMIC_DISPATCH(Large);
   for (int64_t s = 0; s < g.batch; ++s) product(block_at(g, {s, 0, 0}, {g.m, g.n}));
@@ -83,14 +88,8 @@ void large(const Gemm& g) {
 
 void gemm(const Gemm& g) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return;
-  if (g.k == 0) return scale(g);
-  if (g.m >= kLargeRows && g.m * g.n * g.k >= kLarge) {
-    if (g.beta == 0.0f || g.beta == 1.0f) return large(g);
-    scale(g);
-    Gemm added = g;
-    added.beta = 1.0f;
-    return large(added);
-  }
+  if (g.k == 0) return only_added(g);
+  if (g.m >= kLargeRows && g.m * g.n * g.k >= kLarge) return large(g);
   const auto block = HWY_DYNAMIC_DISPATCH(Block);
   const Blocks size = blocks_of(g);
   const int64_t down = (g.m + size.rows - 1) / size.rows;

@@ -4,8 +4,9 @@
 
 namespace fovea::kernels {
 
-// C = alpha·A·B + beta·C, a batch of them. A is m×k and B k×n, by row and column strides (any;
-// free of copies where one of the two is 1); C's columns are next to each other.
+// C = alpha·A·B + bias + plus, a batch of them. A is m×k and B k×n, by row and column strides (any;
+// free of copies where one of the two is 1); the columns of C and of what is added are next to each
+// other.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
@@ -14,7 +15,10 @@ struct Gemm {
   int64_t b_row = 0, b_col = 1;
   float* c = nullptr;
   int64_t c_row = 0;
-  float alpha = 1.0f, beta = 0.0f;
+  float alpha = 1.0f;
+  const float* bias = nullptr;  // [n], the same for every row; null: 0
+  const float* plus = nullptr;  // m×n, of a batch the same for all; may be c. null: 0
+  int64_t plus_row = 0;
   int64_t batch = 1;
   const int64_t* a_at = nullptr;  // offsets by batch; null: all 0
   const int64_t* b_at = nullptr;

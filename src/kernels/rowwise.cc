@@ -154,20 +154,6 @@ Normed of_row(const Normed& x, int64_t r, int64_t n) {
 
 }  // namespace
 
-void fill_rows(Rows rows, const float* bias, const float* addend, float* y) {
-  for_rows(rows, [&](int64_t r) {
-    float* to = y + r * rows.n;
-    const float* from = addend == nullptr ? bias : addend + r * rows.n;
-    if (from == nullptr) {
-      std::fill_n(to, rows.n, 0.0f);
-    } else if (bias == nullptr || addend == nullptr) {
-      std::copy_n(from, rows.n, to);
-    } else {
-      for (int64_t j = 0; j < rows.n; ++j) to[j] = from[j] + bias[j];
-    }
-  });
-}
-
 void clear_rows(Rows rows, const uint8_t* keep, float* x) {
   for_rows(rows, [&](int64_t r) {
     if (keep[r] == 0) std::fill_n(x + r * rows.n, rows.n, 0.0f);

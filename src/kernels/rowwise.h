@@ -10,8 +10,6 @@ struct Rows {
   int64_t count = 0, n = 0;
 };
 
-// y = addend + bias, the bias [n] the same for every row; null: 0.
-void fill_rows(Rows, const float* bias, const float* addend, float* y);
 // x = 0 where a row's `keep` is 0.
 void clear_rows(Rows, const uint8_t* keep, float* x);
 

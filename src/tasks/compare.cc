@@ -35,13 +35,22 @@ bool of_one_task(const std::vector<Compared>& runs) {
                      [&](const Compared& r) { return r.task == runs.front().task; });
 }
 
+// What a training went through, each time it did: "1.2 million tokens".
+std::string seen_in(const train::Finished& f) {
+  if (!(f.seen > 0)) return "";
+  const bool many = f.seen >= 1e6;
+  return fmt::format(
+      "{} {}", many ? fmt::format("{:.1f} million", f.seen / 1e6) : fmt::format("{:.0f}", f.seen),
+      f.unit);
+}
+
 report::Table table_of(const std::vector<Compared>& runs, const std::vector<Measure>& columns) {
   const bool mixed = !of_one_task(runs);
   report::Table t{{"run"}, {}};
   if (mixed) t.header.push_back("task");
   t.header.push_back("attention");
   for (const Measure& m : columns) t.header.push_back(m.title);
-  t.header.push_back("minutes");
+  t.header.insert(t.header.end(), {"seen", "minutes"});
   for (const Compared& r : runs) {
     std::vector<std::string>& row = t.rows.emplace_back();
     row.push_back(r.name);
@@ -49,6 +58,7 @@ report::Table table_of(const std::vector<Compared>& runs, const std::vector<Meas
     row.push_back(r.attention);
     for (const Measure& m : columns)
       row.push_back(shown(m, score_of(r.trained.test.scores, m.name)));
+    row.push_back(seen_in(r.trained.finished));
     row.push_back(fmt::format("{:.1f}", r.trained.finished.seconds / 60));
   }
   return t;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
@@ -201,6 +202,10 @@ Trained RunFolder::results() const {
                                                                : train::Ended::finished;
     f.steps = json.value("steps", int64_t{0});
     f.epochs = json.value("epochs", int64_t{0});
+    f.seen = json.contains("seen") && json["seen"].is_number()
+                 ? json["seen"].get<double>()
+                 : std::numeric_limits<double>::quiet_NaN();
+    f.unit = json.value("unit", std::string());
     f.seconds = json.at("seconds").get<double>();
     f.best_step = json.value("best_step", int64_t{0});
     f.best = scores_of(json.value("valid", Json::object()));
@@ -217,6 +222,8 @@ void RunFolder::save_results(const Trained& trained) const {
   const train::Finished& f = trained.finished;
   write_json(path_ / kResults, {{"steps", f.steps},
                                 {"epochs", f.epochs},
+                                {"seen", f.seen},
+                                {"unit", f.unit},
                                 {"seconds", f.seconds},
                                 {"ended", f.why == train::Ended::stopped_early ? kEarly : kLimit},
                                 {"best_step", f.best_step},

@@ -8,7 +8,6 @@
 #include "kernels/copy.h"
 #include "kernels/gemm.h"
 #include "kernels/reduce.h"
-#include "kernels/rowwise.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
 
@@ -24,8 +23,9 @@ Tensor rows_of(const Tensor& x) {
   return x.detach().reshape({rows, shape.back()});
 }
 
-// c = beta·c + a·b
-void multiply(const Tensor& a, const Tensor& b, float* c, float beta) {
+// c = a·b + bias + plus; the last two may be undefined.
+void multiply(const Tensor& a, const Tensor& b, float* c, const Tensor& bias = {},
+              const Tensor& plus = {}) {
   kernels::gemm({.m = a.size(0),
                  .n = b.size(1),
                  .k = a.size(1),
@@ -37,7 +37,9 @@ void multiply(const Tensor& a, const Tensor& b, float* c, float beta) {
                  .b_col = b.strides()[1],
                  .c = c,
                  .c_row = b.size(1),
-                 .beta = beta});
+                 .bias = bias ? raw(bias) : nullptr,
+                 .plus = plus ? raw(plus) : nullptr,
+                 .plus_row = b.size(1)});
 }
 
 Tensor transposed(const Tensor& x) {
@@ -63,14 +65,8 @@ Tensor product_with_transpose(const Tensor& x, const Tensor& weight_t, const Ten
   Shape shape = x.shape();
   shape.back() = weight_t.size(1);
   const Tensor y = Tensor::empty(shape), a = rows_of(x);
-  const bool filled = bias || addend;
-  if (filled) {
-    const Tensor fixed = bias ? bias.detach().contiguous() : Tensor();
-    const Tensor start = addend ? addend.detach().contiguous() : Tensor();
-    kernels::fill_rows({a.size(0), shape.back()}, fixed ? raw(fixed) : nullptr,
-                       start ? raw(start) : nullptr, raw(y));
-  }
-  multiply(a, weight_t, raw(y), filled ? 1.0f : 0.0f);
+  multiply(a, weight_t, raw(y), bias ? bias.detach().contiguous() : Tensor(),
+           addend ? addend.detach().contiguous() : Tensor());
   return y;
 }
 
@@ -82,14 +78,14 @@ Tensor d_product_x(const Tensor& dy, const Tensor& weight) {
   Shape shape = dy.shape();
   shape.back() = weight.size(1);
   const Tensor dx = Tensor::empty(shape);
-  multiply(rows_of(dy), weight, raw(dx), 0.0f);
+  multiply(rows_of(dy), weight, raw(dx));
   return dx;
 }
 
 Tensor d_product_weight(const Tensor& dy, const Tensor& x) {
   const Tensor a = rows_of(dy), b = rows_of(x);
   const Tensor dw = Tensor::empty({a.size(1), b.size(1)});
-  multiply(transposed(a), b, raw(dw), 0.0f);
+  multiply(transposed(a), b, raw(dw));
   return dw;
 }
 

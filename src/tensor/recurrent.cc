@@ -65,21 +65,19 @@ void forward(const DirectionRun& run, const Direction& given) {
   const Tensor u = Tensor::empty({run.batch, n});
   for (int64_t i = 0; i < run.steps; ++i) {
     const float* x_now = raw(x) + run.time(i) * run.batch * n;
-    kernels::fill_rows({run.batch, n}, place(bias), run.cell == Cell::gru ? nullptr : x_now,
-                       raw(u));
-    if (i > 0) {
-      kernels::gemm({.m = run.batch,
-                     .n = n,
-                     .k = run.hidden,
-                     .a = run.h(i - 1),
-                     .a_row = run.width,
-                     .b = raw(weight),
-                     .b_row = weight.strides()[0],
-                     .b_col = weight.strides()[1],
-                     .c = raw(u),
-                     .c_row = n,
-                     .beta = 1.0f});
-    }
+    kernels::gemm({.m = run.batch,
+                   .n = n,
+                   .k = i > 0 ? run.hidden : 0,
+                   .a = i > 0 ? run.h(i - 1) : nullptr,
+                   .a_row = run.width,
+                   .b = raw(weight),
+                   .b_row = weight.strides()[0],
+                   .b_col = weight.strides()[1],
+                   .c = raw(u),
+                   .c_row = n,
+                   .bias = place(bias),
+                   .plus = run.cell == Cell::gru ? nullptr : x_now,
+                   .plus_row = n});
     step(run, i, x_now, raw(u));
   }
 }
@@ -158,7 +156,8 @@ DirectionGradients backward(const DirectionRun& run, const Gradients& d, const T
                    .b_row = run.hidden,
                    .c = raw(out.h),
                    .c_row = run.hidden,
-                   .beta = run.cell == Cell::gru || run.valid ? 1.0f : 0.0f});
+                   .plus = run.cell == Cell::gru || run.valid ? raw(out.h) : nullptr,
+                   .plus_row = run.hidden});
   }
   out.weight = d_weight(run, out.gates_h);
   out.bias = d_product_bias(out.gates_h);

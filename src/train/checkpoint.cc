@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/random.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr const char* kFormat = "format";
 constexpr const char* kVersion = "fovea-state-1";
+constexpr const char* kSeen = "seen";
 
 // ---- The run's state as metadata ---------------------------------------------------------------
 
@@ -65,7 +67,9 @@ Scores parse_scores(const std::string& text) {
 }
 
 Metadata metadata_of(const Checkpoint& checkpoint) {
-  Metadata metadata{{kFormat, kVersion}, {"best", text_of(checkpoint.state.best)}};
+  Metadata metadata{{kFormat, kVersion},
+                    {"best", text_of(checkpoint.state.best)},
+                    {kSeen, text_of(checkpoint.state.seen)}};
   for_numbers(checkpoint.state,
               [&](const char* name, auto value) { metadata[name] = text_of(value); });
   for (const auto& [name, text] : checkpoint.run) metadata["run." + name] = text;
@@ -76,6 +80,10 @@ RunState parse_state(const Metadata& metadata) {
   RunState state;
   for_numbers(state, [&](const char* name, auto& value) { parse(metadata.at(name), value); });
   state.best = parse_scores(metadata.at("best"));
+  state.seen = std::numeric_limits<double>::quiet_NaN();
+  if (const auto seen = metadata.find(kSeen); seen != metadata.end()) {
+    parse(seen->second, state.seen);
+  }
   return state;
 }
 

@@ -23,6 +23,7 @@ struct RunState {
   double loss_total = 0, loss_count = 0;  // since the last line of the log
   int64_t log_bytes = 0;
   double seconds = 0;
+  double seen = 0;  // of the learner's units, in all steps; NaN where a former version began
 };
 
 struct Checkpoint {

@@ -228,6 +228,7 @@ double Run::learn(std::span<const int64_t> batch, int64_t number, float rate) {
     loss.loss.backward();
     state_.loss_total += loss.total;
     state_.loss_count += loss.count;
+    state_.seen += loss.count;
   }
   const double norm = std::sqrt(kernels::squared_norm(gradients_of(weights_)));
   expect_finite("the gradient's norm", norm, number);
@@ -325,7 +326,8 @@ Finished Run::end(Ended why) {
 }
 
 Finished Run::finished(Ended why) const {
-  return {why, state_.step, state_.epoch, seconds(), state_.best, state_.best_step};
+  return {why,           state_.step, state_.epoch, state_.seen,
+          learner_.unit, seconds(),   state_.best,  state_.best_step};
 }
 
 void Run::report(const Scores* validated, bool better) {

@@ -62,7 +62,7 @@ TEST(Program, HelpVersionAndUsage) {
 TEST(Program, SaysWhenItCannotPrint) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
   const int status =
-      std::system((test::shell_quoted(FOVEA_BINARY) + " info >/dev/full 2>/dev/null").c_str());
+      std::system((test::shell_quoted(test::program()) + " info >/dev/full 2>/dev/null").c_str());
   EXPECT_EQ(WEXITSTATUS(status), 1);
 }
 

@@ -28,7 +28,7 @@ class Process {
   };
 
   explicit Process(const std::vector<std::string>& arguments, const std::string& setting = {}) {
-    std::vector<std::string> words = {FOVEA_BINARY}, settings;
+    std::vector<std::string> words = {program()}, settings;
     words.insert(words.end(), arguments.begin(), arguments.end());
     const std::string name = setting.substr(0, setting.find('=') + 1);
     for (char** e = environ; *e != nullptr; ++e) {
@@ -41,7 +41,7 @@ class Process {
     const std::string out = folder_ / "out", err = folder_ / "err";
     posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, out.c_str(), kFresh, 0600);
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, err.c_str(), kFresh, 0600);
-    EXPECT_EQ(::posix_spawn(&id_, FOVEA_BINARY, &files, nullptr, pointers(words).data(),
+    EXPECT_EQ(::posix_spawn(&id_, program().c_str(), &files, nullptr, pointers(words).data(),
                             pointers(settings).data()),
               0);
     posix_spawn_file_actions_destroy(&files);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/files.h"
+#include "where.h"
 
 // Runs the program as a user would.
 namespace fovea::test {
@@ -31,7 +32,7 @@ inline std::string shell_quoted(const std::string& text) {
 
 inline Ran run_program(const std::vector<std::string>& arguments, const std::string& setting = {}) {
   const Folder folder;
-  std::string command = fmt::format("{} {}", setting, shell_quoted(FOVEA_BINARY));
+  std::string command = fmt::format("{} {}", setting, shell_quoted(program()));
   for (const std::string& argument : arguments)
     command += fmt::format(" {}", shell_quoted(argument));
   command += fmt::format(" >{} 2>{}", shell_quoted(folder / "out"), shell_quoted(folder / "err"));

@@ -6,6 +6,7 @@
 
 #include "attention/generate.h"
 #include "attention/reference.h"
+#include "where.h"
 
 // The reference against what others computed: see golden/make.py.
 namespace fovea {
@@ -15,7 +16,7 @@ using nlohmann::json;
 
 const json& golden() {
   static const json all = [] {
-    std::ifstream file(FOVEA_SOURCE_DIR "/tests/attention/golden/golden.json");
+    std::ifstream file(test::source_dir() + "/tests/attention/golden/golden.json");
     return json::parse(file);
   }();
   return all;

@@ -44,6 +44,10 @@ TEST(MemoryAvailable, IsWhatTheMachineOrAControlGroupLeaves) {
   write("memory/c/memory.usage_in_bytes", "1000000\n");
   write("memory/c/memory.stat", "total_inactive_file 7\n");
   EXPECT_EQ(there(), 2000007);
+  // No limit, as that hierarchy says it, and more cached than used.
+  write("memory/c/memory.limit_in_bytes", "9223372036854771712\n");
+  write("memory/c/memory.stat", "total_inactive_file 2000000\n");
+  EXPECT_EQ(there(), 8000 * 1024);
   fs::remove_all(root);
 }
 

@@ -12,6 +12,7 @@
 #include "fovea/io.h"
 #include "io/atomic_file.h"
 #include "io/files.h"
+#include "where.h"
 
 namespace fovea {
 namespace {
@@ -22,7 +23,7 @@ using test::Folder;
 using test::read_bytes;
 
 std::filesystem::path golden(const std::string& name) {
-  return std::filesystem::path(FOVEA_SOURCE_DIR) / "tests/io/golden" / name;
+  return std::filesystem::path(test::source_dir()) / "tests/io/golden" / name;
 }
 
 Tensors same_bytes() {

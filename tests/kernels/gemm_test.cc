@@ -41,13 +41,20 @@ Strides strides(Layout layout, int64_t rows, int64_t cols) {
   return {};
 }
 
-void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, float alpha, float beta) {
+// What is added to the product.
+enum class Plus { nothing, there, bias, both };
+
+void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, float alpha, Plus plus) {
   SCOPED_TRACE(testing::Message() << m << "×" << n << "×" << k << " " << static_cast<int>(la) << " "
                                   << static_cast<int>(lb));
   const Strides sa = strides(la, m, k), sb = strides(lb, k, n);
   const auto a = numbers(sa.size, 1), b = numbers(sb.size, 2);
   auto c = numbers(m * (n + 3), 3);
-  const auto before = c;
+  const auto before = c, bias = numbers(n, 4), matrix = numbers(m * (n + 1), 5);
+  const bool has_bias = plus == Plus::bias || plus == Plus::both;
+  const float* added = plus == Plus::there ? c.data() : nullptr;
+  if (plus == Plus::both) added = matrix.data();
+  const int64_t added_row = plus == Plus::there ? n + 3 : n + 1;
   gemm({.m = m,
         .n = n,
         .k = k,
@@ -60,7 +67,9 @@ void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, float alpha, f
         .c = c.data(),
         .c_row = n + 3,
         .alpha = alpha,
-        .beta = beta});
+        .bias = has_bias ? bias.data() : nullptr,
+        .plus = added,
+        .plus_row = added_row});
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0.0;
@@ -68,7 +77,10 @@ void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, float alpha, f
         sum += static_cast<double>(a[sa.start + i * sa.row + p * sa.col]) *
                b[sb.start + p * sb.row + j * sb.col];
       }
-      const double expected = alpha * sum + beta * before[i * (n + 3) + j];
+      double expected = alpha * sum;
+      if (has_bias) expected += bias[j];
+      if (plus == Plus::there) expected += before[i * (n + 3) + j];
+      if (plus == Plus::both) expected += matrix[i * (n + 1) + j];
       ASSERT_NEAR(c[i * (n + 3) + j], expected, 1e-5 * (1.0 + std::sqrt(double(k))))
           << i << " " << j;
     }
@@ -81,34 +93,34 @@ TEST(Gemm, AnyStrides) {
                         Layout::repeated};
   for (const Layout la : all) {
     for (const Layout lb : all) {
-      check(5, 7, 9, la, lb, 1.0f, 0.0f);
-      check(1, 1, 1, la, lb, 1.0f, 0.0f);
-      check(1, 8, 3, la, lb, 0.5f, 1.0f);
-      check(8, 1, 3, la, lb, 0.5f, 1.0f);
+      check(5, 7, 9, la, lb, 1.0f, Plus::nothing);
+      check(1, 1, 1, la, lb, 1.0f, Plus::nothing);
+      check(1, 8, 3, la, lb, 0.5f, Plus::there);
+      check(8, 1, 3, la, lb, 0.5f, Plus::there);
     }
   }
 }
 
 TEST(Gemm, LargerThanABlock) {
-  check(131, 259, 33, Layout::rows, Layout::columns, 2.0f, -1.0f);
-  check(700, 17, 40, Layout::columns, Layout::rows, 1.0f, 0.0f);
-  check(70, 129, 300, Layout::rows, Layout::rows, 1.0f, 1.0f);   // few blocks: cut finer
-  check(9, 600, 200, Layout::rows, Layout::rows, 1.0f, 0.0f);    // few rows: wider
-  check(390, 2050, 3, Layout::rows, Layout::rows, 1.0f, -1.0f);  // many blocks: larger
-  check(400, 2100, 3, Layout::columns, Layout::columns, 1.0f, 0.0f);
+  check(131, 259, 33, Layout::rows, Layout::columns, 2.0f, Plus::bias);
+  check(700, 17, 40, Layout::columns, Layout::rows, 1.0f, Plus::nothing);
+  check(70, 129, 300, Layout::rows, Layout::rows, 1.0f, Plus::there);   // few blocks: cut finer
+  check(9, 600, 200, Layout::rows, Layout::rows, 1.0f, Plus::nothing);  // few rows: wider
+  check(390, 2050, 3, Layout::rows, Layout::rows, 1.0f, Plus::bias);    // many blocks: larger
+  check(400, 2100, 3, Layout::columns, Layout::columns, 1.0f, Plus::nothing);
 }
 
 // Those that pack B once for all: cut in k, in columns, in both; whole and odd sizes.
 TEST(Gemm, Large) {
   for (const Layout a : {Layout::rows, Layout::columns, Layout::neither, Layout::backwards}) {
     for (const Layout b : {Layout::rows, Layout::columns, Layout::neither, Layout::repeated}) {
-      check(261, 301, 523, a, b, 1.0f, 0.0f);
+      check(261, 301, 523, a, b, 1.0f, Plus::nothing);
     }
-    check(193, 131, 1601, a, Layout::rows, 0.5f, 1.0f);
-    check(192, 2115, 100, a, Layout::columns, 1.0f, -0.5f);
+    check(193, 131, 1601, a, Layout::rows, 0.5f, Plus::there);
+    check(192, 2115, 100, a, Layout::columns, 1.0f, Plus::both);
   }
-  check(198, 192, 5300, Layout::columns, Layout::rows, 1.0f, 0.0f);
-  check(192, 2240, 600, Layout::rows, Layout::columns, -1.0f, 1.0f);
+  check(198, 192, 5300, Layout::columns, Layout::rows, 1.0f, Plus::nothing);
+  check(192, 2240, 600, Layout::rows, Layout::columns, -1.0f, Plus::there);
 }
 
 // One number of A reaches one row, one of B one column; what was in C reaches nothing.
@@ -143,31 +155,39 @@ TEST(Gemm, EveryInstructionSet) {
     use_isa(isa);
     for (const Layout a : {Layout::rows, Layout::columns, Layout::neither}) {
       for (const Layout b : {Layout::rows, Layout::columns, Layout::neither}) {
-        check(19, 67, 35, a, b, 1.0f, 0.0f);
-        check(13, 70, 530, a, b, 0.5f, 1.0f);  // deeper than a panel
-        check(3, 9, 21, a, b, 1.0f, 1.0f);
-        check(1, 130, 50, a, b, -1.0f, 0.5f);
+        check(19, 67, 35, a, b, 1.0f, Plus::nothing);
+        check(13, 70, 530, a, b, 0.5f, Plus::there);  // deeper than a panel
+        check(3, 9, 21, a, b, 1.0f, Plus::there);
+        check(1, 130, 50, a, b, -1.0f, Plus::both);
       }
     }
     for (const int64_t m : {1, 2, 3, 4, 5}) {  // columns read from end to end
       for (const int64_t k : {1, 15, 16, 63, 64, 150}) {
-        check(m, 13, k, Layout::rows, Layout::columns, 0.5f, 1.0f);
+        check(m, 13, k, Layout::rows, Layout::columns, 0.5f, Plus::there);
       }
     }
-    check(200, 130, 1300, Layout::columns, Layout::rows, 1.0f, 0.0f);
-    check(193, 200, 901, Layout::rows, Layout::columns, 1.0f, 1.0f);
-    check(30, 1024, 8, Layout::rows, Layout::rows, 1.0f, 0.0f);  // rows that share cache sets
+    check(200, 130, 1300, Layout::columns, Layout::rows, 1.0f, Plus::nothing);
+    check(193, 200, 901, Layout::rows, Layout::columns, 1.0f, Plus::there);
+    check(30, 1024, 8, Layout::rows, Layout::rows, 1.0f,
+          Plus::nothing);  // rows that share cache sets
   }
   use_isa("");
 }
 
-TEST(Gemm, EmptyInnerSizeScales) {
+TEST(Gemm, WithNothingToSumWhatIsAddedRemains) {
+  const std::vector<float> bias{10, 20};
   std::vector<float> c{1, 2, 3, 4};
-  gemm({.m = 2, .n = 2, .k = 0, .c = c.data(), .c_row = 2, .beta = 2.0f});
-  EXPECT_EQ(c, (std::vector<float>{2, 4, 6, 8}));
-  const float nan = std::nanf("");
-  c = {nan, nan, nan, nan};
-  gemm({.m = 2, .n = 2, .k = 0, .c = c.data(), .c_row = 2, .beta = 0.0f});
+  gemm({.m = 2,
+        .n = 2,
+        .k = 0,
+        .c = c.data(),
+        .c_row = 2,
+        .bias = bias.data(),
+        .plus = c.data(),
+        .plus_row = 2});
+  EXPECT_EQ(c, (std::vector<float>{11, 22, 13, 24}));
+  c.assign(4, std::nanf(""));
+  gemm({.m = 2, .n = 2, .k = 0, .c = c.data(), .c_row = 2});
   EXPECT_EQ(c, (std::vector<float>{0, 0, 0, 0}));
 }
 

@@ -4,6 +4,7 @@
 #include "fovea/io.h"
 #include "fovea/runtime.h"
 #include "models/tiny.h"
+#include "where.h"
 
 // Against PyTorch's numbers: make_golden.py wrote them.
 namespace fovea::models::tests {
@@ -11,7 +12,7 @@ namespace {
 
 const Tensors& golden() {
   static const Tensors all =
-      load_safetensors(FOVEA_SOURCE_DIR "/tests/models/golden/seq2seq.safetensors");
+      load_safetensors(test::source_dir() + "/tests/models/golden/seq2seq.safetensors");
   return all;
 }
 

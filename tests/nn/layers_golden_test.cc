@@ -6,6 +6,7 @@
 #include "fovea/ops.h"
 #include "fovea/runtime.h"
 #include "tests/nn/check.h"
+#include "where.h"
 
 // Against PyTorch's numbers: golden/make_layers.py wrote them.
 namespace fovea::nn {
@@ -14,7 +15,8 @@ namespace {
 constexpr int64_t kWidth = 12, kHeads = 3, kMlp = 20;
 
 const Tensors& golden() {
-  static const auto all = load_safetensors(FOVEA_SOURCE_DIR "/tests/nn/golden/layers.safetensors");
+  static const auto all =
+      load_safetensors(test::source_dir() + "/tests/nn/golden/layers.safetensors");
   return all;
 }
 

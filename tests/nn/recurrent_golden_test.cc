@@ -8,6 +8,7 @@
 #include "fovea/ops.h"
 #include "fovea/runtime.h"
 #include "tests/nn/check.h"
+#include "where.h"
 
 // Against PyTorch's numbers: golden/make_recurrent.py wrote them.
 namespace fovea::nn {
@@ -17,7 +18,7 @@ constexpr int64_t kInput = 5, kHidden = 11, kLayers = 2;
 
 const fovea::Tensors& golden() {
   static const auto all =
-      load_safetensors(FOVEA_SOURCE_DIR "/tests/nn/golden/recurrent.safetensors");
+      load_safetensors(test::source_dir() + "/tests/nn/golden/recurrent.safetensors");
   return all;
 }
 

@@ -41,7 +41,7 @@ TEST(OneFile, IsAScoreOfTheCommand) {
 }
 
 TEST(OneFile, IsUnknownToTheProgramWithoutIt) {
-  const std::string without = FOVEA_BINARY_WITHOUT;
+  const std::string without = test::program_without();
   const int status =
       std::system((without + " attend in --score gaussian -o out 2>/dev/null").c_str());
   EXPECT_EQ(WEXITSTATUS(status), 2);

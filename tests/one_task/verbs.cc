@@ -32,7 +32,7 @@ const std::string& largest_run() {
 
 Ran without(const std::vector<std::string>& arguments) {
   const Folder folder;
-  std::string command = FOVEA_BINARY_WITHOUT;
+  std::string command = test::program_without();
   for (const std::string& a : arguments) command += ' ' + shell_quoted(a);
   command += " >" + shell_quoted(folder / "out") + " 2>" + shell_quoted(folder / "err");
   const int status = std::system(command.c_str());

@@ -383,5 +383,18 @@ TEST(DocumentsRun, RefusesADamagedFolder) {
       has(error_of([&] { load_classifier(RunFolder(folder / "run")); }), "must be [5, 32]"));
 }
 
+TEST(Documents, SomeSentencesAreLeftOutInTraining) {
+  models::DocumentIds document;
+  for (int64_t i = 0; i < 1000; ++i) document.push_back({i});
+  EXPECT_EQ(thinned(document, 0.0, 1), document);
+  const models::DocumentIds kept = thinned(document, 0.3, 1);
+  EXPECT_NEAR(static_cast<double>(kept.size()), 700.0, 60.0);
+  EXPECT_TRUE(std::is_sorted(kept.begin(), kept.end()));
+  EXPECT_EQ(thinned(document, 0.3, 1), kept);
+  EXPECT_NE(thinned(document, 0.3, 2), kept);
+  for (uint64_t seed = 0; seed < 50; ++seed)
+    EXPECT_EQ(thinned({{7}, {8}}, 0.95, seed).empty(), false);
+}
+
 }  // namespace
 }  // namespace fovea::tasks::classification

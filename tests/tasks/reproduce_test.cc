@@ -305,13 +305,15 @@ TEST(Compare, RunsStandInOneTable) {
   const report::Page p = compare_page({fixed, soft});
   const auto& table = std::get<report::Table>(p.sections.at(0).blocks.at(0));
   EXPECT_EQ(table.header, (std::vector<std::string>{"run", "attention", "perplexity", "BLEU",
-                                                    "chrF", "exact match", "minutes"}));
+                                                    "chrF", "exact match", "seen", "minutes"}));
   ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(table.rows[0][0], "fixed-1");
   EXPECT_EQ(table.rows[0][1], "none, a fixed context");
   EXPECT_EQ(table.rows[1][0], "attention-1");
   EXPECT_EQ(table.rows[1][1], "global additive, softmax");
   EXPECT_EQ(table.rows[1][3], fmt::format("{:.2f}", score_of(soft.results().test.scores, "bleu")));
+  EXPECT_EQ(table.rows[1][6], fmt::format("{:.0f} tokens", soft.results().finished.seen));
+  EXPECT_GT(soft.results().finished.seen, 0);
   const auto& bars = std::get<report::Bars>(p.sections.at(1).blocks.at(0));
   EXPECT_EQ(p.sections[1].heading, "BLEU by length");
   EXPECT_EQ(bars.series, (std::vector<std::string>{"fixed-1", "attention-1"}));

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tensor/check.h"
+#include "where.h"
 
 // Against PyTorch's numbers: golden/make.py wrote them.
 namespace fovea {
@@ -40,7 +41,7 @@ Tensor run(const std::string& name, const Operands& x, BatchNorm& state) {
 }
 
 TEST(Golden, Operations) {
-  std::ifstream file(FOVEA_SOURCE_DIR "/tests/tensor/golden/operations.json");
+  std::ifstream file(test::source_dir() + "/tests/tensor/golden/operations.json");
   ASSERT_TRUE(file);
   const json all = json::parse(file);
   ASSERT_EQ(all["cases"].size(), 12u);

@@ -8,6 +8,7 @@
 
 #include "fovea/error.h"
 #include "fovea/text.h"
+#include "where.h"
 
 namespace fovea::text {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 std::string golden(const std::string& name) {
-  return std::string(FOVEA_SOURCE_DIR) + "/tests/text/golden/" + name;
+  return test::source_dir() + "/tests/text/golden/" + name;
 }
 
 nlohmann::json scores() { return nlohmann::json::parse(std::ifstream(golden("scores.json"))); }

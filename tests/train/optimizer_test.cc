@@ -4,6 +4,7 @@
 
 #include "kernels/optimize.h"
 #include "tests/train/tiny.h"
+#include "where.h"
 
 namespace fovea::train::tests {
 namespace {
@@ -12,7 +13,7 @@ using nlohmann::json;
 
 const json& golden() {
   static const json all =
-      json::parse(std::ifstream(FOVEA_SOURCE_DIR "/tests/train/golden/optimizers.json"));
+      json::parse(std::ifstream(test::source_dir() + "/tests/train/golden/optimizers.json"));
   return all;
 }
 

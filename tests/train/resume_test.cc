@@ -118,6 +118,8 @@ TEST(Resume, at_the_edge_of_an_epoch_goes_on_with_the_next_order) {
   parts.insert(parts.end(), rest.begin(), rest.end());
   EXPECT_EQ(parts, whole);
   expect_same_run(folders / "parts", folders / "whole");
+  const auto state = read_safetensors(folders / "parts" / "state.safetensors");
+  EXPECT_EQ(state.metadata.at("seen"), "69");  // three times 23
 }
 
 TEST(Resume, makes_the_best_weights_again_when_only_the_state_was_saved) {

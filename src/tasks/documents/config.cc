@@ -52,10 +52,11 @@ void visit_network(Fields& f, models::DocumentConfig& m) {
   f.integer("layers", m.layers, "recurrent layers at each level", {1, 64});
 }
 
-void visit_loss(Fields& f, models::DocumentLossConfig& l) {
+void visit_loss(Fields& f, models::DocumentLossConfig& l, double& sentence_dropout) {
   f.group("Regularisation, and hard attention");
   f.real("dropout", l.dropout, "of the vectors of words, sentences and documents", {0, 0.95});
   f.real("word-dropout", l.word_dropout, "share of words read as unknown", {0, 0.95});
+  f.real("sentence-dropout", sentence_dropout, "share of sentences not read", {0, 0.95});
   f.real("label-smoothing", l.label_smoothing, "share of a class spread over the others", {0, 0.9});
   f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
   f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
@@ -77,7 +78,7 @@ void DocumentsConfig::visit(Fields& f) {
   visit_reading(f, reading);
   visit_network(f, network);
   visit_transformer(f, network.transformer);
-  visit_loss(f, loss);
+  visit_loss(f, loss, sentence_dropout);
   visit_training(f, measures());
   f.real("attention-rate", attention_rate, "times the rate, for what weighs words and sentences",
          {0, 1000});

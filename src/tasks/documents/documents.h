@@ -42,7 +42,8 @@ struct DocumentsConfig final : TaskConfig {
   Reading reading;
   models::DocumentConfig network;  // vocabulary and classes are found in the data
   models::DocumentLossConfig loss;
-  double attention_rate = 1;  // of what weighs words and sentences, times the rate
+  double sentence_dropout = 0;  // share of sentences that a step of training does not read
+  double attention_rate = 1;    // of what weighs words and sentences, times the rate
 
   void visit(Fields&) override;
   void suit_data() override;
@@ -151,6 +152,9 @@ std::vector<std::vector<Attended>> most_attended(const Classifier&, std::span<co
                                                  size_t most);
 
 report::Section most_attended_section(const Classifier&, std::span<const text::Labelled>);
+
+// A document without some of its sentences, by chance; one remains at least.
+models::DocumentIds thinned(const models::DocumentIds&, double share, uint64_t seed);
 
 // What is minimised: −log p of the class. It refers to the classifier.
 train::Learner learner(const Classifier&, const Documents&, const Watching&);

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "core/random.h"
 #include "fovea/error.h"
 #include "tasks/documents/documents.h"
 
@@ -49,6 +50,16 @@ Encoded training_documents(const Classifier& c, std::span<const text::Labelled> 
 
 }  // namespace
 
+models::DocumentIds thinned(const models::DocumentIds& document, double share, uint64_t seed) {
+  const RandomKey key = random_key(seed, Purpose::dropout);
+  models::DocumentIds kept;
+  for (size_t i = 0; i < document.size(); ++i) {
+    if (unit_open(bits32(key, i)) >= share) kept.push_back(document[i]);
+  }
+  if (kept.empty()) kept.push_back(document[bits32(key, document.size()) % document.size()]);
+  return kept;
+}
+
 train::Learner learner(const Classifier& c, const Documents& d, const Watching& watching) {
   say(watching,
       fmt::format("{} documents of {} classes to train, {} to validate, {} to test; {} "
@@ -61,10 +72,15 @@ train::Learner learner(const Classifier& c, const Documents& d, const Watching& 
   l.buffers = c.model.weights.buffers();
   l.lengths = encoded->words;
   l.loss = [&c, encoded](std::span<const int64_t> examples, uint64_t seed) {
+    std::vector<models::DocumentIds> read;
     std::vector<const models::DocumentIds*> some;
     std::vector<int64_t> classes;
+    read.reserve(examples.size());
     for (const int64_t i : examples) {
-      some.push_back(&encoded->documents[static_cast<size_t>(i)]);
+      const Seed own = Seed(seed).at("sentences dropped").at(i);
+      read.push_back(thinned(encoded->documents[static_cast<size_t>(i)], c.config.sentence_dropout,
+                             own.value()));
+      some.push_back(&read.back());
       classes.push_back(encoded->classes[static_cast<size_t>(i)]);
     }
     models::DocumentBatch batch = models::batch_of(c.config.network, some);

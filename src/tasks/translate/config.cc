@@ -111,16 +111,18 @@ void TranslateConfig::visit(Fields& f) {
 
 namespace {
 
-// Larger batches and a longer warm-up than a recurrent network's.
 void suit_transformer(TranslateConfig& c, bool own) {
   models::TransformerConfig& t = c.transformer;
   c.network.score = "scaled_dot";
-  t.blocks = own ? 3 : 2;
-  t.depth = own ? 256 : 128;
+  t.blocks = 2;
+  t.depth = own ? 160 : 128;
   t.heads = own ? 4 : 8;
-  c.train.schedule.rate = own ? 2e-3f : 3e-3f;
-  c.train.schedule.warmup = own ? 1000 : 200;
-  c.train.batch_tokens = 2048;
+  c.train.schedule.rate = own ? 4e-3f : 3e-3f;
+  c.train.schedule.warmup = own ? 400 : 200;
+  c.train.batch_tokens = own ? 768 : 2048;
+  if (!own) return;
+  t.positions = nn::Positions::sinusoidal;
+  c.loss.dropout = 0.1f;
 }
 
 }  // namespace
