@@ -45,6 +45,7 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
             {"task", task.name},
             {"title", task.title},
             {"input", task.input == tasks::Input::text ? "text" : "file"},
+            {"scored", task.scored},
             {"model", config->model()},
             {"attention", config->attention()},
             {"data", config->data_name()},

@@ -34,7 +34,7 @@ if not shutil.which("chromium") or not shutil.which("chromedriver"):
 FOVEA = os.path.abspath(sys.argv[1])
 SHOTS = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 RUNS = {
-    "dates": ["translate", "--examples", "3000", "--epochs", "3", "--hidden", "48"],
+    "dates": ["translate", "--examples", "8000", "--epochs", "4", "--hidden", "64"],
     "reviews": ["documents", "--examples", "300", "--epochs", "2"],
     "tales": ["lm", "--examples", "60", "--epochs", "1", "--blocks", "1", "--query-depth", "32"],
 }
@@ -140,8 +140,9 @@ class Translate(Page):
     def test_typing_shows_a_translation_and_where_it_looked(self):
         self.open("dates")
         self.type("12 May 1999")
-        self.wait(lambda d: re.fullmatch(r"\d{4}-\d\d-\d\d", self.text(".said")))
-        self.assertIn("by 11 columns", self.map())
+        self.assertRegex(self.text(".said"), r"^\d[\d-]+$")
+        # A row for each letter that was written and for the end, a column for each that was read.
+        self.assertIn(f"{len(self.text('.said')) + 1} rows by 12 columns", self.map())
         self.assertIn("input=12+May+1999", self.driver.current_url)
 
     def test_a_cell_under_the_pointer_is_read_out_and_a_row_is_held(self):
@@ -247,6 +248,36 @@ class Dark(Translate):
         self.assertEqual(colour, "rgb(18, 21, 26)")
 
 
+class Inside(Page):
+    def test_several_ways_of_asking_stand_side_by_side(self):
+        self.open("dates")
+        self.wait(lambda d: self.all("#inside summary"))
+        self.one("#inside summary").click()
+        for way in ("attention", "jacobian", "occlusion"):
+            self.one(f"#inside input[value={way}]").click()
+        self.wait(lambda d: len(self.all("#explained canvas")) == 3, 60)
+        taus = [float(c.text) for c in self.all(".agreement td") if re.match(r"^[-−]?[01]\.\d+$", c.text)]
+        self.assertTrue(taus)
+        self.assertTrue(all(-1 <= t <= 1 for t in taus))
+
+    def test_the_weights_are_taken_in_hand(self):
+        self.open("dates")
+        self.wait(lambda d: self.all("#inside summary"))
+        self.one("#inside summary").click()
+        self.one("button[data-weights=uniform]").click()
+        self.wait(lambda d: self.all("#held tbody tr"))
+        self.assertEqual(len(self.all("#held tbody tr")), len(self.text(".said")) + 1)
+        self.one("button[data-weights=given]").click()
+        self.wait(lambda d: "Point at a cell" in self.text("#held"))
+
+    def test_of_a_text_too(self):
+        self.open("reviews")
+        self.wait(lambda d: self.all("#inside summary"))
+        self.one("#inside summary").click()
+        self.one("#inside input[value=occlusion]").click()
+        self.wait(lambda d: self.all("#explained mark"), 60)
+
+
 class Documents(Page):
     def test_words_are_shaded_and_a_line_can_be_left_out(self):
         self.open("reviews")
@@ -256,8 +287,10 @@ class Documents(Page):
         self.assertAlmostEqual(max(shares), 1.0, delta=1e-3)
         lines = self.all(".shaded .weight")
         if len(lines) > 1:
+            before = self.text(".predictions")
             lines[0].click()
             self.wait(lambda d: "left out" in self.text("#output"))
+            self.assertNotEqual(self.text(".predictions"), before, "the classes move")
             self.assertTrue(self.all(".shaded .dropped"))
 
     def test_right_to_left_and_other_scripts(self):

@@ -97,7 +97,7 @@ const choose = async name => {
   } catch (error) {
     return fail(error);
   }
-  settings = {};
+  settings = run.scored && 'n-best' in run.options ? { 'n-best': 8 } : {};  // classes side by side
   draw_about();
   draw_form();
   byId('output').replaceChildren();
@@ -130,7 +130,7 @@ const draw_form = () => {
   byId('options').replaceChildren(...Object.entries(run.options).filter(
       ([, value]) => ['number', 'boolean'].includes(typeof value)).map(([name, value]) => {
     const field = element('input', {
-      type: typeof value === 'number' ? 'number' : 'checkbox', step: 'any', value, name,
+      type: typeof value === 'number' ? 'number' : 'checkbox', step: 'any', value: settings[name] ?? value, name,
       checked: value === true ? true : undefined,
       onchange: () => {
         settings[name] = field.type === 'checkbox' ? field.checked : Number(field.value);
@@ -186,6 +186,12 @@ const unpacked = prediction => ({
 
 let before = null;  // what was said of the whole text
 
+const share = p => {
+  const bar = element('span', { class: 'meter', 'aria-hidden': 'true' }, element('i'));
+  bar.firstChild.style.setProperty('--w', Math.min(Math.max(p, 0), 1));
+  return bar;
+};
+
 const draw_answer = ({ predictions, seconds }) => {
   const expected = run.examples.find(e => e.input === state.input)?.expected;
   if (!dropped.size) before = predictions;
@@ -193,7 +199,7 @@ const draw_answer = ({ predictions, seconds }) => {
   byId('output').replaceChildren(
       element('ol', { class: 'predictions' }, predictions.map(p => element('li', { dir: 'auto' },
           element('span', { class: 'said' }, p.text || '(nothing)'), p.ended ? '' : ' …',
-          element('span', { class: 'score' }, score(p))))),
+          element('span', { class: 'score' }, score(p)), run.scored ? share(p.score) : null))),
       element('p', { class: 'muted' },
           expected !== undefined && !dropped.size ? (expected === predictions[0]?.text ? 'as expected' : `expected ${expected}`) + ' · ' : '',
           dropped.size ? `${dropped.size} left out; of the whole it said ${before?.[0]?.text} ${before?.[0] ? score(before[0]) : ''} · ` : '',

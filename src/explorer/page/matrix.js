@@ -103,7 +103,11 @@ export class Matrix {
       pen.fillText(visible(label), 0, 0, top - 6);
       pen.restore();
     });
-    this.picture = pen.getImageData(0, 0, this.canvas.width, this.canvas.height);
+    this.sharp = sharp;
+    this.picture = document.createElement('canvas');  // without marks
+    this.picture.width = this.canvas.width;
+    this.picture.height = this.canvas.height;
+    this.picture.getContext('2d').drawImage(this.canvas, 0, 0);
     this.paint_legend(night);
     this.mark();
   }
@@ -175,7 +179,10 @@ export class Matrix {
   mark() {
     if (!this.picture) return;
     const pen = this.canvas.getContext('2d');
-    pen.putImageData(this.picture, 0, 0);
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    pen.drawImage(this.picture, 0, 0);
+    pen.setTransform(this.sharp, 0, 0, this.sharp, 0, 0);
     const { left, top, cell } = this, wide = cell * this.map.columns.length;
     const accent = getComputedStyle(this.canvas).getPropertyValue('--accent').trim() || '#c50';
     pen.lineWidth = 2;
