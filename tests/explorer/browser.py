@@ -270,6 +270,18 @@ class Inside(Page):
         self.one("button[data-weights=given]").click()
         self.wait(lambda d: "Point at a cell" in self.text("#held"))
 
+    def test_heads_of_a_transformer_one_by_one(self):
+        self.open("tales")
+        self.wait(lambda d: self.all("#inside summary"))
+        self.one("#inside summary").click()
+        self.one("#inside input[value=attention]").click()
+        self.wait(lambda d: self.all("#explained canvas"), 60)
+        heads = Select(self.one("#which-head select[aria-label=Head]"))
+        self.assertGreater(len(heads.options), 2)
+        title = self.text("#explained figcaption")
+        heads.select_by_index(1)
+        self.wait(lambda d: self.text("#explained figcaption") != title, 60)
+
     def test_of_a_text_too(self):
         self.open("reviews")
         self.wait(lambda d: self.all("#inside summary"))

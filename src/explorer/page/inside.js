@@ -39,14 +39,32 @@ export const inside = async (question, cell) => {
   const result = element('div', { id: 'explained', 'aria-live': 'polite' });
   const hand = element('div', { id: 'held', 'aria-live': 'polite' });
   const chosen = new Set();
+  const which = element('span', { id: 'which-head', hidden: true });
+  let layer = '', head = '';
+  // Of a model of several layers or heads, which to show; empty: the last layer, the heads' mean.
+  const offer = layers => {
+    const select = (label, value, names, act) => {
+      const made = element('select', { 'aria-label': label, onchange: e => { act(e.target.value); ask(); } },
+          element('option', { value: '' }, label === 'Layer' ? 'layer: the one to show' : 'heads: their mean'),
+          names.map(n => element('option', { value: n }, `${label.toLowerCase()} ${n}`)));
+      made.value = value;
+      return made;
+    };
+    const heads = layers.find(l => l.name === layer)?.heads ?? layers[0]?.heads ?? 1;
+    which.hidden = !chosen.has('attention') || (layers.length < 2 && heads < 2);
+    which.replaceChildren(select('Layer', layer, layers.map(l => l.name), v => { layer = v; head = ''; }),
+        select('Head', head, Array.from({ length: heads }, (_, i) => String(i + 1)), v => { head = v; }));
+  };
   const fail = (place, error) => place.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
   const ask = async () => {
     if (!chosen.size) return result.replaceChildren();
     const { run, input } = question();
     result.setAttribute('aria-busy', 'true');
     try {
-      const answer = await asked(signal => api.post(['runs', run, 'explain'], { input, by: [...chosen] }, signal));
-      if (answer) draw(result, answer);
+      const answer = await asked(signal => api.post(['runs', run, 'explain'], { input, by: [...chosen], layer, head }, signal));
+      if (!answer) return;
+      offer(answer.layers);
+      draw(result, answer);
     } catch (error) {
       fail(result, error);
     } finally {
@@ -69,7 +87,7 @@ export const inside = async (question, cell) => {
     },
   }), ' ' + w.name);
   return element('details', { id: 'inside' }, element('summary', {}, 'Look inside'),
-      element('fieldset', { class: 'ways' }, element('legend', {}, 'Where it looks, by'), ways.map(box)),
+      element('fieldset', { class: 'ways' }, element('legend', {}, 'Where it looks, by'), ways.map(box), which),
       result,
       element('fieldset', {}, element('legend', {}, 'Take the weights in hand'),
           [['uniform', 'all the same'], ['permuted', 'in another order'], ['given', 'all on the cell pointed at']].map(
