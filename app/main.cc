@@ -97,6 +97,8 @@ int main(int argc, char** argv) {
   fovea::app::add_report(program);
   fovea::app::add_reproduce(program);
   fovea::app::add_rank(program);
+  fovea::app::add_explain(program);
+  fovea::app::add_faithful(program);
   fovea::app::add_attend(program);
   fovea::app::add_demo(program);
   fovea::app::add_info(program);

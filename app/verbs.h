@@ -19,6 +19,8 @@ void add_predict(CLI::App& program, const Arguments&);
 void add_report(CLI::App& program);
 void add_reproduce(CLI::App& program);
 void add_rank(CLI::App& program);
+void add_explain(CLI::App& program);
+void add_faithful(CLI::App& program);
 
 // FOVEA_VERBOSE=1
 bool verbose();

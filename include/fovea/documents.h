@@ -99,7 +99,13 @@ struct DocumentPass {
   bool keep_weights = false;
   bool expect = false;            // hard weightings: their expectation instead of a draw
   Intervention words, sentences;  // words: once for each group, [n,1,W]; sentences: [B,1,S]
+  // For whoever looks inside, by group: the words' vectors [W,n,E] in place of their own; and
+  // further on, what their encoder made of them, [W,n,width].
+  std::vector<Tensor> embedded, read;
+  nn::HeadsHook hook;  // of a Transformer's self-attention
 };
+// The words of each group as their encoder reads them, for DocumentPass::read.
+FOVEA_API std::vector<Tensor> read_words(const Documents&, const DocumentBatch&);
 
 struct Classified {
   Tensor logits;              // [B,classes]

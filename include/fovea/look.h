@@ -67,6 +67,8 @@ struct Weighed {
 using Intervention = std::function<Tensor(const Weighed&)>;
 
 namespace interventions {
+// A look's own weights, off the tape: gradients do not go through what they were made of.
+FOVEA_API Intervention held();
 // 1/n for each of the n permitted keys.
 FOVEA_API Intervention uniform();
 // A row's own weights in another order among its permitted keys, drawn by (seed, row, step).

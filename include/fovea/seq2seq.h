@@ -64,6 +64,15 @@ FOVEA_API int64_t count_weights(const Seq2SeqConfig&);
 // An intervention sees every look; where each row goes two ways, those of both, side by side.
 FOVEA_API Loss loss(const Seq2Seq&, const Batch&, const LossConfig& = {}, const Intervention& = {});
 
+// For whoever looks inside: the logits of each next token, [T,B,V], of sources that are embedded
+// already and targets as they are given.
+struct Forced {
+  Tensor source;          // [S,B,E]
+  Tensor source_lengths;  // i64 [B]
+  Tensor target_in;       // i64 [T,B]
+};
+FOVEA_API Tensor logits(const Seq2Seq&, const Forced&, const Intervention& = {});
+
 // The n best translations, best first, for each sentence of the batch; at most 2·S + 10 tokens, S
 // the sentence's own. Greedy decoding of one to three sentences over a large vocabulary computes
 // only the likeliest words in full. The tokens are the same; log p is off by 1e−4 a token or so, in

@@ -97,6 +97,10 @@ FOVEA_API std::vector<nn::KeyValues> project(const Transformer&, const Tensor& e
 FOVEA_API Tensor decode_all(const Transformer&, const Tensor& ids,
                             const std::vector<nn::KeyValues>& source = {},
                             const TransformerPass& = {});
+// The same of rows [B,T,W] that are embedded already.
+FOVEA_API Tensor decode_embedded(const Transformer&, const Tensor& embedded,
+                                 const std::vector<nn::KeyValues>& source = {},
+                                 const TransformerPass& = {});
 // T more of them; off the tape.
 FOVEA_API Tensor decode_more(const Transformer&, const Tensor& ids, Decoding&,
                              const TransformerPass& = {});

@@ -21,7 +21,12 @@ nn::State rows_of(const nn::State& s, const Tensor& ids) {
 }  // namespace
 
 Encoded encode(const Seq2Seq& m, const Tensor& source, const Tensor& lengths, const Dropout& drop) {
-  const Tensor x = dropped(m.source(source), drop.at("source"));
+  return encode_vectors(m, m.source(source), lengths, drop);
+}
+
+Encoded encode_vectors(const Seq2Seq& m, const Tensor& source, const Tensor& lengths,
+                       const Dropout& drop) {
+  const Tensor x = dropped(source, drop.at("source"));
   auto [sequence, last] = m.encoder(x, lengths, drop.probability, drop.seed.at("encoder").value());
   return {dropped(sequence, drop.at("encoded")), last, lengths};
 }

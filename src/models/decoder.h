@@ -17,6 +17,9 @@ struct Encoded {
 using nn::Dropout;
 using nn::dropped;
 
+// Of vectors [S,B,E], and of ids i64 [S,B].
+Encoded encode_vectors(const Seq2Seq&, const Tensor& source, const Tensor& lengths,
+                       const Dropout& = {});
 Encoded encode(const Seq2Seq&, const Tensor& source, const Tensor& lengths, const Dropout& = {});
 
 // Rows `ids` of the batch, in that order.

@@ -106,14 +106,22 @@ struct Noise {
   }
 };
 
-Tensor read(const std::monostate&, const Tensor& x, const Tensor&, const Noise&) { return x; }
-Tensor read(const nn::Recurrent& r, const Tensor& x, const Tensor& lengths, const Noise& noise) {
+// How a level reads: what is dropped, and who looks at its heads.
+struct Reading {
+  Noise noise;
+  nn::HeadsHook hook;
+};
+
+Tensor read(const std::monostate&, const Tensor& x, const Tensor&, const Reading&) { return x; }
+Tensor read(const nn::Recurrent& r, const Tensor& x, const Tensor& lengths, const Reading& how) {
+  const Noise& noise = how.noise;
   return r(x, lengths, noise.dropout, noise.seed.at("layers").value()).sequence;
 }
 
 Tensor read(const TransformerEncoder& e, const Tensor& x, const Tensor& lengths,
-            const Noise& noise) {
-  const TransformerPass pass{.noise = {noise.dropout, noise.seed.at("blocks").value()}};
+            const Reading& how) {
+  const TransformerPass pass{.noise = {how.noise.dropout, how.noise.seed.at("blocks").value()},
+                             .hook = how.hook};
   return encode(e.config, e.stack, x.transpose(0, 1), lengths, pass).transpose(0, 1);
 }
 
@@ -125,11 +133,14 @@ Tensor mean_of(const Tensor& x, const Tensor& lengths) {
   return sum(seen, {0}) / lengths.to(DType::f32).unsqueeze(1);
 }
 
-// One sequence for each row, x [T,B,I] → [B,width] in the look's context.
-Look pooled(const Documents& m, const DocumentLevel& level, const Tensor& x, const Tensor& lengths,
-            const Noise& noise, const LookPass& pass) {
-  const Tensor states =
-      std::visit([&](const auto& e) { return read(e, x, lengths, noise); }, level.encoder);
+Tensor read(const DocumentLevel& level, const Tensor& x, const Tensor& lengths,
+            const Reading& how) {
+  return std::visit([&](const auto& e) { return read(e, x, lengths, how); }, level.encoder);
+}
+
+// One sequence for each row, states [T,B,width] → [B,width] in the look's context.
+Look pooled(const Documents& m, const DocumentLevel& level, const Tensor& states,
+            const Tensor& lengths, const LookPass& pass) {
   if (!level.query) return {.context = mean_of(states, lengths)};
   const int64_t B = states.size(1), Q = level.query.size(0);
   const Tensor keys = states.transpose(0, 1);  // [B,T,width]
@@ -196,10 +207,17 @@ Classified classify(const Documents& m, const DocumentBatch& batch, const Docume
   for (size_t g = 0; g < batch.groups.size(); ++g) {
     const SentenceGroup& group = batch.groups[g];
     const auto index = static_cast<int64_t>(g);
-    const Tensor ids =
-        with_unknown(group.ids, unknown, m.config.unknown, seed.at("unknown").at(index));
-    const Tensor x = noise(m.embedding(ids), "words", index);  // [W,n,E]
-    Look look = pooled(m, m.levels[0], x, group.lengths, {noise.dropout, noise.seed.at(index)},
+    Tensor states;
+    if (p.read.empty()) {
+      const Tensor ids =
+          with_unknown(group.ids, unknown, m.config.unknown, seed.at("unknown").at(index));
+      const Tensor own = p.embedded.empty() ? m.embedding(ids) : p.embedded[g];
+      const Tensor x = noise(own, "words", index);  // [W,n,E]
+      states = read(m.levels[0], x, group.lengths, {{noise.dropout, noise.seed.at(index)}, p.hook});
+    } else {
+      states = p.read[g];
+    }
+    Look look = pooled(m, m.levels[0], states, group.lengths,
                        look_pass(p, group.lengths.size(0), seed.at("words").at(index), p.words));
     vectors.push_back(look.context);  // [n,·]
     if (look.weights) result.words.push_back(look.weights);
@@ -215,7 +233,9 @@ Classified classify(const Documents& m, const DocumentBatch& batch, const Docume
   }
   Tensor v = ordered;
   if (m.levels.size() > 1) {
-    const Look look = pooled(m, m.levels[1], noise(ordered, "sentences"), batch.lengths, noise,
+    const Tensor states =
+        read(m.levels[1], noise(ordered, "sentences"), batch.lengths, {noise, {}});
+    const Look look = pooled(m, m.levels[1], states, batch.lengths,
                              look_pass(p, B, seed.at("sentences"), p.sentences));
     v = look.context;
     result.sentences = look.weights;
@@ -228,6 +248,14 @@ Classified classify(const Documents& m, const DocumentBatch& batch, const Docume
   }
   result.logits = m.output(noise(v, "document"));
   return result;
+}
+
+std::vector<Tensor> read_words(const Documents& m, const DocumentBatch& batch) {
+  std::vector<Tensor> all;
+  for (const SentenceGroup& group : batch.groups) {
+    all.push_back(read(m.levels[0], m.embedding(group.ids), group.lengths, {}));
+  }
+  return all;
 }
 
 DocumentLoss loss(const Documents& m, const DocumentBatch& batch, const DocumentLossConfig& c) {

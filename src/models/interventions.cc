@@ -24,6 +24,10 @@ void permute(const uint8_t* permitted, RandomKey key, std::span<int64_t> ids) {
 
 }  // namespace
 
+Intervention held() {
+  return [](const Weighed& w) { return w.weights.detach(); };
+}
+
 Intervention uniform() {
   return [](const Weighed& w) {
     const Tensor permitted = w.permitted().to(DType::f32);

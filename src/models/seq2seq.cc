@@ -126,14 +126,14 @@ struct Pass {
   Tensor log_prob, entropy;      // [T,B], hard attention alone
 };
 
-Pass run(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
+Pass run(const Seq2Seq& m, const Forced& forced, const LossConfig& c,
          const Intervention& intervention) {
   const Seed seed(c.seed);
   const Dropout drop{c.dropout, seed.at("dropout")};
-  const int64_t B = batch.target_in.size(1);
+  const int64_t B = forced.target_in.size(1);
   const Rows rows = rows_of(m, B, c);
-  Encoded source = encode(m, batch.source, batch.source_lengths, drop);
-  Tensor embedded = dropped(m.target(batch.target_in), drop.at("target"));  // [T,B,E]
+  Encoded source = encode_vectors(m, forced.source, forced.source_lengths, drop);
+  Tensor embedded = dropped(m.target(forced.target_in), drop.at("target"));  // [T,B,E]
   if (rows.twice) {
     source = select_rows(source, each_repeated(B, 2));
     embedded = index_select(embedded, 1, each_repeated(B, 2));
@@ -206,9 +206,16 @@ Drawn drawn_of(const Seq2Seq& m, const Pass& pass, const Tensor& target, const L
 
 }  // namespace
 
+Tensor logits(const Seq2Seq& m, const Forced& forced, const Intervention& intervention) {
+  LossConfig judged;
+  judged.mode = Mode::eval;
+  return m.output(run(m, forced, judged, intervention).out);
+}
+
 Loss loss(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
           const Intervention& intervention) {
-  const Pass pass = run(m, batch, c, intervention);
+  const Pass pass =
+      run(m, {m.source(batch.source), batch.source_lengths, batch.target_in}, c, intervention);
   if (!pass.log_prob) {
     return token_loss(pass.out, batch.target_out, m.output, c.label_smoothing);
   }

@@ -202,7 +202,13 @@ std::vector<nn::KeyValues> project(const Transformer& m, const Tensor& encoded,
 Tensor decode_all(const Transformer& m, const Tensor& ids, const std::vector<nn::KeyValues>& source,
                   const TransformerPass& pass) {
   expect_part("decode", m.decoder, "decoder");
-  return through(m.config, m.decoder, m.target(ids),
+  return decode_embedded(m, m.target(ids), source, pass);
+}
+
+Tensor decode_embedded(const Transformer& m, const Tensor& embedded,
+                       const std::vector<nn::KeyValues>& source, const TransformerPass& pass) {
+  expect_part("decode", m.decoder, "decoder");
+  return through(m.config, m.decoder, embedded,
                  {.source = source.empty() ? nullptr : &source, .how = pass});
 }
 

@@ -23,10 +23,24 @@ constexpr Stops kOnBlack = {{{28, 32, 40},
                              {128, 205, 140},
                              {250, 236, 150}}};
 
-}  // namespace
+using SignedStops = std::array<Colour, 7>;
+constexpr SignedStops kSignedOnWhite = {{{8, 56, 120},
+                                         {60, 138, 194},
+                                         {174, 209, 233},
+                                         {248, 248, 248},
+                                         {252, 205, 154},
+                                         {224, 122, 36},
+                                         {133, 58, 4}}};
+constexpr SignedStops kSignedOnBlack = {{{160, 214, 255},
+                                         {62, 148, 214},
+                                         {26, 72, 122},
+                                         {28, 32, 40},
+                                         {112, 62, 16},
+                                         {214, 126, 42},
+                                         {255, 208, 140}}};
 
-Colour colour_of(double share, Paper paper) {
-  const Stops& stops = paper == Paper::white ? kOnWhite : kOnBlack;
+template <size_t n>
+Colour between(const std::array<Colour, n>& stops, double share) {
   const double place = std::clamp(share, 0.0, 1.0) * (stops.size() - 1);
   const size_t from = std::min(static_cast<size_t>(place), stops.size() - 2);
   const double part = place - static_cast<double>(from);
@@ -36,6 +50,16 @@ Colour colour_of(double share, Paper paper) {
         static_cast<uint8_t>(std::lround(stops[from][c] * (1 - part) + stops[from + 1][c] * part));
   }
   return colour;
+}
+
+}  // namespace
+
+Colour colour_of(double share, Paper paper) {
+  return between(paper == Paper::white ? kOnWhite : kOnBlack, share);
+}
+
+Colour signed_colour_of(double share, Paper paper) {
+  return between(paper == Paper::white ? kSignedOnWhite : kSignedOnBlack, (share + 1) / 2);
 }
 
 std::string hex(Colour colour) {
@@ -48,8 +72,31 @@ Colour shade(int k, Paper paper) {
 
 std::string shade_rules(Paper paper) {
   std::string css;
-  for (int k = 0; k < kShades; ++k) css += fmt::format(".k{}{{fill:{}}}", k, hex(shade(k, paper)));
+  for (const Scale scale : {Scale::from_zero, Scale::around_zero}) {
+    for (int k = 0; k < shades_of(scale); ++k) {
+      css += fmt::format(".{}{}{{fill:{}}}", shade_letter(scale), k, hex(shade(k, paper, scale)));
+    }
+  }
   return css;
+}
+
+Colour signed_shade(int k, Paper paper) {
+  return signed_colour_of(2.0 * k / (kSignedShades - 1) - 1, paper);
+}
+
+int shade_of(double share, Scale scale) {
+  if (scale == Scale::from_zero) {
+    return static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * (kShades - 1)));
+  }
+  return static_cast<int>(
+      std::lround((std::clamp(share, -1.0, 1.0) + 1) / 2 * (kSignedShades - 1)));
+}
+
+int shades_of(Scale scale) { return scale == Scale::from_zero ? kShades : kSignedShades; }
+char shade_letter(Scale scale) { return scale == Scale::from_zero ? 'k' : 'd'; }
+
+Colour shade(int k, Paper paper, Scale scale) {
+  return scale == Scale::from_zero ? shade(k, paper) : signed_shade(k, paper);
 }
 
 }  // namespace fovea::report

@@ -24,8 +24,9 @@ void add_cells(Html& html, const Heatmap& map, const Grid& grid) {
   html.put(R"x(<g transform="translate({:.1f} {:.1f}) scale({:.2f})"><path class="ground" )x"
            R"(d="M0 0h{}v{}H0z"/>)",
            grid.left, grid.top, grid.style.cell, map.columns.size(), map.rows.size());
-  for (size_t k = 1; k < cells.shaded.size(); ++k) {
-    if (!cells.shaded[k].empty()) html.put(R"(<path class="k{}" d="{}"/>)", k, cells.shaded[k]);
+  for (size_t k = map.scale == Scale::from_zero ? 1 : 0; k < cells.shaded.size(); ++k) {
+    if (cells.shaded[k].empty()) continue;
+    html.put(R"(<path class="{}{}" d="{}"/>)", shade_letter(map.scale), k, cells.shaded[k]);
   }
   if (!cells.unknown.empty()) html.put(R"(<path class="unknown" d="{}"/>)", cells.unknown);
   html.put(R"(<path class="mesh" d=")");
@@ -58,7 +59,8 @@ void add_map(Html& html, const Heatmap& map, const Grid& grid, const std::string
   add_cells(html, map, grid);
   html.put(R"(<path class="band" d=""/><path class="aim" d=""/></svg></div>)");
   html.put(R"(<div class="under"><span class="say" aria-live="polite"></span>)"
-           R"(<span class="scale">0<i aria-hidden="true"></i>{}</span></div>)",
+           R"(<span class="scale">{}<i{} aria-hidden="true"></i>{}</span></div>)",
+           low_end(map), map.scale == Scale::from_zero ? "" : R"( class="signed")",
            number(full_weight(map)));
 }
 
@@ -66,12 +68,18 @@ void add_map(Html& html, const Heatmap& map, const Grid& grid, const std::string
 
 std::string heat_colours() {
   const auto rules = [](Paper paper) {
-    std::string ramp;
-    for (int k = 0; k < kShades; ++k) {
-      if (k % 6 == 0 || k == kShades - 1) ramp += fmt::format(",{}", hex(shade(k, paper)));
-    }
-    return fmt::format("{}.ground{{fill:{}}}.scale i{{background:linear-gradient(90deg{})}}",
-                       shade_rules(paper), hex(shade(0, paper)), ramp);
+    const auto ramp = [&](Scale scale) {
+      std::string colours;
+      for (int k = 0; k < shades_of(scale); ++k) {
+        if (k % 5 != 0 && k != shades_of(scale) - 1) continue;
+        colours += fmt::format(",{}", hex(shade(k, paper, scale)));
+      }
+      return colours;
+    };
+    return fmt::format(
+        "{}.ground{{fill:{}}}.scale i{{background:linear-gradient(90deg{})}}"
+        ".scale i.signed{{background:linear-gradient(90deg{})}}",
+        shade_rules(paper), hex(shade(0, paper)), ramp(Scale::from_zero), ramp(Scale::around_zero));
   };
   return rules(Paper::white) + "@media screen and (prefers-color-scheme:dark){" +
          rules(Paper::black) + "}";

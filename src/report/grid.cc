@@ -73,9 +73,8 @@ Cells cells_of(const Heatmap& map, int pitch, int size) {
   for (size_t n = 0; n < map.weights.size(); ++n) {
     const double share = map.weights[n] / full;
     const bool known = !std::isnan(share);
-    const double place = known ? std::clamp(share, 0.0, 1.0) * (kShades - 1) : 0;
     std::string& path =
-        known ? cells.shaded[static_cast<size_t>(std::lround(place))] : cells.unknown;
+        known ? cells.shaded[static_cast<size_t>(shade_of(share, map.scale))] : cells.unknown;
     path +=
         fmt::format("M{} {}h{}v{}h-{}z", n % columns * step, n / columns * step, size, size, size);
   }

@@ -9,6 +9,7 @@
 
 #include "fovea/error.h"
 #include "io/atomic_file.h"
+#include "report/label.h"
 #include "report/picture.h"
 
 namespace fovea::report {
@@ -60,9 +61,16 @@ void check(const Heatmap& map) {
 double full_weight(const Heatmap& map) {
   float largest = 0;
   for (const float weight : map.weights) {
-    if (std::isfinite(weight)) largest = std::max(largest, weight);
+    if (std::isfinite(weight)) {
+      largest = std::max(largest, map.scale == Scale::around_zero ? std::abs(weight) : weight);
+    }
   }
+  if (map.scale == Scale::around_zero) return largest == 0 ? 1.0 : largest;
   return largest == 0 || (largest > 0.5f && largest <= 1.001f) ? 1.0 : largest;
+}
+
+std::string low_end(const Heatmap& map) {
+  return map.scale == Scale::from_zero ? "0" : "−" + number(full_weight(map));
 }
 
 std::string to_json(const Heatmap& map) { return dump(json_of(map)); }

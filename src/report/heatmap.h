@@ -7,11 +7,15 @@
 
 namespace fovea::report {
 
+// Weights from nothing to full, or signed ones around 0, in two colours.
+enum class Scale : uint8_t { from_zero, around_zero };
+
 // Who looked where: row i gave weight [i·columns.size() + j] to column j.
 struct Heatmap {
   std::string title;
   std::vector<std::string> rows, columns;  // UTF-8; what was written, what was read
   std::vector<float> weights;
+  Scale scale = Scale::from_zero;
 };
 
 std::string to_svg(const Heatmap&);

@@ -13,8 +13,11 @@ namespace fovea::report {
 
 void check(const Heatmap&);  // throws where the weights are not rows × columns
 
-// The weight that gets the full colour: 1, or the largest where that is small or above 1.
+// The weight that gets the full colour: 1, or the largest where that is small or above 1; around 0,
+// the one of the largest size.
 double full_weight(const Heatmap&);
+
+std::string low_end(const Heatmap&);  // of its scale: 0, or the full weight with a minus
 
 // ---- Colours ------------------------------------------------------------------------------------
 
@@ -29,7 +32,18 @@ std::string hex(Colour);
 // Cells of like weight are one path, so that a drawing of many cells stays small.
 inline constexpr int kShades = 32;
 Colour shade(int, Paper);        // of 0 … kShades − 1
-std::string shade_rules(Paper);  // CSS: .k0{fill:#…} and so on
+std::string shade_rules(Paper);  // CSS: .k0{fill:#…} and so on, .d0{…} for signed weights
+
+// Of −1 … 1: blue below 0, orange above, which no kind of colour blindness takes for one another.
+Colour signed_colour_of(double share, Paper);
+inline constexpr int kSignedShades = 31;  // the middle one is 0
+Colour signed_shade(int, Paper);          // of 0 … kSignedShades − 1
+
+// A weight's shade by its share of the full one, and how many there are; k or d.
+int shade_of(double share, Scale);
+int shades_of(Scale);
+char shade_letter(Scale);
+Colour shade(int, Paper, Scale);
 
 // ---- Labels and cells ---------------------------------------------------------------------------
 

@@ -54,14 +54,21 @@ std::string to_png(const std::vector<ShadedText>& texts) {
 // A word of a terminal by its share of the full weight.
 std::string inked(const std::string& word, float share, Ink ink) {
   if (ink == Ink::colour) {
-    if (share < 0.06f) return word;
-    const float x = std::sqrt(std::min(share, 1.0f));
+    if (std::abs(share) < 0.06f) return word;
+    const float x = std::sqrt(std::min(std::abs(share), 1.0f));
+    if (share < 0) {
+      return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;2;255;255;255m{}\x1b[0m",
+                         static_cast<int>(24 + 20 * x), static_cast<int>(24 + 70 * x),
+                         static_cast<int>(40 + 140 * x), word);
+    }
     return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;2;255;255;255m{}\x1b[0m",
                        static_cast<int>(24 + 150 * x), static_cast<int>(24 + 60 * x),
                        static_cast<int>(40 + 30 * x), word);
   }
-  const std::string stars((share > 0.1f) + (share > 0.3f) + (share > 0.7f), '*');
-  return stars + word + stars;
+  const float size = std::abs(share);
+  const auto marks = static_cast<size_t>((size > 0.1f) + (size > 0.3f) + (size > 0.7f));
+  const std::string around(marks, share < 0 ? '_' : '*');
+  return around + word + around;
 }
 
 }  // namespace
@@ -82,7 +89,7 @@ float full_weight(const ShadedText& text) {
   float full = 0;
   for (const ShadedText::Line& line : text.lines) {
     for (size_t w = 0; w < line.weights.size(); ++w) {
-      const float weight = weight_in_text(line, w);
+      const float weight = std::abs(weight_in_text(line, w));
       if (std::isfinite(weight)) full = std::max(full, weight);
     }
   }

@@ -22,7 +22,9 @@ std::string ground_rules(Paper paper) {
   const double most = paper == Paper::white ? kDarkestOnWhite : kLightestOnBlack;
   for (int k = 0; k < kShades; ++k) {
     const double share = most * k / (kShades - 1);
-    css += fmt::format(".g{}{{fill:{}}}", k, hex(colour_of(share, paper)));
+    css += fmt::format(".g{}{{fill:{}}}.p{}{{fill:{}}}.m{}{{fill:{}}}", k,
+                       hex(colour_of(share, paper)), k, hex(signed_colour_of(share, paper)), k,
+                       hex(signed_colour_of(-share, paper)));
   }
   return css + (paper == Paper::white ? ".line{fill:#c8550a}" : ".line{fill:#f08a4b}");
 }
@@ -33,13 +35,13 @@ struct Pen {
   double y;
   int column = 0;
 
-  void word(const std::string& text, int shade) {
+  void word(const std::string& text, char kind, int shade) {
     const int columns = columns_of(text);
     if (column > 0 && column + 1 + columns > kColumns) y += kLine, column = 0;
     const double x = kText + kLetter * column, width = kLetter * columns;
     if (shade > 0) {
-      svg.put(R"(<rect class="g{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="20" rx="3"/>)",
-              shade, x - 2, y - 15, width + 4);
+      svg.put(R"(<rect class="{}{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="20" rx="3"/>)",
+              kind, shade, x - 2, y - 15, width + 4);
     }
     svg.put(R"(<text x="{:.1f}" y="{:.1f}" textLength="{:.1f}">{}</text>)", x, y, width,
             escape(text));
@@ -65,8 +67,10 @@ double put_text(Markup& svg, const ShadedText& text, double y) {
     for (size_t w = 0; w < line.words.size(); ++w) {
       const float share = weight_in_text(line, w) / full;
       const bool known = std::isfinite(share);
-      pen.word(visible(line.words[w]),
-               known ? static_cast<int>(std::clamp(share, 0.0f, 1.0f) * (kShades - 1)) : 0);
+      const char kind = text.scale == Scale::from_zero ? 'g' : share < 0 ? 'm' : 'p';
+      const float size = text.scale == Scale::from_zero ? share : std::abs(share);
+      pen.word(visible(line.words[w]), kind,
+               known ? static_cast<int>(std::clamp(size, 0.0f, 1.0f) * (kShades - 1)) : 0);
     }
     y = pen.y + kLine;
   }

@@ -23,7 +23,7 @@ Sheet::Placed placed(const Heatmap& map) {
   at.grid = grid_of(map, kStyle);
   if (!at.title.empty()) at.grid.top += kLine + kGap, at.grid.bottom += kLine + kGap;
   at.width = std::max(
-      {at.grid.right, kLetter * drawn_columns_of(at.title), at.grid.left + kLegend + 10 * kGap});
+      {at.grid.right, kLetter * drawn_columns_of(at.title), at.grid.left + kLegend + 18 * kGap});
   at.height = at.grid.bottom + 2 * kGap + kLine;
   return at;
 }
@@ -40,7 +40,8 @@ void put_cells(Markup& svg, const Sheet::Placed& at) {
   for (int k = 0; k < kShades; ++k) {
     const std::string& path = cells.shaded[static_cast<size_t>(k)];
     if (path.empty()) continue;
-    svg.put(R"(<path class="k{}" fill="{}" d="{}"/>)", k, hex(shade(k, Paper::white)), path);
+    svg.put(R"(<path class="{}{}" fill="{}" d="{}"/>)", shade_letter(at.map->scale), k,
+            hex(shade(k, Paper::white, at.map->scale)), path);
   }
   if (!cells.unknown.empty()) {
     svg.put(R"(<path class="unknown" fill="#bebebe" d="{}"/>)", cells.unknown);
@@ -60,14 +61,18 @@ void put_hints(Markup& svg, const Heatmap& map) {
 }
 
 void put_legend(Markup& svg, const Sheet::Placed& at) {
-  const double y = at.height - kLine, step = kLegend / kShades;
-  svg.put(R"(<text class="muted" x="{:g}" y="{:g}">0</text>)", at.grid.left, y + 14);
-  for (int k = 0; k < kShades; ++k) {
-    svg.put(R"(<rect class="k{}" x="{:g}" y="{:g}" width="{:g}" height="12" fill="{}"/>)", k,
-            at.grid.left + 2 * kGap + step * k, y + 3, step, hex(shade(k, Paper::white)));
+  const Scale scale = at.map->scale;
+  const std::string low = low_end(*at.map);
+  const double y = at.height - kLine, step = kLegend / shades_of(scale);
+  const double begin = at.grid.left + kGap + kLetter * drawn_columns_of(low);
+  svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", at.grid.left, y + 14, low);
+  for (int k = 0; k < shades_of(scale); ++k) {
+    svg.put(R"(<rect class="{}{}" x="{:g}" y="{:g}" width="{:g}" height="12" fill="{}"/>)",
+            shade_letter(scale), k, begin + step * k, y + 3, step,
+            hex(shade(k, Paper::white, scale)));
   }
-  svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", at.grid.left + 3 * kGap + kLegend,
-          y + 14, number(full_weight(*at.map)));
+  svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", begin + kGap + kLegend, y + 14,
+          number(full_weight(*at.map)));
 }
 
 void put_map(Markup& svg, const Sheet::Placed& at, Hints hints) {

@@ -20,9 +20,21 @@ std::string padded(const std::string& text, int columns) {
   return text + blanks(columns - columns_of(text));
 }
 
+// The same below 0: blues, or blocks with a minus.
+std::string cell_below(float size, Ink ink) {
+  if (ink == Ink::colour) {
+    const float x = std::sqrt(std::min(size, 1.0f));
+    return fmt::format("\x1b[48;2;{};{};{}m  \x1b[0m", static_cast<int>(24 + 40 * x * x),
+                       static_cast<int>(24 + 130 * x * x), static_cast<int>(40 + 200 * x));
+  }
+  static constexpr const char* kShades[] = {"··", "−░", "−▒", "−▓", "−█"};
+  return kShades[(size > 0.05f) + (size > 0.2f) + (size > 0.45f) + (size > 0.7f)];
+}
+
 // A weight as two columns: blocks that fill up, or a colour from dark to bright.
 std::string cell(float share, Ink ink) {
   if (std::isnan(share)) return "??";
+  if (share < 0) return cell_below(-share, ink);
   if (ink == Ink::colour) {
     const float x = std::sqrt(std::clamp(share, 0.0f, 1.0f));
     const int red = static_cast<int>(24 + 231 * x), green = static_cast<int>(24 + 160 * x * x),

@@ -16,6 +16,7 @@
 #include "tasks/config.h"
 #include "tasks/evaluation.h"
 #include "tasks/fields.h"
+#include "tasks/inside.h"
 
 // A task is a folder: src/tasks/NAME/task.cc defines `extern const Task task_NAME`, which says all
 // that is said about it. CMake makes a table of the folders (cmake/Tasks.cmake); the program's
@@ -88,6 +89,9 @@ class Run {
   // For whoever looks inside: the blocks of a Transformer, at most so many held-out sequences
   // before them; nothing where the model is another.
   virtual std::optional<explain::BlocksAtWork> blocks(int64_t /*sequences*/) { return {}; }
+  // The model on one input; nothing where the task has no answer.
+  virtual std::optional<Inside> inside(const std::string& /*input*/) { return {}; }
+  virtual std::vector<std::string> inputs(const Judged&) { return {}; }  // what predict() takes
   virtual std::vector<report::Section> sections() { return {}; }  // the task's own, of the page
 };
 

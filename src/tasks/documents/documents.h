@@ -120,6 +120,9 @@ std::vector<Judgement> judge(const Classifier&, std::span<const models::Document
 std::vector<Predictions> predict(const Classifier&, std::span<const std::string> texts,
                                  int64_t n_best, Maps, const ShareDone& = {});
 
+// What the judgement of a text came of. It refers to the classifier.
+Inside inside(const Classifier&, const std::string& text);
+
 // ---- Scores -------------------------------------------------------------------------------------
 
 // counts[true class][class that was said].

@@ -26,14 +26,15 @@ class DocumentsRun final : public Run {
   Evaluation final_scores(const ShareDone& done) override { return score(held_out(), done); }
 
   Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
-    if (!what.file.empty()) {
-      return score(text::read_labelled(what.file, c_.config.data.columns), done);
-    }
-    const Documents& d = sets().documents;
-    return score(what.set == Set::train   ? d.train
-                 : what.set == Set::valid ? d.valid
-                                          : d.test,
-                 done);
+    return score(judged(what), done);
+  }
+  std::optional<Inside> inside(const std::string& text) override {
+    return classification::inside(c_, text);
+  }
+  std::vector<std::string> inputs(const Judged& what) override {
+    std::vector<std::string> texts;
+    for (text::Labelled& d : judged(what)) texts.push_back(std::move(d.text));
+    return texts;
   }
   std::vector<Predictions> predict(std::span<const std::string> texts, const Settings& how,
                                    const Predicting& p) override {
@@ -91,6 +92,11 @@ class DocumentsRun final : public Run {
   const DocumentsSets& sets() {
     if (!sets_) sets_ = load_data(c_.config.data, c_.config.train.seed);
     return *sets_;
+  }
+  std::vector<text::Labelled> judged(const Judged& what) {
+    if (!what.file.empty()) return text::read_labelled(what.file, c_.config.data.columns);
+    const Documents& d = sets().documents;
+    return what.set == Set::train ? d.train : what.set == Set::valid ? d.valid : d.test;
   }
   const std::vector<text::Labelled>& held_out() {
     const Documents& d = sets().documents;

@@ -84,4 +84,7 @@ train::Learner learner(const LanguageModel&, const LmSets&, const Watching&);
 Prediction write_on(const LanguageModel&, const std::string& prompt, const PredictSettings&,
                     const Predicting&);
 
+// How likely each next token of a text was, and the one that the model would write after it.
+Inside inside(const LanguageModel&, const std::string& text);
+
 }  // namespace fovea::tasks::lm

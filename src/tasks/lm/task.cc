@@ -29,12 +29,13 @@ class LmRun final : public Run {
     return lm::evaluate(m_, held_out(), done);
   }
   Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
-    if (!what.file.empty()) return lm::evaluate(m_, text::read_lines(what.file), done);
-    return lm::evaluate(m_,
-                        what.set == Set::train   ? sets().train
-                        : what.set == Set::valid ? sets().valid
-                                                 : held_out(),
-                        done);
+    return lm::evaluate(m_, judged(what), done);
+  }
+  std::optional<Inside> inside(const std::string& text) override { return lm::inside(m_, text); }
+  std::vector<std::string> inputs(const Judged& what) override {
+    std::vector<std::string> lines = judged(what);
+    std::erase(lines, "");
+    return lines;
   }
   std::vector<Predictions> predict(std::span<const std::string> inputs, const Settings& how,
                                    const Predicting& watch) override {
@@ -86,6 +87,12 @@ class LmRun final : public Run {
   const LmSets& sets() {
     if (!sets_) sets_ = load_data(m_.config);
     return *sets_;
+  }
+  std::vector<std::string> judged(const Judged& what) {
+    if (!what.file.empty()) return text::read_lines(what.file);
+    return what.set == Set::train   ? sets().train
+           : what.set == Set::valid ? sets().valid
+                                    : held_out();
   }
   const std::vector<std::string>& held_out() {
     return sets().test.empty() ? sets().valid : sets().test;

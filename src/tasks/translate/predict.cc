@@ -9,10 +9,10 @@
 namespace fovea::tasks::translation {
 namespace {
 
-constexpr const char* kEndMark = "⏎";
 constexpr std::string_view kSubwordSpace = "▁";
 
-// An unknown token becomes the source piece it looked at most.
+}  // namespace
+
 std::vector<std::string> pieces_of(const text::Tokenizer& target, const models::Decoded& d,
                                    const std::vector<std::string>& source) {
   std::vector<std::string> pieces;
@@ -28,16 +28,23 @@ std::vector<std::string> pieces_of(const text::Tokenizer& target, const models::
   return pieces;
 }
 
+std::vector<std::string> shown_pieces(std::vector<std::string> source) {
+  for (std::string& piece : source) {  // as Tokenizer::token() shows them
+    if (piece.starts_with(kSubwordSpace)) piece.replace(0, kSubwordSpace.size(), "␣");
+  }
+  return source;
+}
+
+namespace {
+
 bool has_unknown(const models::Decoded& d) {
   return std::find(d.tokens.begin(), d.tokens.end(), text::kUnknown) != d.tokens.end();
 }
 
 report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source,
                        std::vector<std::string> target, const std::string& title) {
-  report::Heatmap map{.title = title, .rows = std::move(target), .columns = std::move(source)};
-  for (std::string& piece : map.columns) {  // as Tokenizer::token() shows them
-    if (piece.starts_with(kSubwordSpace)) piece.replace(0, kSubwordSpace.size(), "␣");
-  }
+  report::Heatmap map{
+      .title = title, .rows = std::move(target), .columns = shown_pieces(std::move(source))};
   map.columns.emplace_back(kEndMark);
   if (d.ended) map.rows.emplace_back(kEndMark);
   for (const std::vector<float>& row : d.weights) {

@@ -62,6 +62,13 @@ class TranslateRun final : public Run {
     return some;
   }
 
+  std::optional<Inside> inside(const std::string& line) override {
+    return translation::inside(t_, line);
+  }
+  std::vector<std::string> inputs(const Judged& what) override {
+    return group_by_source(judged(what)).sources;
+  }
+
   std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
     const auto* m = std::get_if<models::Transformer>(&t_.model);
     if (m == nullptr) return {};

@@ -76,6 +76,15 @@ Translator load_translator(const RunFolder&);
 std::vector<Predictions> translate(const Translator&, std::span<const std::string> lines,
                                    const models::DecodeConfig&, const ShareDone& = {});
 
+// As people see them: an unknown token is the source piece that it looked at most.
+std::vector<std::string> pieces_of(const text::Tokenizer& target, const models::Decoded&,
+                                   const std::vector<std::string>& source);
+std::vector<std::string> shown_pieces(std::vector<std::string> source);
+inline constexpr const char* kEndMark = "⏎";
+
+// What its greedy translation came of. It refers to the translator.
+Inside inside(const Translator&, const std::string& line);
+
 // Of unique sources, all their targets being references; and by their length.
 Evaluation evaluate(const Translator&, std::span<const text::Pair>, const models::DecodeConfig&,
                     const ShareDone& = {});

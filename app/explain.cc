@@ -1,0 +1,170 @@
+#include "tasks/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/options.h"
+#include "app/progress.h"
+#include "app/verbs.h"
+#include "fovea/error.h"
+#include "report/table_text.h"
+#include "tasks/run_folder.h"
+
+namespace fovea::app {
+namespace {
+
+constexpr const char* kWeights = "weights";
+
+struct Options {
+  std::string run, picture;
+  std::vector<std::string> inputs, by;
+  tasks::Explaining how;
+  bool json = false;
+};
+
+bool is_page(const std::string& file) { return std::filesystem::path(file).extension() == ".html"; }
+
+void check_picture(const std::string& file) {
+  if (file.empty()) return;
+  if (!is_page(file)) report::picture_format(file);
+  expect_folder_of("explain", file);
+}
+
+tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::string& input) {
+  std::optional<tasks::Inside> inside = run.inside(input);
+  if (!inside) {
+    throw Error("explain", fmt::format("nobody has looked inside {} yet: there is nothing to show",
+                                       task.name));
+  }
+  return std::move(*inside);
+}
+
+void print_maps(const std::vector<report::Heatmap>& maps,
+                const std::vector<report::ShadedText>& texts) {
+  const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
+  for (const report::Heatmap& map : maps) {
+    fmt::print("\n{}", report::to_text(map, ink, terminal_width()));
+  }
+  for (const report::ShadedText& text : texts) {
+    fmt::print("\n{}", report::to_text(text, ink, terminal_width()));
+  }
+}
+
+void show_weights(const Options& o, tasks::Run& run, const tasks::Task& task) {
+  if (o.inputs.size() != 2 || o.by.size() != 1) {
+    throw Error("explain", fmt::format("--by weights stands alone and takes two inputs, found {}",
+                                       o.inputs.size()));
+  }
+  const tasks::Inside a = inside_of(run, task, o.inputs[0]), b = inside_of(run, task, o.inputs[1]);
+  const std::vector<report::Heatmap> maps = tasks::fast_and_slow(a, b, o.how);
+  if (is_page(o.picture)) {
+    report::Gallery gallery;
+    for (const report::Heatmap& map : maps) gallery.items.push_back({map.title, map});
+    report::write_page(o.picture, {.title = "Fast and slow weights",
+                                   .subtitle = a.title + "; " + b.title,
+                                   .headline = {},
+                                   .sections = {{"What is applied to each input", {gallery}}}});
+  } else if (!o.picture.empty()) {
+    report::write(o.picture, maps);
+  }
+  if (!o.json) return print_maps(maps, {});
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const report::Heatmap& map : maps) {
+    list.push_back(nlohmann::ordered_json::parse(report::to_json(map)));
+  }
+  fmt::print("{}\n", list.dump());
+}
+
+void show(const Options& o, const std::string& name, const tasks::Inside& inside,
+          const std::vector<tasks::Explanation>& all) {
+  const tasks::Drawn drawn = tasks::drawn(inside, all);
+  if (is_page(o.picture)) {
+    report::write_page(o.picture, tasks::page_of(name, inside, all));
+  } else if (!o.picture.empty()) {
+    if (drawn.texts.empty()) {
+      report::write(o.picture, drawn.maps);
+    } else if (drawn.maps.empty()) {
+      report::write(o.picture, drawn.texts);
+    } else {
+      throw Error("explain", "texts and heat-maps make no one picture: write FILE.html");
+    }
+  }
+  if (o.json) {
+    fmt::print("{}\n", tasks::to_json(inside, all).dump());
+    return;
+  }
+  fmt::print("{}\n", inside.title);
+  print_maps(drawn.maps, drawn.texts);
+  for (const tasks::Explanation& e : all) {
+    if (!e.note.empty()) fmt::print("\n{}: {}\n", name_of(e.by), e.note);
+  }
+  const report::Table table = tasks::agreement_of(all);
+  if (!table.rows.empty()) fmt::print("\nDo they agree?\n{}", report::to_text(table));
+}
+
+void run(const Options& o) {
+  check_picture(o.picture);
+  tasks::Explaining how = o.how;
+  const bool weights = std::find(o.by.begin(), o.by.end(), kWeights) != o.by.end();
+  for (const std::string& name : o.by) {
+    if (name != kWeights) how.by.push_back(tasks::way(name));
+  }
+  const tasks::RunFolder folder(o.run);
+  const tasks::Task& task = folder.task();
+  const auto opened = task.open(folder);
+  if (weights) return show_weights(o, *opened, task);
+  if (o.inputs.size() != 1) {
+    throw Error("explain", fmt::format("one input is explained at a time, found {}: quote it",
+                                       o.inputs.size()));
+  }
+  const tasks::Inside inside = inside_of(*opened, task, o.inputs.front());
+  if (how.by.empty()) {
+    if (inside.attention) how.by.push_back(tasks::By::attention);
+    how.by.push_back(inside.picture() ? tasks::By::saliency : tasks::By::jacobian);
+  }
+  ProgressLine line;
+  how.done = [&](double done) { line.show("looking inside", done); };
+  const std::vector<tasks::Explanation> all = tasks::explain(inside, how);
+  show(o, folder.name(), inside, all);
+}
+
+std::string help() {
+  std::string text =
+      "Which parts of an input moved a run's output, by one way of asking or several; two or more\n"
+      "also give a table of how far they agree.\n"
+      "  fovea explain RUN \"some text\"\n"
+      "  fovea explain RUN \"some text\" --by attention,jacobian,occlusion --picture why.svg\n"
+      "  fovea explain RUN \"one text\" \"another\" --by weights\n"
+      "Ways:";
+  for (const tasks::By by : tasks::ways()) {
+    text += fmt::format("\n  {:<20} {}", name_of(by), about(by));
+  }
+  return text + fmt::format("\n  {:<20} {}", kWeights,
+                            "two inputs: what attention applies to each, beside a convolution");
+}
+
+}  // namespace
+
+void add_explain(CLI::App& program) {
+  CLI::App* verb = program.add_subcommand("explain", help());
+  auto o = std::make_shared<Options>();
+  verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
+  verb->add_option("INPUT", o->inputs, "What it is asked about")->required();
+  verb->add_option("--by", o->by, "Ways of asking, by commas [attention, jacobian]")
+      ->delimiter(',')
+      ->check(not_empty);
+  verb->add_option("--output", o->how.output, "One output: its number from 1, or its name")
+      ->check(not_empty);
+  verb->add_option("--layer", o->how.layer, "attention: a layer's name, or its number from 1")
+      ->check(not_empty);
+  verb->add_option("--head", o->how.head, "attention: a head from 1 [the mean]")->check(not_empty);
+  verb->add_option("--picture", o->picture, "Draw: FILE.svg, .png, .json or .html")
+      ->check(not_empty);
+  verb->add_flag("--json", o->json, "For programs to read");
+  verb->callback([o] { run(*o); });
+}
+
+}  // namespace fovea::app

@@ -1,0 +1,84 @@
+#include "tasks/faithful.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/options.h"
+#include "app/progress.h"
+#include "app/verbs.h"
+#include "fovea/error.h"
+#include "report/table_text.h"
+#include "tasks/run_folder.h"
+
+namespace fovea::app {
+namespace {
+
+struct Options {
+  std::string run, data, page;
+  std::vector<std::string> beside;
+  tasks::Given given;
+  bool json = false;
+};
+
+void check_page(const std::string& file) {
+  if (file.empty()) return;
+  if (!file.ends_with(".html")) {
+    throw Error("faithful", fmt::format("--page takes a FILE.html, found {}", file));
+  }
+  expect_folder_of("faithful", file);
+}
+
+void run(const Options& o) {
+  check_page(o.page);
+  tasks::FaithfulSettings settings;
+  tasks::from_options(o.given, settings);
+  const tasks::RunFolder folder(o.run);
+  const auto opened = folder.task().open(folder);
+  std::vector<std::unique_ptr<tasks::Run>> others;
+  std::vector<tasks::Run*> beside;
+  for (const std::string& other : o.beside) {
+    const tasks::RunFolder there(other);
+    if (&there.task() != &folder.task()) {
+      throw Error("faithful", fmt::format("{} is of {}, and {} of {}", other, there.task().name,
+                                          o.run, folder.task().name));
+    }
+    others.push_back(there.task().open(there));
+    beside.push_back(others.back().get());
+  }
+  ProgressLine line;
+  const tasks::FaithfulFound found =
+      tasks::measure_faithful(*opened, {.file = o.data}, beside, settings,
+                              [&](double done) { line.show("measuring", done); });
+  if (!o.page.empty()) report::write_page(o.page, tasks::page_of(folder.name(), found));
+  if (o.json) {
+    fmt::print("{}\n", tasks::to_json(found).dump());
+    return;
+  }
+  fmt::print("{}: {} outputs of {} inputs\n\n{}\n{}\n", folder.name(), found.each.size(),
+             found.inputs, report::to_text(tasks::table_of(found)), tasks::verdict(found));
+}
+
+}  // namespace
+
+void add_faithful(CLI::App& program) {
+  CLI::App* verb = program.add_subcommand(
+      "faithful",
+      "Whether a run's attention explains what it does: whether it agrees with gradients and with\n"
+      "leaving inputs out, and whether other weights would give the same outputs.\n"
+      "  fovea faithful RUN                       on what the run held out\n"
+      "  fovea faithful RUN reviews.tsv --page faithful.html\n"
+      "  fovea faithful runs/a-1 --beside runs/a-2 runs/a-3     and other seeds' weights");
+  auto o = std::make_shared<Options>();
+  verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
+  verb->add_option("DATA", o->data, "Data as the run's task takes them [what it held out]")
+      ->check(not_empty);
+  verb->add_option("--beside", o->beside, "Runs of other seeds")->check(not_empty);
+  verb->add_option("--page", o->page, "Write a page with plots: FILE.html")->check(not_empty);
+  verb->add_flag("--json", o->json, "For programs to read");
+  tasks::FaithfulSettings settings;
+  add_fields(*verb, o->given, settings);
+  verb->callback([o] { run(*o); });
+}
+
+}  // namespace fovea::app

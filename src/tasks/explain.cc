@@ -1,0 +1,348 @@
+#include "tasks/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "fovea/error.h"
+#include "fovea/ops.h"
+
+namespace fovea::tasks {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using report::Scale;
+
+struct Way {
+  By by;
+  const char *name, *about;
+  Scale scale = Scale::from_zero;
+};
+constexpr Way kWays[] = {
+    {By::attention, "attention", "the weights of a layer: --layer, --head"},
+    {By::rollout, "rollout", "weights through all layers"},
+    {By::jacobian, "jacobian", "‖∂y/∂x‖: how much each input moves each output"},
+    {By::jacobian_signed, "jacobian-signed", "the sum of ∂y/∂x, with its sign", Scale::around_zero},
+    {By::saliency, "saliency", "‖∂y/∂x‖ of one output"},
+    {By::saliency_input, "saliency-input", "x·∂y/∂x", Scale::around_zero},
+    {By::saliency_smoothed, "saliency-smoothed", "the mean of ∂y/∂x beside x: its norm"},
+    {By::saliency_integrated, "saliency-integrated", "∂y/∂x on the way from a blank to x",
+     Scale::around_zero},
+    {By::occlusion, "occlusion", "how much is lost where an input is blank", Scale::around_zero},
+    {By::gradcam, "gradcam", "maps of a convolution by their gradient"},
+};
+
+const Way& way_of(By by) { return kWays[static_cast<size_t>(by)]; }
+
+[[noreturn]] void refuse(const std::string& why) { throw Error("explain", why); }
+
+std::optional<int64_t> number_in(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+// A number from 1 … n as an index.
+size_t index_of(const char* option, const std::string& typed, size_t n) {
+  const std::optional<int64_t> value = number_in(typed);
+  if (!value || *value < 1 || *value > static_cast<int64_t>(n)) {
+    refuse(fmt::format("--{} must be in 1 … {}, found {}", option, n, typed));
+  }
+  return static_cast<size_t>(*value - 1);
+}
+
+// Which outputs are explained.
+std::vector<int64_t> outputs_of(const Inside& in, const Explaining& how) {
+  std::vector<int64_t> all(in.outputs.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  if (how.output.empty()) {
+    if (in.side_by_side) return {static_cast<int64_t>(in.shown)};
+    return all;
+  }
+  const auto found = std::find(in.outputs.begin(), in.outputs.end(), how.output);
+  if (found != in.outputs.end() && !number_in(how.output)) return {found - in.outputs.begin()};
+  return {static_cast<int64_t>(index_of("output", how.output, in.outputs.size()))};
+}
+
+struct Asked {
+  const Inside& in;
+  const Explaining& how;
+  std::vector<int64_t> outputs;
+  explain::Effort effort;
+};
+
+// A pass of R rows keeps what R sequences leave; long ones go in fewer rows.
+int64_t rows_at_once(const Inside& in) {
+  constexpr int64_t kInputs = 2048;
+  const int64_t inputs = in.picture() ? in.x.size(1) * in.x.size(2) / 16 : in.x.size(0);
+  return std::clamp<int64_t>(kInputs / std::max<int64_t>(1, inputs), 1, 64);
+}
+
+std::vector<std::string> labels(const Asked& a) {
+  std::vector<std::string> some;
+  for (const int64_t t : a.outputs) some.push_back(a.in.outputs[static_cast<size_t>(t)]);
+  return some;
+}
+
+report::Heatmap map_of(const Asked& a, By by, const Tensor& values) {
+  report::Heatmap map{.title = way_of(by).name,
+                      .rows = labels(a),
+                      .columns = a.in.inputs,
+                      .weights = values.to_vector(),
+                      .scale = way_of(by).scale};
+  return map;
+}
+
+// Rows of a picture are its own: [Y,X] of one output.
+report::Heatmap picture_of(const Asked& a, By by, const Tensor& values) {
+  const std::string& label = a.in.outputs[static_cast<size_t>(a.outputs.front())];
+  report::Heatmap map{.title = fmt::format("{}: {}", way_of(by).name, label),
+                      .weights = values.to_vector(),
+                      .scale = way_of(by).scale};
+  map.rows.resize(static_cast<size_t>(values.size(0)));
+  map.columns.resize(static_cast<size_t>(values.size(1)));
+  return map;
+}
+
+Tensor chosen_rows(const Tensor& all, const std::vector<int64_t>& outputs) {
+  if (all.size(0) == 1) return all;
+  return index_select(all, 0, Tensor::from_ids(outputs, {static_cast<int64_t>(outputs.size())}));
+}
+
+// ---- Each way -----------------------------------------------------------------------------------
+
+const LayerSeen& layer_of(const std::vector<LayerSeen>& layers, const std::string& typed) {
+  if (typed.empty()) return layers.front();
+  for (const LayerSeen& l : layers) {
+    if (l.name == typed) return l;
+  }
+  if (number_in(typed)) return layers[index_of("layer", typed, layers.size())];
+  std::vector<std::string> names;
+  for (const LayerSeen& l : layers) names.push_back(l.name);
+  refuse(fmt::format("there is no layer \"{}\"{}", typed, nearest_hint(typed, names)));
+}
+
+Tensor head_of(const LayerSeen& layer, const std::string& typed) {
+  const auto heads = static_cast<size_t>(layer.weights.size(0));
+  if (typed.empty()) return mean(layer.weights, {0});
+  return layer.weights.select(0, static_cast<int64_t>(index_of("head", typed, heads)));
+}
+
+Explanation by_attention(const Asked& a) {
+  if (!a.in.attention) refuse("this model has no attention to show; --by jacobian needs none");
+  const std::vector<LayerSeen> layers = a.in.attention();
+  const LayerSeen& layer = layer_of(layers, a.how.layer);
+  const Tensor weights = head_of(layer, a.how.head);
+  const bool own =
+      layer.columns == a.in.inputs && (weights.size(0) == 1 || layer.rows == a.in.outputs);
+  Explanation e{.by = By::attention, .map = {}, .of_outputs = own};
+  if (own) {
+    e.map = map_of(a, By::attention, chosen_rows(weights, a.outputs));
+  } else {
+    e.map = {
+        .title = "", .rows = layer.rows, .columns = layer.columns, .weights = weights.to_vector()};
+  }
+  const auto heads = layer.weights.size(0);
+  const std::string which = !a.how.head.empty() ? ", head " + a.how.head
+                            : heads > 1         ? fmt::format(", mean of {} heads", heads)
+                                                : "";
+  e.map.title = fmt::format("attention, {}{}", layer.name, which);
+  return e;
+}
+
+Explanation by_rollout(const Asked& a) {
+  if (!a.in.rollout)
+    refuse("rollout goes through layers of self-attention, and this model has none");
+  return {By::rollout, map_of(a, By::rollout, chosen_rows(a.in.rollout(), a.outputs))};
+}
+
+Explanation by_jacobian(const Asked& a, By by) {
+  if (a.in.picture()) refuse("a Jacobian is of a sequence; a picture takes --by saliency");
+  const auto j = explain::sequential_jacobian(a.in.log_p, a.in.x, a.outputs, a.effort);
+  return {by, map_of(a, by, by == By::jacobian ? j.norm : j.sum)};
+}
+
+// Over each input's own numbers: the length of a vector, or the sum of what has a sign.
+Tensor by_input(const Tensor& values, Scale scale, bool picture) {
+  const std::vector<int> own = {picture ? 0 : -1};
+  return scale == Scale::around_zero ? sum(values, own) : sqrt(sum(square(values), own));
+}
+
+explain::SaliencyConfig saliency_config(const Inside& in, By by) {
+  explain::SaliencyConfig c;
+  c.kind = by == By::saliency_input        ? explain::Saliency::times_input
+           : by == By::saliency_smoothed   ? explain::Saliency::smoothed
+           : by == By::saliency_integrated ? explain::Saliency::integrated
+                                           : explain::Saliency::plain;
+  c.baseline = in.blank.expand(in.x.shape()).contiguous();
+  return c;
+}
+
+Explanation by_saliency(const Asked& a, By by) {
+  const explain::SaliencyConfig c = saliency_config(a.in, by);
+  std::vector<Tensor> rows;
+  double missing = 0;
+  for (size_t i = 0; i < a.outputs.size(); ++i) {
+    explain::Effort effort = a.effort;
+    effort.progress = {};
+    const explain::Attribution found =
+        explain::saliency(a.in.log_p, a.in.x, a.outputs[i], c, effort);
+    missing = std::max(missing, found.missing);
+    rows.push_back(by_input(found.values, way_of(by).scale, a.in.picture()));
+    if (a.effort.progress) {
+      a.effort.progress(static_cast<double>(i + 1) / static_cast<double>(a.outputs.size()));
+    }
+  }
+  Explanation e{by,
+                a.in.picture() ? picture_of(a, by, rows.front()) : map_of(a, by, stack(rows, 0))};
+  if (missing > c.complete) {
+    e.note = fmt::format("what it gives its inputs misses the output by {:.1f} %", 100 * missing);
+  }
+  return e;
+}
+
+Explanation by_occlusion(const Asked& a) {
+  const Inside& in = a.in;
+  if (!in.picture()) {
+    const auto without = explain::blank_rows(in.x, in.blank);
+    const Tensor all = explain::occlusion(in.log_p, in.x, in.x.size(0), without, a.effort);
+    return {By::occlusion, map_of(a, By::occlusion, chosen_rows(all, a.outputs))};
+  }
+  const int64_t Y = in.x.size(1), X = in.x.size(2),
+                size = std::max<int64_t>(1, std::min(Y, X) / 12);
+  const int64_t down = (Y + size - 1) / size, across = (X + size - 1) / size;
+  const auto without = explain::blank_squares(in.x, size, in.blank.item());
+  const Tensor all = explain::occlusion(in.log_p, in.x, down * across, without, a.effort);
+  return {By::occlusion,
+          picture_of(a, By::occlusion, all.select(0, a.outputs.front()).reshape({down, across}))};
+}
+
+Explanation by_gradcam(const Asked& a) {
+  if (!a.in.convolved) refuse("gradcam is of convolutions, and this model has none");
+  const Inside::Convolved seen = a.in.convolved(a.in.x.unsqueeze(0));
+  const Tensor y = seen.log_p.select(1, a.outputs.front());
+  return {By::gradcam, picture_of(a, By::gradcam, explain::grad_cam(seen.maps, y).select(0, 0))};
+}
+
+Explanation one(const Asked& a, By by) {
+  switch (by) {
+    case By::attention:
+      return by_attention(a);
+    case By::rollout:
+      return by_rollout(a);
+    case By::jacobian:
+    case By::jacobian_signed:
+      return by_jacobian(a, by);
+    case By::occlusion:
+      return by_occlusion(a);
+    case By::gradcam:
+      return by_gradcam(a);
+    default:
+      return by_saliency(a, by);
+  }
+}
+
+}  // namespace
+
+const char* name_of(By by) { return way_of(by).name; }
+const char* about(By by) { return way_of(by).about; }
+
+std::vector<By> ways() {
+  std::vector<By> all;
+  for (const Way& w : kWays) all.push_back(w.by);
+  return all;
+}
+
+By way(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Way& w : kWays) {
+    if (name == w.name) return w.by;
+    names.emplace_back(w.name);
+  }
+  refuse(fmt::format("--by takes no \"{}\"{}", name, nearest_hint(name, names)));
+}
+
+std::vector<Explanation> explain(const Inside& in, const Explaining& how) {
+  Asked asked{in, how, outputs_of(in, how), {.rows = rows_at_once(in), .progress = {}}};
+  std::vector<Explanation> all;
+  const auto n = static_cast<double>(how.by.size());
+  for (const By by : how.by) {
+    if (how.done) {
+      const auto before = static_cast<double>(all.size());
+      asked.effort.progress = [&how, before, n](double part) { how.done((before + part) / n); };
+    }
+    all.push_back(one(asked, by));
+  }
+  return all;
+}
+
+// ---- Agreement ----------------------------------------------------------------------------------
+namespace {
+
+std::vector<float> sizes_of(const report::Heatmap& map, size_t row) {
+  const size_t n = map.columns.size();
+  std::vector<float> sizes(map.weights.begin() + static_cast<ptrdiff_t>(row * n),
+                           map.weights.begin() + static_cast<ptrdiff_t>((row + 1) * n));
+  for (float& x : sizes) x = std::abs(x);
+  return sizes;
+}
+
+// The mean over the outputs that have an order.
+double tau_of(const report::Heatmap& a, const report::Heatmap& b) {
+  double total = 0, n = 0;
+  for (size_t row = 0; row < a.rows.size(); ++row) {
+    const double tau = explain::kendall_tau(sizes_of(a, row), sizes_of(b, row));
+    if (!std::isnan(tau)) total += tau, n += 1;
+  }
+  return n == 0 ? std::nan("") : total / n;
+}
+
+}  // namespace
+
+report::Table agreement_of(const std::vector<Explanation>& all) {
+  std::vector<const Explanation*> some;
+  for (const Explanation& e : all) {
+    const bool alike = some.empty() || (e.map.rows.size() == some.front()->map.rows.size() &&
+                                        e.map.columns.size() == some.front()->map.columns.size());
+    if (e.of_outputs && alike) some.push_back(&e);
+  }
+  report::Table table{{"Kendall τ"}, {}};
+  if (some.size() < 2) return table;
+  for (const Explanation* e : some) table.header.emplace_back(name_of(e->by));
+  for (const Explanation* a : some) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row.emplace_back(name_of(a->by));
+    for (const Explanation* b : some) {
+      const double tau = a == b ? 1.0 : tau_of(a->map, b->map);
+      row.push_back(std::isnan(tau) ? "–" : fmt::format("{:.2f}", tau));
+    }
+  }
+  return table;
+}
+
+Json to_json(const Inside& in, const std::vector<Explanation>& all) {
+  Json list = Json::array();
+  for (const Explanation& e : all) {
+    Json one = Json::parse(report::to_json(e.map));
+    one["by"] = name_of(e.by);
+    if (!e.note.empty()) one["note"] = e.note;
+    list.push_back(std::move(one));
+  }
+  Json j = {{"title", in.title}, {"maps", list}};
+  const report::Table table = agreement_of(all);
+  if (table.rows.empty()) return j;
+  Json& tau = j["tau"] = Json::object();
+  for (const std::vector<std::string>& row : table.rows) {
+    for (size_t c = 1; c < row.size(); ++c) {
+      tau[row[0]][table.header[c]] = row[c] == "–" ? Json() : Json(std::stod(row[c]));
+    }
+  }
+  return j;
+}
+
+}  // namespace fovea::tasks

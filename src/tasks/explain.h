@@ -1,0 +1,65 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/report.h"
+#include "tasks/task.h"
+
+// Where a model looks, by several ways of asking, and whether they agree.
+namespace fovea::tasks {
+
+enum class By : uint8_t {
+  attention,
+  rollout,
+  jacobian,
+  jacobian_signed,
+  saliency,
+  saliency_input,
+  saliency_smoothed,
+  saliency_integrated,
+  occlusion,
+  gradcam,
+};
+const char* name_of(By);
+const char* about(By);       // a line
+std::vector<By> ways();      // all of them
+By way(const std::string&);  // throws, with the nearest name there is
+
+struct Explaining {
+  std::vector<By> by;
+  std::string output;  // its number from 1, or its label; empty: all, or the one that was said
+  std::string layer;   // its name or number from 1; empty: the one to show
+  std::string head;    // its number from 1; empty: the mean
+  ShareDone done;
+};
+
+// Outputs in rows, inputs in columns.
+struct Explanation {
+  By by;
+  report::Heatmap map;
+  bool of_outputs = true;  // comparable with others: not the weights of a layer of other rows
+  std::string note;        // what should be known about it
+};
+std::vector<Explanation> explain(const Inside&, const Explaining&);
+
+// Kendall's τ between each two, by the size of the values: a mean over outputs. No rows where there
+// are fewer than two.
+report::Table agreement_of(const std::vector<Explanation>&);
+
+// Drawn: texts where the inputs are words of one, heat-maps else.
+struct Drawn {
+  std::vector<report::Heatmap> maps;
+  std::vector<report::ShadedText> texts;
+};
+Drawn drawn(const Inside&, const std::vector<Explanation>&);
+report::Page page_of(const std::string& title, const Inside&, const std::vector<Explanation>&);
+nlohmann::ordered_json to_json(const Inside&, const std::vector<Explanation>&);
+
+// Fast and slow weights: what a layer of attention applies to two inputs, and what the convolution
+// nearest to it does: its kernel is the mean of the weights along the diagonals of both.
+std::vector<report::Heatmap> fast_and_slow(const Inside& a, const Inside& b, const Explaining&);
+
+}  // namespace fovea::tasks

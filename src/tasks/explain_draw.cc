@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "fovea/error.h"
+#include "fovea/ops.h"
+#include "tasks/explain.h"
+
+namespace fovea::tasks {
+namespace {
+
+using report::Scale;
+
+// A line weighs what its words do, all of them together 1.
+report::ShadedText text_of(const Inside& in, const Explanation& e) {
+  report::ShadedText text{.title = fmt::format("{}: {}", e.map.title, e.map.rows.front()),
+                          .scale = e.map.scale};
+  float whole = 0;
+  for (const float w : e.map.weights) whole += std::isfinite(w) ? std::abs(w) : 0.0f;
+  auto word = in.inputs.begin();
+  auto weight = e.map.weights.begin();
+  for (const size_t n : in.lines) {
+    const auto words = static_cast<ptrdiff_t>(n);
+    report::ShadedText::Line line{.words = {word, word + words},
+                                  .weights = {weight, weight + words}};
+    float own = 0;
+    for (const float w : line.weights) own += std::isfinite(w) ? std::abs(w) : 0.0f;
+    line.weight = whole > 0 ? own / whole : 0.0f;
+    for (float& w : line.weights) w = own > 0 ? w / own : 0.0f;
+    text.lines.push_back(std::move(line));
+    word += words, weight += words;
+  }
+  return text;
+}
+
+// w_d = the mean of A[i, i + d] over all rows of both.
+std::vector<float> kernel_of(const std::vector<const Tensor*>& all, int64_t reach) {
+  std::vector<float> kernel;
+  for (int64_t d = -reach; d <= reach; ++d) {
+    double total = 0, n = 0;
+    for (const Tensor* a : all) {
+      const std::vector<float> w = a->to_vector();
+      const int64_t rows = a->size(0), columns = a->size(1);
+      for (int64_t i = 0; i < rows; ++i) {
+        if (i + d < 0 || i + d >= columns) continue;
+        total += static_cast<double>(w[static_cast<size_t>(i * columns + i + d)]);
+        n += 1;
+      }
+    }
+    kernel.push_back(n == 0 ? 0.0f : static_cast<float>(total / n));
+  }
+  return kernel;
+}
+
+// What conv1d makes of each unit vector is a column of its matrix: [rows,columns].
+Tensor matrix_of(const std::vector<float>& kernel, int64_t rows, int64_t columns) {
+  const auto width = static_cast<int64_t>(kernel.size());
+  const int64_t n = std::max(rows, columns);
+  Tensor units = Tensor::zeros({columns, 1, n});
+  for (int64_t j = 0; j < columns; ++j) units.select(0, j).select(0, 0).slice(0, j, j + 1).fill_(1);
+  const Tensor y = conv1d(units, Tensor::from(kernel, {1, 1, width}), {}, {.pad = width / 2});
+  return y.select(1, 0).slice(1, 0, rows).transpose(0, 1).contiguous();
+}
+
+}  // namespace
+
+Drawn drawn(const Inside& in, const std::vector<Explanation>& all) {
+  Drawn d;
+  for (const Explanation& e : all) {
+    if (!in.lines.empty() && e.of_outputs && e.map.rows.size() == 1) {
+      d.texts.push_back(text_of(in, e));
+    } else {
+      d.maps.push_back(e.map);
+    }
+  }
+  return d;
+}
+
+report::Page page_of(const std::string& title, const Inside& in,
+                     const std::vector<Explanation>& all) {
+  report::Page page{.title = title, .subtitle = in.title, .headline = {}, .sections = {}};
+  report::Section maps{"What moved the output", {}};
+  const Drawn d = drawn(in, all);
+  if (!d.texts.empty()) maps.blocks.push_back(report::ShadedTexts{d.texts});
+  report::Gallery gallery;
+  for (const report::Heatmap& map : d.maps) gallery.items.push_back({map.title, map});
+  if (!gallery.items.empty()) maps.blocks.push_back(std::move(gallery));
+  report::Table how{{"way", "what it is"}, {}};
+  for (const Explanation& e : all) {
+    how.rows.push_back({name_of(e.by), about(e.by) + (e.note.empty() ? "" : "; " + e.note)});
+  }
+  maps.blocks.push_back(std::move(how));
+  page.sections.push_back(std::move(maps));
+  const report::Table agreement = agreement_of(all);
+  if (!agreement.rows.empty()) {
+    page.sections.push_back(
+        {"Do they agree?",
+         {report::Text{
+              "Kendall's τ between the orders that two ways put the inputs in, by the size "
+              "of their values: 1 is the same order, 0 none in common, −1 the reverse; a "
+              "mean over outputs."},
+          agreement}});
+  }
+  return page;
+}
+
+std::vector<report::Heatmap> fast_and_slow(const Inside& a, const Inside& b,
+                                           const Explaining& how) {
+  constexpr int64_t kReach = 3;
+  Explaining attention = how;
+  attention.by = {By::attention};
+  attention.output = {};
+  std::vector<report::Heatmap> fast, all;
+  std::vector<Tensor> weights;
+  for (const Inside* in : {&a, &b}) {
+    fast.push_back(explain(*in, attention).front().map);
+    const auto rows = static_cast<int64_t>(fast.back().rows.size());
+    weights.push_back(Tensor::from(fast.back().weights,
+                                   {rows, static_cast<int64_t>(fast.back().columns.size())}));
+  }
+  const std::vector<float> kernel = kernel_of({&weights[0], &weights[1]}, kReach);
+  for (size_t i = 0; i < fast.size(); ++i) {
+    report::Heatmap slow = fast[i];
+    slow.weights = matrix_of(kernel, weights[i].size(0), weights[i].size(1)).to_vector();
+    const size_t n = i + 1;
+    slow.title = fmt::format("slow, input {}: a convolution, the same for every input", n);
+    fast[i].title = fmt::format("fast, input {}: {}", n, fast[i].title);
+    all.push_back(std::move(fast[i]));
+    all.push_back(std::move(slow));
+  }
+  return all;
+}
+
+}  // namespace fovea::tasks

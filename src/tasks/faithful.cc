@@ -1,0 +1,256 @@
+#include "tasks/faithful.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "fovea/error.h"
+
+namespace fovea::tasks {
+namespace {
+
+using explain::Faithful;
+using Number = double Faithful::*;
+
+struct Row {
+  const char *name, *title, *how;
+  Number number;
+};
+constexpr Row kRows[] = {
+    {"tau_gradient", "τ, gradient", "order of |x·∂ log p/∂x|, weights held",
+     &Faithful::tau_gradient},
+    {"tau_left_out", "τ, left out", "order of the change where an input is blank",
+     &Faithful::tau_left_out},
+    {"permuted", "change, permuted", "of the output, where weights change places",
+     &Faithful::permuted},
+    {"uniform", "change, uniform", "of the output, where all weights are alike",
+     &Faithful::uniform},
+    {"uniform_distance", "distance, uniform", "of those weights from its own",
+     &Faithful::uniform_distance},
+    {"adversarial", "distance, adversarial", "the farthest weights found with the same output",
+     &Faithful::adversarial},
+};
+constexpr const char* kSeeds = "seeds";
+constexpr double kFarthest = 0.6931471805599453;  // log 2
+
+std::vector<double> values_of(const FaithfulFound& f, Number number) {
+  std::vector<double> all;
+  for (const Faithful& one : f.each) {
+    if (std::isfinite(one.*number)) all.push_back(one.*number);
+  }
+  return all;
+}
+
+double mean_of(const std::vector<double>& values) {
+  double total = 0;
+  for (const double v : values) total += v;
+  return values.empty() ? std::nan("") : total / static_cast<double>(values.size());
+}
+
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return std::nan("");
+  std::sort(values.begin(), values.end());
+  const auto at = static_cast<size_t>(std::lround(share * static_cast<double>(values.size() - 1)));
+  return values[at];
+}
+
+// Jensen–Shannon distances of the weights that two runs give the same input, by output.
+void add_distances(const Tensor& own, Run& other, const std::string& input,
+                   std::vector<double>& to) {
+  const std::optional<Inside> inside = other.inside(input);
+  if (!inside || !inside->look) throw Error("faithful", "a run beside it has no look to compare");
+  const NoGrad off;
+  const Tensor theirs = inside->look({}).weights;
+  if (theirs.size(1) != own.size(1)) return;  // it reads the input in other pieces
+  const int64_t rows = std::min(own.size(0), theirs.size(0));
+  for (int64_t t = 0; t < rows; ++t) {
+    to.push_back(
+        explain::jensen_shannon(own.select(0, t).to_vector(), theirs.select(0, t).to_vector()));
+  }
+}
+
+std::vector<std::string> spread(const std::vector<std::string>& all, int64_t most) {
+  const size_t n = std::min(all.size(), static_cast<size_t>(most));
+  std::vector<std::string> some;
+  for (size_t i = 0; i < n; ++i) some.push_back(all[(2 * i + 1) * all.size() / (2 * n)]);
+  return some;
+}
+
+explain::Looking looking(const Run& run, const Inside& in) {
+  if (!in.look) {
+    throw Error("faithful",
+                fmt::format("there is no look at the input whose weights could be changed "
+                            "(attention: {})",
+                            const_cast<Run&>(run).config().attention()));
+  }
+  return {.look = in.look, .held = in.held, .outputs = in.log_p, .x = in.x, .blank = in.blank};
+}
+
+}  // namespace
+
+void FaithfulSettings::visit(Fields& f) {
+  f.group("Measuring");
+  f.integer("inputs", inputs, "at most, spread over the data", {1, 1e6});
+  f.integer("permutations", permutations, "orders that each look's weights are tried in", {1, 1e4});
+  f.integer("steps", steps, "that the adversary learns for", {1, 1e5});
+  f.real("allowed", allowed, "change of an output that counts as none, in total variation",
+         {1e-6, 1});
+  f.integer("seed", seed, "of permutations and the adversary's start", {0, 9e15});
+}
+
+FaithfulFound measure_faithful(Run& run, const Judged& what, std::span<Run* const> beside,
+                               const FaithfulSettings& s, const ShareDone& done) {
+  std::vector<std::string> all = run.inputs(what);
+  if (all.empty() && what.file.empty()) all = run.inputs({.set = Set::valid});
+  const std::vector<std::string> inputs = spread(all, s.inputs);
+  if (inputs.empty()) throw Error("faithful", "there are no inputs to measure it on");
+  explain::FaithfulConfig c;
+  c.permutations = s.permutations;
+  c.adversary.steps = s.steps;
+  c.adversary.allowed = s.allowed;
+  c.adversary.seed = static_cast<uint64_t>(s.seed);
+  FaithfulFound found;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::optional<Inside> inside = run.inside(inputs[i]);
+    if (!inside) throw Error("faithful", "nobody has looked inside this task yet");
+    const explain::Looking at = looking(run, *inside);
+    const auto tell = [&](double part) {
+      if (done) done((static_cast<double>(i) + part) / static_cast<double>(inputs.size()));
+    };
+    std::vector<Faithful> each = explain::faithful(at, c, tell);
+    if (inside->side_by_side && !each.empty()) {
+      // One look for all of them: log p of the one that was said is what is explained.
+      const double adversarial = each.front().adversarial;
+      each = {each[std::min(inside->shown, each.size() - 1)]};
+      each.front().adversarial = adversarial;
+    }
+    if (each.empty()) continue;
+    ++found.inputs;
+    found.each.insert(found.each.end(), each.begin(), each.end());
+    const NoGrad off;
+    const Tensor own = beside.empty() ? Tensor() : inside->look({}).weights;
+    for (Run* other : beside) add_distances(own, *other, inputs[i], found.seeds);
+  }
+  if (found.each.empty()) {
+    throw Error("faithful", "every input is too short for an order: three parts are needed");
+  }
+  return found;
+}
+
+train::Scores scores_of(const FaithfulFound& f) {
+  train::Scores scores;
+  for (const Row& row : kRows) scores.emplace_back(row.name, mean_of(values_of(f, row.number)));
+  if (!f.seeds.empty()) scores.emplace_back(kSeeds, mean_of(f.seeds));
+  return scores;
+}
+
+std::string verdict(const FaithfulFound& f) {
+  const auto mean = [&](Number n) { return mean_of(values_of(f, n)); };
+  const double tau = (mean(&Faithful::tau_gradient) + mean(&Faithful::tau_left_out)) / 2;
+  const double far = mean(&Faithful::adversarial) / kFarthest;
+  const double moved = mean(&Faithful::permuted);
+  const char* agrees = tau >= 0.6   ? "agrees with what moves the output"
+                       : tau >= 0.3 ? "agrees with what moves the output in part"
+                                    : "says little of what moves the output";
+  const char* matters = moved >= 0.1 ? "where it looks matters" : "where it looks matters little";
+  const char* others = far >= 0.5   ? "and quite other weights would give the same outputs"
+                       : far >= 0.2 ? "though other weights would give the same outputs"
+                                    : "and no weights far from it give the same outputs";
+  const bool believe = tau >= 0.6 && far < 0.5 && moved >= 0.1;
+  return fmt::format(
+      "Attention {} (τ {:.2f}); {} (permuted, outputs change by {:.2f}), {}: {}", agrees, tau,
+      matters, moved, others,
+      believe ? "it may be read as an explanation." : "do not take it for the reason.");
+}
+
+report::Table table_of(const FaithfulFound& f) {
+  report::Table table{{"", "mean", "median", "10 %", "90 %", "what it is"}, {}};
+  const auto add = [&](const std::string& title, const std::vector<double>& v, const char* how) {
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row.push_back(title);
+    for (const double x : {mean_of(v), quantile(v, 0.5), quantile(v, 0.1), quantile(v, 0.9)}) {
+      row.push_back(std::isnan(x) ? "–" : fmt::format("{:.3f}", x));
+    }
+    row.emplace_back(how);
+  };
+  for (const Row& row : kRows) add(row.title, values_of(f, row.number), row.how);
+  if (!f.seeds.empty()) add("distance, seeds", f.seeds, "of the weights of runs with other seeds");
+  return table;
+}
+
+namespace {
+
+// How many of all lie in each tenth of the range.
+report::Bars histogram(const FaithfulFound& f, const std::vector<const char*>& names, double low,
+                       double high, const std::string& x) {
+  constexpr size_t kBins = 10;
+  report::Bars bars{.x = x, .y = "share of outputs, %", .groups = {}, .series = {}, .values = {}};
+  for (size_t b = 0; b < kBins; ++b) {
+    bars.groups.push_back(fmt::format(
+        "{:.2f}",
+        low + (high - low) * (static_cast<double>(b) + 0.5) / static_cast<double>(kBins)));
+  }
+  const auto add = [&](const std::string& title, const std::vector<double>& values) {
+    std::vector<double> counts(kBins, 0);
+    for (const double v : values) {
+      const double place = (v - low) / (high - low) * static_cast<double>(kBins);
+      counts[static_cast<size_t>(std::clamp(place, 0.0, static_cast<double>(kBins) - 1))] +=
+          100.0 / static_cast<double>(values.size());
+    }
+    bars.series.push_back(title);
+    bars.values.push_back(std::move(counts));
+  };
+  for (const char* name : names) {
+    for (const Row& row : kRows) {
+      if (std::string(row.name) == name) add(row.title, values_of(f, row.number));
+    }
+  }
+  if (x.starts_with("distance") && !f.seeds.empty()) add("distance, seeds", f.seeds);
+  return bars;
+}
+
+}  // namespace
+
+report::Page page_of(const std::string& name, const FaithfulFound& f) {
+  report::Page page{
+      .title = "Is the attention an explanation?",
+      .subtitle = fmt::format("{}: {} outputs of {} inputs", name, f.each.size(), f.inputs),
+      .headline = {},
+      .sections = {}};
+  for (const Row& row : kRows) {
+    page.headline.emplace_back(row.title, fmt::format("{:.2f}", mean_of(values_of(f, row.number))));
+  }
+  page.sections.push_back({"Verdict", {report::Text{verdict(f)}, table_of(f)}});
+  page.sections.push_back(
+      {"Does it agree?",
+       {report::Text{"Kendall's τ between the order of the weights and the order of what moves the "
+                     "output: 1 is the same order, 0 none in common."},
+        histogram(f, {"tau_gradient", "tau_left_out"}, -1, 1, "Kendall τ")}});
+  page.sections.push_back(
+      {"What do other weights change?",
+       {report::Text{"Total variation between the output and that of other weights: 0 nothing, 1 "
+                     "all of it."},
+        histogram(f, {"permuted", "uniform"}, 0, 1, "change of the output")}});
+  page.sections.push_back(
+      {"How far can weights go?",
+       {report::Text{"Jensen–Shannon distance from its own weights, at most log 2 = 0.69: of those "
+                     "that an adversary found for the same output, and of uniform ones."},
+        histogram(f, {"adversarial", "uniform_distance"}, 0, kFarthest,
+                  "distance of the weights")}});
+  return page;
+}
+
+nlohmann::ordered_json to_json(const FaithfulFound& f) {
+  nlohmann::ordered_json scores = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : scores_of(f)) {
+    scores[name] = std::isnan(value) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+  }
+  return {{"inputs", f.inputs},
+          {"outputs", f.each.size()},
+          {"scores", scores},
+          {"verdict", verdict(f)}};
+}
+
+}  // namespace fovea::tasks

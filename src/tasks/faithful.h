@@ -1,0 +1,42 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "fovea/faithful.h"
+#include "report/report.h"
+#include "tasks/paper.h"
+#include "tasks/task.h"
+
+// Whether a run's attention explains what it does: over many inputs, beside other seeds' runs.
+namespace fovea::tasks {
+
+struct FaithfulSettings final : Settings {
+  int64_t inputs = 50;  // at most, spread over what there is
+  int64_t permutations = 10;
+  int64_t steps = 150;    // of the adversary
+  double allowed = 0.01;  // change of an output that counts as none, in total variation
+  int64_t seed = 1;
+  void visit(Fields&) override;
+};
+
+struct FaithfulFound {
+  std::vector<explain::Faithful> each;  // an output of an input
+  std::vector<double> seeds;            // Jensen–Shannon distances to other seeds' weights
+  int64_t inputs = 0;
+  size_t outputs_each = 1;
+};
+// `beside`: runs of the same settings and data with other seeds. Refused where the run has no look
+// that can be changed, or where there are no inputs.
+FaithfulFound measure_faithful(Run&, const Judged&, std::span<Run* const> beside,
+                               const FaithfulSettings&, const ShareDone& = {});
+
+// Means over what has a value, by name; what papers and tables show.
+train::Scores scores_of(const FaithfulFound&);
+std::string verdict(const FaithfulFound&);
+report::Table table_of(const FaithfulFound&);
+report::Page page_of(const std::string& name, const FaithfulFound&);
+nlohmann::ordered_json to_json(const FaithfulFound&);
+
+}  // namespace fovea::tasks

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fovea/explain.h"
+#include "fovea/faithful.h"
+#include "fovea/layers.h"
+#include "fovea/tensor.h"
+
+// What a run answers to whoever looks inside. A task fills in what its model has; what it leaves
+// out is refused by name.
+namespace fovea::tasks {
+
+// The weights of one layer: who looked at whom, head by head.
+struct LayerSeen {
+  std::string name;  // "look", "decoder.1.cross"
+  Tensor weights;    // [H,rows,columns]
+  std::vector<std::string> rows, columns;
+};
+
+// The run's model on one input. Letters: S inputs, E their width, T outputs, R rows at once.
+struct Inside {
+  std::string title;                         // what came of the input
+  std::vector<std::string> inputs, outputs;  // their labels; a picture's inputs have none
+  std::vector<size_t> lines;  // where inputs are words of a text: how many each line has
+  size_t shown = 0;           // of outputs that stand side by side, as classes do: the one it said
+
+  Tensor x, blank;         // [S,E], [E] says nothing; or a picture [C,Y,X] and its blank []
+  explain::Outputs log_p;  // of the outputs, [R,…] → [R,T]
+  // Layers that look, the one to show first; those of outputs × inputs come before others.
+  std::function<std::vector<LayerSeen>()> attention;
+  std::function<Tensor()> rollout;  // [T,S], or [1,S] where outputs stand side by side
+  explain::LookAt look;             // open to an intervention
+  explain::Outputs held;            // log_p, the looks' weights held as they are
+  // The maps of the last convolution and the outputs that came of them, [R,C,Y,X] and [R,T].
+  struct Convolved {
+    Tensor maps, log_p;
+  };
+  std::function<Convolved(const Tensor& rows)> convolved;
+
+  bool side_by_side = false;  // outputs are alternatives, as classes are: one is explained
+  bool picture() const { return x.rank() == 3; }
+};
+
+// log softmax(logits)_target, by row: logits [T,R,V] of which each row has the same targets →
+// [R,T].
+Tensor log_p_of(const Tensor& logits, const std::vector<int64_t>& targets);
+// The mean of a table's vectors: [V,E] → [E].
+Tensor mean_vector(const Tensor& table);
+
+// Keeps the weights of every layer that passes, by name in order.
+class HeadsSeen {
+ public:
+  nn::HeadsHook hook();
+  Tensor named(const std::string& name) const;  // [H,Lq,Lk]; throws where none passed
+
+ private:
+  std::vector<std::pair<std::string, Tensor>> seen_;
+};
+
+// An intervention on the layers whose names end so, their heads being rows of it. What was used
+// goes to `kept`, [B·H,Lq,Lk] a layer, where that is not null.
+nn::HeadsHook on_heads(const models::Intervention&, const std::string& ending,
+                       std::vector<Tensor>* kept);
+
+}  // namespace fovea::tasks
