@@ -55,8 +55,13 @@ void run(const Options& o) {
     fmt::print("{}\n", tasks::to_json(found).dump());
     return;
   }
-  fmt::print("{}: {} outputs of {} inputs\n\n{}\n{}\n", folder.name(), found.each.size(),
-             found.inputs, report::to_text(tasks::table_of(found)), tasks::verdict(found));
+  fmt::print("{}: {} outputs of {} inputs\n\n{}\n", folder.name(), found.each.size(), found.inputs,
+             report::to_text(tasks::table_of(found)));
+  const report::Table implicit = tasks::implicit_of(found);
+  if (!implicit.rows.empty()) {
+    fmt::print("The weights here, the Jacobian there: Kendall τ\n{}\n", report::to_text(implicit));
+  }
+  fmt::print("{}\n", tasks::verdict(found));
 }
 
 }  // namespace
@@ -68,12 +73,14 @@ void add_faithful(CLI::App& program) {
       "leaving inputs out, and whether other weights would give the same outputs.\n"
       "  fovea faithful RUN                       on what the run held out\n"
       "  fovea faithful RUN reviews.tsv --page faithful.html\n"
-      "  fovea faithful runs/a-1 --beside runs/a-2 runs/a-3     and other seeds' weights");
+      "  fovea faithful runs/a-1 --beside runs/a-2 runs/a-3     and other seeds' weights\n"
+      "  fovea faithful runs/a-1 --beside runs/fixed-1          a Jacobian without attention");
   auto o = std::make_shared<Options>();
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option("DATA", o->data, "Data as the run's task takes them [what it held out]")
       ->check(not_empty);
-  verb->add_option("--beside", o->beside, "Runs of other seeds")->check(not_empty);
+  verb->add_option("--beside", o->beside, "Runs of the same data: other seeds, or no attention")
+      ->check(not_empty);
   verb->add_option("--page", o->page, "Write a page with plots: FILE.html")->check(not_empty);
   verb->add_flag("--json", o->json, "For programs to read");
   tasks::FaithfulSettings settings;

@@ -26,6 +26,8 @@ struct Looking {
   Outputs held;     // log p of the outputs that were given, the looks' weights held as they are
   Outputs outputs;  // the same with weights that follow the input
   Tensor x, blank;  // [S,E], [E]: an input that says nothing
+  // Which of the outputs belongs to each row of what is seen; empty: the first to the first, ….
+  std::vector<int64_t> which;
 };
 
 // ---- Adversarial weights -----------------------------------------------------------------------

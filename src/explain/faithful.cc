@@ -29,14 +29,18 @@ Seen seen(const LookAt& look, const models::Intervention& how) {
 }
 
 // |Σ_e x_se · ∂y_t/∂x_se|: the gradient at the one that an input is, weights held.
-Tensor times_input(const Looking& m, int64_t T) {
-  std::vector<int64_t> all(static_cast<size_t>(T));
-  std::iota(all.begin(), all.end(), int64_t{0});
-  Tensor found = Tensor::zeros({T, m.x.size(0)});
-  each_gradient(m.held, m.x, all, [&](size_t t, const Tensor& d) {
+Tensor times_input(const Looking& m, const std::vector<int64_t>& which) {
+  Tensor found = Tensor::zeros({static_cast<int64_t>(which.size()), m.x.size(0)});
+  each_gradient(m.held, m.x, which, [&](size_t t, const Tensor& d) {
     found.select(0, static_cast<int64_t>(t)).copy_(abs(sum(d * m.x.detach(), {-1})));
   });
   return found;
+}
+
+Tensor left_out(const Looking& m, const std::vector<int64_t>& which) {
+  const Tensor all = occlusion(m.outputs, m.x, m.x.size(0), blank_rows(m.x, m.blank));
+  const auto n = static_cast<int64_t>(which.size());
+  return abs(index_select(all, 0, Tensor::from_ids(which, {n})));
 }
 
 double median(std::vector<double> values) {
@@ -55,8 +59,12 @@ std::vector<Faithful> faithful(const Looking& m, const FaithfulConfig& c,
   const int64_t S = own.weights.size(1);
   if (S < c.fewest) return {};
   const Rows p(exp(own.log_p)), weights(own.weights);
-  const Rows gradient(times_input(m, static_cast<int64_t>(T)));
-  const Rows left_out(abs(occlusion(m.outputs, m.x, S, blank_rows(m.x, m.blank))));
+  std::vector<int64_t> which = m.which;
+  if (which.empty()) {
+    which.resize(T);
+    std::iota(which.begin(), which.end(), int64_t{0});
+  }
+  const Rows gradient(times_input(m, which)), without(left_out(m, which));
   const Seen even = seen(m.look, models::interventions::uniform());
   const Rows even_p(exp(even.log_p)), even_weights(even.weights);
   std::vector<std::vector<double>> shuffled(T);
@@ -70,7 +78,7 @@ std::vector<Faithful> faithful(const Looking& m, const FaithfulConfig& c,
   for (size_t t = 0; t < T; ++t) {
     all.push_back(
         {.tau_gradient = kendall_tau(weights[t], gradient[t]),
-         .tau_left_out = kendall_tau(weights[t], left_out[t]),
+         .tau_left_out = kendall_tau(weights[t], without[t]),
          .permuted = median(shuffled[t]),
          .uniform = total_variation(p[t], even_p[t]),
          .uniform_distance = jensen_shannon(weights[t], even_weights[t]),

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "fovea/error.h"
+#include "fovea/ops.h"
 
 namespace fovea::tasks {
 namespace {
@@ -57,18 +59,47 @@ double quantile(std::vector<double> values, double share) {
 }
 
 // Jensen–Shannon distances of the weights that two runs give the same input, by output.
-void add_distances(const Tensor& own, Run& other, const std::string& input,
-                   std::vector<double>& to) {
-  const std::optional<Inside> inside = other.inside(input);
-  if (!inside || !inside->look) throw Error("faithful", "a run beside it has no look to compare");
+void add_distances(const Tensor& own, const Inside& other, std::vector<double>& to) {
   const NoGrad off;
-  const Tensor theirs = inside->look({}).weights;
+  const Tensor theirs = other.look({}).weights;
   if (theirs.size(1) != own.size(1)) return;  // it reads the input in other pieces
   const int64_t rows = std::min(own.size(0), theirs.size(0));
   for (int64_t t = 0; t < rows; ++t) {
     to.push_back(
         explain::jensen_shannon(own.select(0, t).to_vector(), theirs.select(0, t).to_vector()));
   }
+}
+
+void add_tau(double tau, std::vector<double>& to) {
+  if (!std::isnan(tau)) to.push_back(tau);
+}
+
+// The weights here and the Jacobian there, which has no attention to ask.
+void add_implicit(const Tensor& own, const Inside& here, const Inside& there,
+                  FaithfulFound::Implicit& to) {
+  if (here.outputs != there.outputs || here.inputs != there.inputs) return;
+  std::vector<int64_t> outputs(static_cast<size_t>(own.size(0)));
+  std::iota(outputs.begin(), outputs.end(), int64_t{0});
+  if (there.side_by_side) outputs = {static_cast<int64_t>(there.shown)};
+  const Tensor norm = explain::sequential_jacobian(there.log_p, there.x, outputs).norm;
+  for (int64_t t = 0; t < norm.size(0); ++t) {
+    add_tau(explain::kendall_tau(own.select(0, t).to_vector(), norm.select(0, t).to_vector()),
+            to.by_output);
+  }
+  add_tau(explain::kendall_tau(sum(own, {0}).to_vector(), sum(norm, {0}).to_vector()), to.in_all);
+}
+
+void add_beside(const Inside& here, Run& other, const std::string& input, size_t run,
+                FaithfulFound& to) {
+  const Tensor own = [&] {
+    const NoGrad off;
+    return here.look({}).weights;
+  }();
+  const std::optional<Inside> there = other.inside(input);
+  if (!there) throw Error("faithful", "nobody has looked inside the run beside it");
+  if (there->look) return add_distances(own, *there, to.seeds);
+  if (to.implicit.size() <= run) to.implicit.resize(run + 1);
+  add_implicit(own, here, *there, to.implicit[run]);
 }
 
 std::vector<std::string> spread(const std::vector<std::string>& all, int64_t most) {
@@ -78,14 +109,17 @@ std::vector<std::string> spread(const std::vector<std::string>& all, int64_t mos
   return some;
 }
 
-explain::Looking looking(const Run& run, const Inside& in) {
+explain::Looking looking(Run& run, const Inside& in) {
   if (!in.look) {
     throw Error("faithful",
                 fmt::format("there is no look at the input whose weights could be changed "
                             "(attention: {})",
-                            const_cast<Run&>(run).config().attention()));
+                            run.config().attention()));
   }
-  return {.look = in.look, .held = in.held, .outputs = in.log_p, .x = in.x, .blank = in.blank};
+  explain::Looking at{
+      .look = in.look, .held = in.held, .outputs = in.log_p, .x = in.x, .blank = in.blank};
+  if (in.side_by_side) at.which = {static_cast<int64_t>(in.shown)};  // one look for all of them
+  return at;
 }
 
 }  // namespace
@@ -119,19 +153,13 @@ FaithfulFound measure_faithful(Run& run, const Judged& what, std::span<Run* cons
     const auto tell = [&](double part) {
       if (done) done((static_cast<double>(i) + part) / static_cast<double>(inputs.size()));
     };
-    std::vector<Faithful> each = explain::faithful(at, c, tell);
-    if (inside->side_by_side && !each.empty()) {
-      // One look for all of them: log p of the one that was said is what is explained.
-      const double adversarial = each.front().adversarial;
-      each = {each[std::min(inside->shown, each.size() - 1)]};
-      each.front().adversarial = adversarial;
-    }
+    const std::vector<Faithful> each = explain::faithful(at, c, tell);
     if (each.empty()) continue;
     ++found.inputs;
     found.each.insert(found.each.end(), each.begin(), each.end());
-    const NoGrad off;
-    const Tensor own = beside.empty() ? Tensor() : inside->look({}).weights;
-    for (Run* other : beside) add_distances(own, *other, inputs[i], found.seeds);
+    for (size_t run_beside = 0; run_beside < beside.size(); ++run_beside) {
+      add_beside(*inside, *beside[run_beside], inputs[i], run_beside, found);
+    }
   }
   if (found.each.empty()) {
     throw Error("faithful", "every input is too short for an order: three parts are needed");
@@ -177,6 +205,26 @@ report::Table table_of(const FaithfulFound& f) {
   };
   for (const Row& row : kRows) add(row.title, values_of(f, row.number), row.how);
   if (!f.seeds.empty()) add("distance, seeds", f.seeds, "of the weights of runs with other seeds");
+  return table;
+}
+
+report::Table implicit_of(const FaithfulFound& f) {
+  report::Table table{{"runs without attention", "τ by output", "τ in all", "outputs"}, {}};
+  std::vector<double> by_output, in_all;
+  size_t run = 0;
+  for (const FaithfulFound::Implicit& one : f.implicit) {
+    ++run;
+    if (one.by_output.empty()) continue;
+    by_output.push_back(mean_of(one.by_output));
+    in_all.push_back(mean_of(one.in_all));
+    table.rows.push_back({fmt::format("beside, {}", run), fmt::format("{:.3f}", by_output.back()),
+                          fmt::format("{:.3f}", in_all.back()),
+                          std::to_string(one.by_output.size())});
+  }
+  if (by_output.size() > 1) {
+    table.rows.push_back(
+        {"mean", shown(interval_of(by_output), 3), shown(interval_of(in_all), 3), ""});
+  }
   return table;
 }
 
@@ -228,6 +276,13 @@ report::Page page_of(const std::string& name, const FaithfulFound& f) {
        {report::Text{"Kendall's τ between the order of the weights and the order of what moves the "
                      "output: 1 is the same order, 0 none in common."},
         histogram(f, {"tau_gradient", "tau_left_out"}, -1, 1, "Kendall τ")}});
+  if (const report::Table implicit = implicit_of(f); !implicit.rows.empty()) {
+    page.sections.push_back(
+        {"Where does a model without attention look?",
+         {report::Text{"Kendall's τ between the weights here and the Jacobian of a model that has "
+                       "no attention, where both wrote the same."},
+          implicit}});
+  }
   page.sections.push_back(
       {"What do other weights change?",
        {report::Text{"Total variation between the output and that of other weights: 0 nothing, 1 "
@@ -247,10 +302,17 @@ nlohmann::ordered_json to_json(const FaithfulFound& f) {
   for (const auto& [name, value] : scores_of(f)) {
     scores[name] = std::isnan(value) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
   }
-  return {{"inputs", f.inputs},
-          {"outputs", f.each.size()},
-          {"scores", scores},
-          {"verdict", verdict(f)}};
+  nlohmann::ordered_json implicit = nlohmann::ordered_json::array();
+  for (const FaithfulFound::Implicit& one : f.implicit) {
+    if (one.by_output.empty()) continue;
+    implicit.push_back({{"by_output", mean_of(one.by_output)}, {"in_all", mean_of(one.in_all)}});
+  }
+  nlohmann::ordered_json j = {{"inputs", f.inputs},
+                              {"outputs", f.each.size()},
+                              {"scores", scores},
+                              {"verdict", verdict(f)}};
+  if (!implicit.empty()) j["implicit"] = implicit;
+  return j;
 }
 
 }  // namespace fovea::tasks

@@ -24,11 +24,16 @@ struct FaithfulSettings final : Settings {
 struct FaithfulFound {
   std::vector<explain::Faithful> each;  // an output of an input
   std::vector<double> seeds;            // Jensen–Shannon distances to other seeds' weights
+  // Of each run beside it that has no attention: Kendall τ of the weights here and the Jacobian
+  // there, where both wrote the same. A mean over outputs, and of what inputs come to in all.
+  struct Implicit {
+    std::vector<double> by_output, in_all;
+  };
+  std::vector<Implicit> implicit;
   int64_t inputs = 0;
-  size_t outputs_each = 1;
 };
-// `beside`: runs of the same settings and data with other seeds. Refused where the run has no look
-// that can be changed, or where there are no inputs.
+// `beside`: runs of the same data, with other seeds or without attention. Refused where the run has
+// no look that can be changed, or where there are no inputs.
 FaithfulFound measure_faithful(Run&, const Judged&, std::span<Run* const> beside,
                                const FaithfulSettings&, const ShareDone& = {});
 
@@ -36,6 +41,7 @@ FaithfulFound measure_faithful(Run&, const Judged&, std::span<Run* const> beside
 train::Scores scores_of(const FaithfulFound&);
 std::string verdict(const FaithfulFound&);
 report::Table table_of(const FaithfulFound&);
+report::Table implicit_of(const FaithfulFound&);  // no rows where no such run stood beside it
 report::Page page_of(const std::string& name, const FaithfulFound&);
 nlohmann::ordered_json to_json(const FaithfulFound&);
 

@@ -37,6 +37,8 @@ struct Paper {
   // The user's file; empty: built-in. Null where nothing is trained.
   std::vector<Trial> (*trials)(const std::string& data) = nullptr;
   report::Page (*page)(const std::vector<Outcome>&) = nullptr;
+  // After the training of a row with one seed: looks inside the run and adds to the outcome.
+  void (*look_inside)(Run&, Outcome&, const ShareDone&) = nullptr;
   // In place of trials: all rows of one seed, of no task.
   std::vector<Outcome> (*measure)(uint64_t seed, const ShareDone&) = nullptr;
 };

@@ -102,6 +102,18 @@ struct Reproduction {
   const Watching& watching;
 };
 
+// What the paper asks of a trained run. False: interrupted.
+bool looked_inside(const Reproduction& it, const RunFolder& folder, Outcome& outcome) {
+  if (it.paper.look_inside == nullptr) return true;
+  if (it.watching.say) it.watching.say(folder.name() + ": looking inside");
+  try {
+    it.paper.look_inside(*folder.task().open(folder), outcome, stopping(it.watching));
+  } catch (const train::Stopped&) {
+    return false;
+  }
+  return true;
+}
+
 // Every row of every seed, trained or found. False: interrupted.
 bool train_all(const Reproduction& it, std::vector<Outcome>& outcomes) {
   std::vector<Outcome> planned;
@@ -116,7 +128,9 @@ bool train_all(const Reproduction& it, std::vector<Outcome>& outcomes) {
     if (it.watching.say) {
       it.watching.say(fmt::format("{}: {} of {}", name, outcomes.size() + 1, planned.size()));
     }
-    if (!find_or_train(RunFolder(it.out / name), outcome, it.options.effort, it.watching)) {
+    const RunFolder folder(it.out / name);
+    if (!find_or_train(folder, outcome, it.options.effort, it.watching) ||
+        !looked_inside(it, folder, outcome)) {
       return false;
     }
     outcomes.push_back(std::move(outcome));

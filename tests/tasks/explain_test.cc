@@ -1,0 +1,255 @@
+#include "tasks/explain.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "fovea/ops.h"
+#include "tasks/faithful.h"
+#include "tests/errors.h"
+
+namespace fovea::tasks {
+namespace {
+
+using test::error_of;
+using test::has;
+
+// A run that was never trained looks somewhere all the same.
+std::unique_ptr<Run> run_of(const std::string& of, Given options) {
+  for (const auto& [name, value] : Given{{"examples", "60"}, {"seed", "3"}}) options[name] = value;
+  const Task& t = task(of);
+  return t.begin(*config_from(t, options), nullptr);
+}
+
+Given small(Given more) {
+  more.insert({{"embedding", "6"}, {"hidden", "7"}});
+  return more;
+}
+Given blocks(Given more) {
+  more.insert({{"blocks", "2"}, {"query-depth", "8"}, {"heads", "2"}});
+  return more;
+}
+
+struct Looked {
+  std::string name, task, input;
+  Given options;
+  bool looks = true, deep = false;  // has attention, has layers of it
+};
+
+const std::vector<Looked>& all() {
+  static const std::vector<Looked> list = {
+      {"attention", "translate", "3 May 2021", small({})},
+      {"luong", "translate", "3 May 2021", small({{"order", "luong"}})},
+      {"fixed", "translate", "3 May 2021", small({{"context", "fixed"}}), false},
+      {"transformer", "translate", "3 May 2021", blocks({{"model", "transformer"}}), true, true},
+      {"lm", "lm", "Ada has a hat.", blocks({{"context", "32"}}), true, true},
+      {"linear", "lm", "Ada has", blocks({{"context", "32"}, {"linear", "true"}}), false},
+      {"hierarchical", "documents", "The film is dull. It rained in Oslo.", small({})},
+      {"flat", "documents", "The film is dull. It rained.", small({{"model", "flat"}})},
+      {"mean", "documents", "The film is dull.", small({{"model", "mean"}}), false},
+      {"blocks", "documents", "The film is dull. It rained.", blocks({{"model", "transformer"}}),
+       true, true},
+  };
+  return list;
+}
+
+Explaining asking(std::vector<By> by) {
+  Explaining how;
+  how.by = std::move(by);
+  return how;
+}
+
+std::string refusal(const Inside& in, By by) {
+  return error_of([&] { explain(in, asking({by})); });
+}
+
+// Every way that makes sense gives a map of all outputs and inputs; the others say why not.
+TEST(Explain, EveryTaskByEveryWay) {
+  for (const Looked& one : all()) {
+    const auto run = run_of(one.task, one.options);
+    const Inside in = run->inside(one.input).value();
+    const size_t rows = in.side_by_side ? 1 : in.outputs.size();
+    ASSERT_EQ(static_cast<int64_t>(in.inputs.size()), in.x.size(0)) << one.name;
+    std::vector<By> some;
+    for (const By by : ways()) {
+      const bool makes_sense = by == By::attention ? one.looks
+                               : by == By::rollout ? one.deep
+                                                   : by != By::gradcam;
+      if (makes_sense) {
+        some.push_back(by);
+      } else {
+        EXPECT_NE(refusal(in, by), "") << one.name << " " << name_of(by);
+      }
+    }
+    const std::vector<Explanation> maps = explain(in, asking(some));
+    for (const Explanation& e : maps) {
+      EXPECT_EQ(e.map.rows.size(), rows) << one.name << " " << name_of(e.by);
+      EXPECT_EQ(e.map.columns, in.inputs) << one.name << " " << name_of(e.by);
+      ASSERT_EQ(e.map.weights.size(), rows * in.inputs.size()) << one.name << name_of(e.by);
+      float size = 0;
+      for (const float w : e.map.weights) {
+        EXPECT_TRUE(std::isfinite(w)) << one.name << " " << name_of(e.by);
+        size += std::abs(w);
+      }
+      EXPECT_GT(size, 0.0f) << one.name << " " << name_of(e.by);
+      if (e.by != By::attention && e.by != By::rollout) continue;
+      EXPECT_NEAR(size, static_cast<float>(rows), 1e-3f) << one.name << " " << name_of(e.by);
+    }
+    const report::Table table = agreement_of(maps);
+    EXPECT_EQ(table.rows.size(), maps.size()) << one.name;
+    EXPECT_EQ(drawn(in, maps).texts.empty(), one.task != "documents") << one.name;
+    EXPECT_EQ(to_json(in, maps)["maps"].size(), maps.size());
+  }
+}
+
+// What is differentiated is what is said: the occlusion of nothing changes nothing, and log p is
+// that of the model's own output.
+TEST(Explain, OutputsAreTheLikeliest) {
+  for (const Looked& one : all()) {
+    const auto run = run_of(one.task, one.options);
+    const Inside in = run->inside(one.input).value();
+    const NoGrad off;
+    const Tensor once = in.log_p(in.x.unsqueeze(0));
+    ASSERT_EQ(once.shape(), (Shape{1, static_cast<int64_t>(in.outputs.size())})) << one.name;
+    const Tensor many = in.log_p(stack({in.x, in.x * 0.5f, in.x}, 0));
+    for (size_t t = 0; t < in.outputs.size(); ++t) {
+      const auto at = static_cast<int64_t>(t);
+      EXPECT_NEAR(once.select(0, 0).to_vector()[t], many.select(0, 2).to_vector()[t], 1e-4f)
+          << one.name << at;
+    }
+    if (!in.look) continue;
+    const explain::Seen seen = in.look({});
+    const std::vector<float> best = max(seen.log_p, {1}).to_vector();
+    const std::vector<float> said = once.to_vector();
+    for (size_t t = 0; t < best.size(); ++t) {
+      EXPECT_NEAR(best[t], said[in.side_by_side ? in.shown : t], 1e-4f) << one.name << t;
+    }
+  }
+}
+
+TEST(Explain, AttentionIsWhatPredictShows) {
+  const auto run = run_of("translate", small({}));
+  const Task& t = task("translate");
+  const std::vector<std::string> inputs = {"3 May 2021"};
+  const auto predicted = run->predict(inputs, *t.predict_settings(), {.maps = Maps::keep});
+  const report::Heatmap& expected = predicted[0][0].maps.front();
+  const report::Heatmap found =
+      explain(*run->inside(inputs[0]), asking({By::attention})).front().map;
+  ASSERT_EQ(found.rows, expected.rows);
+  ASSERT_EQ(found.columns, expected.columns);
+  for (size_t i = 0; i < found.weights.size(); ++i) {
+    EXPECT_NEAR(found.weights[i], expected.weights[i], 1e-5f);
+  }
+}
+
+TEST(Explain, ChoosesOutputsLayersAndHeads) {
+  const auto run = run_of("translate", blocks({{"model", "transformer"}}));
+  const Inside in = run->inside("3 May").value();
+  Explaining how = asking({By::attention, By::jacobian});
+  how.output = "2";
+  for (const Explanation& e : explain(in, how)) {
+    EXPECT_EQ(e.map.rows, (std::vector<std::string>{in.outputs[1]}));
+  }
+  how = asking({By::attention});
+  how.layer = "encoder.1.self";
+  how.head = "2";
+  const Explanation self = explain(in, how).front();
+  EXPECT_EQ(self.map.rows, in.inputs);
+  EXPECT_FALSE(self.of_outputs);
+  EXPECT_TRUE(has(self.map.title, "encoder.1.self, head 2"));
+  how.head = "3";
+  EXPECT_TRUE(has(error_of([&] { explain(in, how); }), "--head must be in 1 … 2, found 3"));
+  how.layer = "encoder.9.self";
+  EXPECT_TRUE(has(error_of([&] { explain(in, how); }), "did you mean \"encoder."));
+  how = asking({By::jacobian});
+  how.output = "999";
+  EXPECT_TRUE(has(error_of([&] { explain(in, how); }), "--output must be in 1 …"));
+  EXPECT_TRUE(has(error_of([] { way("jacobain"); }), "did you mean \"jacobian\""));
+
+  const auto documents = run_of("documents", small({}));
+  const Inside text = documents->inside("The film is dull.").value();
+  how.output = "positive";
+  EXPECT_EQ(explain(text, how).front().map.rows, (std::vector<std::string>{"positive"}));
+}
+
+TEST(Explain, UnknownPiecesOfATextShowThemselves) {
+  const auto run = run_of("lm", blocks({{"context", "16"}}));
+  const Inside in = run->inside("Ж☃a\nb").value();
+  EXPECT_EQ(in.inputs, (std::vector<std::string>{"Ж", "☃", "a", "⏎", "b"}));
+  EXPECT_EQ(in.outputs.size(), 5u);
+  EXPECT_EQ(run->inside(std::string(100, 'a'))->inputs.size(), 16u);
+  EXPECT_TRUE(has(error_of([&] { run->inside(""); }), "no text"));
+}
+
+// An attention layer applies another matrix to each input, a convolution the same.
+TEST(Explain, FastAndSlowWeights) {
+  const auto run = run_of("translate", small({}));
+  const auto maps = fast_and_slow(*run->inside("3 May 2021"), *run->inside("7 May 1999"), {});
+  ASSERT_EQ(maps.size(), 4u);
+  EXPECT_TRUE(has(maps[0].title, "fast") && has(maps[1].title, "slow"));
+  const auto cell = [](const report::Heatmap& map, size_t i, size_t j) {
+    return map.weights[i * map.columns.size() + j];
+  };
+  float apart = 0;
+  const size_t rows = std::min(maps[0].rows.size(), maps[2].rows.size());
+  for (size_t i = 0; i + 1 < rows; ++i) {
+    for (size_t j = 0; j + 1 < maps[1].columns.size() && j < 10; ++j) {
+      EXPECT_EQ(cell(maps[1], i, j), cell(maps[3], i, j));          // for every input
+      EXPECT_EQ(cell(maps[1], i, j), cell(maps[1], i + 1, j + 1));  // and at every place
+      apart += std::abs(cell(maps[0], i, j) - cell(maps[2], i, j));
+    }
+  }
+  EXPECT_GT(apart, 1e-3f);
+}
+
+TEST(Faithful, MeasuresWhatCanBeMeasured) {
+  FaithfulSettings quick;
+  quick.inputs = 3;
+  quick.steps = 20;
+  quick.permutations = 2;
+  for (const Looked& one : all()) {
+    const auto run = run_of(one.task, one.options);
+    const auto measured = [&] { return measure_faithful(*run, {}, {}, quick); };
+    if (!one.looks || one.task == "lm") {
+      EXPECT_TRUE(has(error_of([&] { measured(); }), "no look at the input")) << one.name;
+      continue;
+    }
+    const FaithfulFound f = measured();
+    EXPECT_EQ(f.inputs, 3) << one.name;
+    for (const explain::Faithful& e : f.each) {
+      for (const double tau : {e.tau_gradient, e.tau_left_out}) {
+        EXPECT_TRUE(std::isnan(tau) || std::abs(tau) <= 1) << one.name;
+      }
+      for (const double change : {e.permuted, e.uniform}) {
+        EXPECT_TRUE(change >= 0 && change <= 1.0001) << one.name << change;
+      }
+      EXPECT_TRUE(e.adversarial >= 0 && e.adversarial <= 0.694) << one.name << e.adversarial;
+    }
+    EXPECT_TRUE(has(verdict(f), "Attention ")) << one.name;
+    EXPECT_EQ(table_of(f).rows.size(), 6u) << one.name;
+    EXPECT_EQ(page_of("x", f).sections.size(), 4u) << one.name;
+  }
+}
+
+TEST(Faithful, StandsBesideOtherRuns) {
+  FaithfulSettings quick;
+  quick.inputs = 4;
+  quick.steps = 2;
+  quick.permutations = 1;
+  const auto run = run_of("translate", small({})), same = run_of("translate", small({})),
+             fixed = run_of("translate", small({{"context", "fixed"}}));
+  Run* const twin[] = {same.get()};
+  const FaithfulFound f = measure_faithful(*run, {}, twin, quick);
+  ASSERT_FALSE(f.seeds.empty());
+  for (const double distance : f.seeds) EXPECT_NEAR(distance, 0, 1e-6);
+  EXPECT_EQ(table_of(f).rows.size(), 7u);
+  Run* const without[] = {fixed.get()};
+  const FaithfulFound g = measure_faithful(*run, {}, without, quick);
+  EXPECT_TRUE(g.seeds.empty());
+  EXPECT_EQ(g.implicit.size(), 1u);
+}
+
+}  // namespace
+}  // namespace fovea::tasks
