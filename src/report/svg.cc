@@ -22,8 +22,9 @@ Sheet::Placed placed(const Heatmap& map) {
   Sheet::Placed at{.map = &map, .title = cut(visible(map.title), kLongestTitle)};
   at.grid = grid_of(map, kStyle);
   if (!at.title.empty()) at.grid.top += kLine + kGap, at.grid.bottom += kLine + kGap;
+  const double ends = (map.scale == Scale::from_zero ? 10 : 18) * kGap;  // of the legend
   at.width = std::max(
-      {at.grid.right, kLetter * drawn_columns_of(at.title), at.grid.left + kLegend + 18 * kGap});
+      {at.grid.right, kLetter * drawn_columns_of(at.title), at.grid.left + kLegend + ends});
   at.height = at.grid.bottom + 2 * kGap + kLine;
   return at;
 }

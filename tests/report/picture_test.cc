@@ -114,6 +114,28 @@ TEST(Svg, CellsOfLikeWeightAreOnePath) {
   EXPECT_EQ(count(svg, "<path class=\"k"), 3u);
 }
 
+// Blue below 0, orange above, and nothing in the middle; the largest size gets the full colour.
+TEST(Svg, SignedWeightsHaveTwoColours) {
+  Heatmap map{"", {"1"}, {"a", "b", "c"}, {-4, 0, 2}, Scale::around_zero};
+  EXPECT_EQ(full_weight(map), 4.0);
+  const std::string svg = to_svg(map);
+  EXPECT_EQ(malformed(svg), "");
+  EXPECT_EQ(count(svg, "<path class=\"d0\" fill=\"#083878\" d=\"M0 0h23"), 1u);
+  EXPECT_EQ(count(svg, "<path class=\"d15\" fill=\"#f8f8f8\" d=\"M24 0h23"), 1u);
+  EXPECT_EQ(count(svg, "<path class=\"d23\""), 0u);
+  EXPECT_EQ(count(svg, "<path class=\"d"), 3u);
+  EXPECT_EQ(count(svg, ">−4<"), 1u);
+  EXPECT_EQ(count(svg, ">4<"), 1u);
+  // Two shades as far from 0 differ in hue and are as light.
+  for (const Paper paper : {Paper::white, Paper::black}) {
+    for (const int k : {1, 5, 10, 15}) {
+      const Colour below = signed_shade(15 - k, paper), above = signed_shade(15 + k, paper);
+      EXPECT_GT(below[2], above[2]) << k;  // blue
+      EXPECT_LT(below[0], above[0]) << k;  // red
+    }
+  }
+}
+
 TEST(Svg, ManyMapsStandInColumns) {
   const std::vector<Heatmap> maps(100, words());
   const Sheet sheet = sheet_of(maps);

@@ -41,6 +41,19 @@ TEST(Shaded, IsTextForATerminal) {
   EXPECT_TRUE(has(to_text(some(), Ink::colour), "\x1b[48;2;"));
 }
 
+TEST(Shaded, SignedWordsStandOutInTwoWays) {
+  const ShadedText t{
+      "why", {{1.0f, {"not", "dull", "it"}, {0.5f, -0.45f, 0.05f}}}, Scale::around_zero};
+  EXPECT_EQ(to_text(t, Ink::plain), "why\n1.00 ██████  ***not*** ___dull___ it\n");
+  const std::string svg = drawing_of({t}).svg;
+  EXPECT_EQ(malformed(svg), "");
+  EXPECT_TRUE(has(svg, "class=\"p31\"") && has(svg, "class=\"m27\"")) << svg;
+  Html html;
+  add(html, ShadedTexts{{t}});
+  EXPECT_TRUE(has(html.text(), "<mark class=\"above\" style=\"--w:1.00\""));
+  EXPECT_TRUE(has(html.text(), "<mark style=\"--w:0.90\""));
+}
+
 TEST(Shaded, IsJson) {
   const auto j = nlohmann::json::parse(to_json(some()));
   EXPECT_EQ(j["title"], "positive");

@@ -27,6 +27,15 @@ TEST(Text, CharactersAreLabelledInOneLine) {
             "3 ██░░······\n");
 }
 
+TEST(Text, SignedWeightsHaveAMinus) {
+  const Heatmap map{"", {"x"}, {"a", "b", "c", "d"}, {-2, 0, 0.5f, 1.8f}, Scale::around_zero};
+  EXPECT_EQ(to_text(map, Ink::plain),
+            "  a b c d\n"
+            "x −█··▒▒██\n"
+            "  ██ = 2\n");
+  EXPECT_NE(to_text(map, Ink::colour).find("\x1b[48;2;64;154;240m"), std::string::npos);
+}
+
 TEST(Text, WordsAreLabelledAsStairs) {
   const Heatmap map{"",
                     {"le", "chat", "était"},
