@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -126,7 +127,11 @@ void run(const Options& o) {
     how.by.push_back(inside.picture() ? tasks::By::saliency : tasks::By::jacobian);
   }
   ProgressLine line;
-  how.done = [&](double done) { line.show("looking inside", done); };
+  const auto begun = std::chrono::steady_clock::now();
+  how.done = [&](double done) {
+    if (std::chrono::steady_clock::now() - begun < std::chrono::seconds(1)) return;
+    line.show("looking inside", done);
+  };
   const std::vector<tasks::Explanation> all = tasks::explain(inside, how);
   show(o, folder.name(), inside, all);
 }

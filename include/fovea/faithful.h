@@ -23,7 +23,7 @@ using LookAt = std::function<Seen(const models::Intervention&)>;
 
 struct Looking {
   LookAt look;
-  Outputs held;     // log p of the outputs that were given, the looks' weights held as they are
+  Outputs held;     // how likely the outputs are, in any measure, the looks' weights held
   Outputs outputs;  // the same with weights that follow the input
   Tensor x, blank;  // [S,E], [E]: an input that says nothing
   // Which of the outputs belongs to each row of what is seen; empty: the first to the first, ….
@@ -39,7 +39,7 @@ struct Adversary {
   double allowed = 0.01;
   int64_t steps = 150;
   float rate = 0.1f;
-  float penalty = 500.0f;
+  float penalty = 50.0f;
   uint64_t seed = 1;
 };
 // By output; distance 0 where nothing was found.
@@ -56,7 +56,7 @@ struct FaithfulConfig {
   int64_t fewest = 3;  // inputs that an order is made of
 };
 struct Faithful {
-  double tau_gradient = 0;      // of |x·∂ log p/∂x|, weights held
+  double tau_gradient = 0;      // of |x·∂y/∂x|, weights held
   double tau_left_out = 0;      // of how much the output changes without an input
   double permuted = 0;          // total variation of the output: the median over permutations
   double uniform = 0;           // the same with uniform weights

@@ -46,7 +46,7 @@ class Weights {
   }
 
   void adam(Learned& l, const std::vector<float>& d) const {
-    constexpr float kFirst = 0.9f, kSecond = 0.999f, kLittle = 1e-8f;
+    constexpr float kFirst = 0.9f, kSecond = 0.95f, kLittle = 1e-8f;
     const auto t = static_cast<float>(steps_);
     const float rate = c_.rate * std::sqrt(1 - std::pow(kSecond, t)) / (1 - std::pow(kFirst, t));
     for (size_t i = 0; i < d.size(); ++i) {
@@ -83,6 +83,7 @@ Attacked attack(const LookAt& look, const Adversary& c, const Progress& progress
   const auto T = static_cast<size_t>(p.size(0));
   Attacked best{std::vector<double>(T, 0.0), std::vector<double>(T, 0.0)};
   Weights learned(c);
+  const Recording on;
   for (int64_t s = 0; s < c.steps; ++s) {
     const Seen seen = look(learned.intervention());
     const Tensor apart = distances(weights, seen.weights);             // [T]

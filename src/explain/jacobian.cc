@@ -13,6 +13,7 @@ Tensor repeated(const Tensor& x, int64_t rows) {
 
 Tensor gradient_of_rows(const Outputs& outputs, Tensor rows, std::span<const int64_t> which) {
   const auto R = static_cast<int64_t>(which.size());
+  const Recording on;  // whoever asks, and whatever is off there
   rows = rows.detach();
   rows.set_requires_grad();
   const Tensor y = outputs(rows);

@@ -2,6 +2,7 @@
 
 #include "fovea/explain.h"
 #include "fovea/ops.h"
+#include "tensor/tape.h"
 
 // Many passes as the rows of one.
 namespace fovea::explain {

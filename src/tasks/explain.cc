@@ -62,6 +62,10 @@ std::vector<int64_t> outputs_of(const Inside& in, const Explaining& how) {
   std::iota(all.begin(), all.end(), int64_t{0});
   if (how.output.empty()) {
     if (in.side_by_side) return {static_cast<int64_t>(in.shown)};
+    if (in.picture() && all.size() > 1) {
+      refuse(fmt::format("a picture is explained for one output at a time: --output 1 … {}",
+                         all.size()));
+    }
     return all;
   }
   const auto found = std::find(in.outputs.begin(), in.outputs.end(), how.output);
@@ -163,7 +167,7 @@ Explanation by_rollout(const Asked& a) {
 
 Explanation by_jacobian(const Asked& a, By by) {
   if (a.in.picture()) refuse("a Jacobian is of a sequence; a picture takes --by saliency");
-  const auto j = explain::sequential_jacobian(a.in.log_p, a.in.x, a.outputs, a.effort);
+  const auto j = explain::sequential_jacobian(a.in.log_odds, a.in.x, a.outputs, a.effort);
   return {by, map_of(a, by, by == By::jacobian ? j.norm : j.sum)};
 }
 
@@ -191,7 +195,7 @@ Explanation by_saliency(const Asked& a, By by) {
     explain::Effort effort = a.effort;
     effort.progress = {};
     const explain::Attribution found =
-        explain::saliency(a.in.log_p, a.in.x, a.outputs[i], c, effort);
+        explain::saliency(a.in.log_odds, a.in.x, a.outputs[i], c, effort);
     missing = std::max(missing, found.missing);
     rows.push_back(by_input(found.values, way_of(by).scale, a.in.picture()));
     if (a.effort.progress) {
@@ -210,14 +214,14 @@ Explanation by_occlusion(const Asked& a) {
   const Inside& in = a.in;
   if (!in.picture()) {
     const auto without = explain::blank_rows(in.x, in.blank);
-    const Tensor all = explain::occlusion(in.log_p, in.x, in.x.size(0), without, a.effort);
+    const Tensor all = explain::occlusion(in.log_odds, in.x, in.x.size(0), without, a.effort);
     return {By::occlusion, map_of(a, By::occlusion, chosen_rows(all, a.outputs))};
   }
   const int64_t Y = in.x.size(1), X = in.x.size(2),
                 size = std::max<int64_t>(1, std::min(Y, X) / 12);
   const int64_t down = (Y + size - 1) / size, across = (X + size - 1) / size;
   const auto without = explain::blank_squares(in.x, size, in.blank.item());
-  const Tensor all = explain::occlusion(in.log_p, in.x, down * across, without, a.effort);
+  const Tensor all = explain::occlusion(in.log_odds, in.x, down * across, without, a.effort);
   return {By::occlusion,
           picture_of(a, By::occlusion, all.select(0, a.outputs.front()).reshape({down, across}))};
 }
@@ -225,7 +229,7 @@ Explanation by_occlusion(const Asked& a) {
 Explanation by_gradcam(const Asked& a) {
   if (!a.in.convolved) refuse("gradcam is of convolutions, and this model has none");
   const Inside::Convolved seen = a.in.convolved(a.in.x.unsqueeze(0));
-  const Tensor y = seen.log_p.select(1, a.outputs.front());
+  const Tensor y = seen.log_odds.select(1, a.outputs.front());
   return {By::gradcam, picture_of(a, By::gradcam, explain::grad_cam(seen.maps, y).select(0, 0))};
 }
 

@@ -21,8 +21,7 @@ struct Row {
   Number number;
 };
 constexpr Row kRows[] = {
-    {"tau_gradient", "τ, gradient", "order of |x·∂ log p/∂x|, weights held",
-     &Faithful::tau_gradient},
+    {"tau_gradient", "τ, gradient", "order of |x·∂y/∂x|, weights held", &Faithful::tau_gradient},
     {"tau_left_out", "τ, left out", "order of the change where an input is blank",
      &Faithful::tau_left_out},
     {"permuted", "change, permuted", "of the output, where weights change places",
@@ -81,7 +80,7 @@ void add_implicit(const Tensor& own, const Inside& here, const Inside& there,
   std::vector<int64_t> outputs(static_cast<size_t>(own.size(0)));
   std::iota(outputs.begin(), outputs.end(), int64_t{0});
   if (there.side_by_side) outputs = {static_cast<int64_t>(there.shown)};
-  const Tensor norm = explain::sequential_jacobian(there.log_p, there.x, outputs).norm;
+  const Tensor norm = explain::sequential_jacobian(there.log_odds, there.x, outputs).norm;
   for (int64_t t = 0; t < norm.size(0); ++t) {
     add_tau(explain::kendall_tau(own.select(0, t).to_vector(), norm.select(0, t).to_vector()),
             to.by_output);
@@ -117,7 +116,7 @@ explain::Looking looking(Run& run, const Inside& in) {
                             run.config().attention()));
   }
   explain::Looking at{
-      .look = in.look, .held = in.held, .outputs = in.log_p, .x = in.x, .blank = in.blank};
+      .look = in.look, .held = in.held, .outputs = in.log_odds, .x = in.x, .blank = in.blank};
   if (in.side_by_side) at.which = {static_cast<int64_t>(in.shown)};  // one look for all of them
   return at;
 }

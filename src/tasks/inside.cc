@@ -7,12 +7,27 @@
 
 namespace fovea::tasks {
 
-Tensor log_p_of(const Tensor& logits, const std::vector<int64_t>& targets) {
-  const int64_t T = logits.size(0), R = logits.size(1);
-  const Tensor ids = Tensor::from_ids(targets, {T, 1}).expand({T, R}).contiguous();
-  const Tensor nll =
-      cross_entropy(logits, ids, {.ignore_index = -1, .reduction = Reduction::none});  // [T,R]
-  return -nll.transpose(0, 1);
+// log p/(1 − p) = l_t − log Σ_{j≠t} exp l_j; the sum by a cross entropy of some other j, the target
+// being hidden from it: log Σ = l_j + CE_j.
+Tensor log_odds_of(const Tensor& logits, const std::vector<int64_t>& targets) {
+  constexpr float kHidden = -1e9f;
+  const int64_t T = logits.size(0), R = logits.size(1), V = logits.size(2);
+  if (V < 2) throw Error("explain", "an output that can be but one thing has no reasons");
+  std::vector<int64_t> others;
+  std::vector<float> hidden(static_cast<size_t>(T * V), 0.0f);
+  for (size_t t = 0; t < targets.size(); ++t) {
+    others.push_back(targets[t] == 0 ? 1 : 0);
+    hidden[t * static_cast<size_t>(V) + static_cast<size_t>(targets[t])] = kHidden;
+  }
+  const auto ids = [&](const std::vector<int64_t>& of) {
+    return Tensor::from_ids(of, {T, 1}).expand({T, R}).contiguous();
+  };
+  const auto at = [&](const std::vector<int64_t>& of) {
+    return gather(logits, 2, ids(of).unsqueeze(2)).squeeze(2);  // [T,R]
+  };
+  const Tensor rest = logits + Tensor::from(hidden, {T, 1, V});
+  const Tensor ce = cross_entropy(rest, ids(others), {.reduction = Reduction::none});
+  return (at(targets) - at(others) - ce).transpose(0, 1);
 }
 
 Tensor mean_vector(const Tensor& table) {

@@ -27,16 +27,16 @@ struct Inside {
   std::vector<size_t> lines;  // where inputs are words of a text: how many each line has
   size_t shown = 0;           // of outputs that stand side by side, as classes do: the one it said
 
-  Tensor x, blank;         // [S,E], [E] says nothing; or a picture [C,Y,X] and its blank []
-  explain::Outputs log_p;  // of the outputs, [R,…] → [R,T]
+  Tensor x, blank;            // [S,E], [E] says nothing; or a picture [C,Y,X] and its blank []
+  explain::Outputs log_odds;  // of the outputs, [R,…] → [R,T]
   // Layers that look, the one to show first; those of outputs × inputs come before others.
   std::function<std::vector<LayerSeen>()> attention;
   std::function<Tensor()> rollout;  // [T,S], or [1,S] where outputs stand side by side
   explain::LookAt look;             // open to an intervention
-  explain::Outputs held;            // log_p, the looks' weights held as they are
+  explain::Outputs held;            // the same, the looks' weights held as they are
   // The maps of the last convolution and the outputs that came of them, [R,C,Y,X] and [R,T].
   struct Convolved {
-    Tensor maps, log_p;
+    Tensor maps, log_odds;
   };
   std::function<Convolved(const Tensor& rows)> convolved;
 
@@ -44,9 +44,9 @@ struct Inside {
   bool picture() const { return x.rank() == 3; }
 };
 
-// log softmax(logits)_target, by row: logits [T,R,V] of which each row has the same targets →
-// [R,T].
-Tensor log_p_of(const Tensor& logits, const std::vector<int64_t>& targets);
+// log p/(1 − p) of each target, p = softmax(logits): logits [T,R,V], of which each row has the same
+// targets → [R,T]. Its gradient is that of log p over 1 − p, and stays where p is near 1.
+Tensor log_odds_of(const Tensor& logits, const std::vector<int64_t>& targets);
 // The mean of a table's vectors: [V,E] → [E].
 Tensor mean_vector(const Tensor& table);
 

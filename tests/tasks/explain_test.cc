@@ -104,16 +104,15 @@ TEST(Explain, EveryTaskByEveryWay) {
   }
 }
 
-// What is differentiated is what is said: the occlusion of nothing changes nothing, and log p is
-// that of the model's own output.
+// What is differentiated is how likely that is which was said, in any number of rows.
 TEST(Explain, OutputsAreTheLikeliest) {
   for (const Looked& one : all()) {
     const auto run = run_of(one.task, one.options);
     const Inside in = run->inside(one.input).value();
     const NoGrad off;
-    const Tensor once = in.log_p(in.x.unsqueeze(0));
+    const Tensor once = in.log_odds(in.x.unsqueeze(0));
     ASSERT_EQ(once.shape(), (Shape{1, static_cast<int64_t>(in.outputs.size())})) << one.name;
-    const Tensor many = in.log_p(stack({in.x, in.x * 0.5f, in.x}, 0));
+    const Tensor many = in.log_odds(stack({in.x, in.x * 0.5f, in.x}, 0));
     for (size_t t = 0; t < in.outputs.size(); ++t) {
       const auto at = static_cast<int64_t>(t);
       EXPECT_NEAR(once.select(0, 0).to_vector()[t], many.select(0, 2).to_vector()[t], 1e-4f)
@@ -124,7 +123,8 @@ TEST(Explain, OutputsAreTheLikeliest) {
     const std::vector<float> best = max(seen.log_p, {1}).to_vector();
     const std::vector<float> said = once.to_vector();
     for (size_t t = 0; t < best.size(); ++t) {
-      EXPECT_NEAR(best[t], said[in.side_by_side ? in.shown : t], 1e-4f) << one.name << t;
+      const float odds = said[in.side_by_side ? in.shown : t];
+      EXPECT_NEAR(best[t], -std::log1p(std::exp(-odds)), 1e-4f) << one.name << t;
     }
   }
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "fovea/error.h"
 #include "fovea/ops.h"
@@ -69,11 +71,15 @@ class Copies {
   int64_t words_ = 0;
 };
 
-Tensor log_p(const Copies& copies, const Tensor& rows, const Intervention& how) {
+Tensor log_odds(const Copies& copies, const Tensor& rows, const Intervention& how) {
   const models::DocumentBatch batch = copies.batch(rows.size(0));
   models::DocumentPass pass{.words = how, .sentences = how};
   pass.embedded = {copies.grouped(rows, batch)};
-  return log_softmax(models::classify(copies.classifier().model, batch, pass).logits);
+  const Tensor logits = models::classify(copies.classifier().model, batch, pass).logits;  // [R,V]
+  const int64_t R = logits.size(0), V = logits.size(1);
+  std::vector<int64_t> classes(static_cast<size_t>(V));
+  std::iota(classes.begin(), classes.end(), int64_t{0});
+  return log_odds_of(logits.unsqueeze(0).expand({V, R, V}), classes);
 }
 
 // What lies before the first look is read once.
@@ -109,7 +115,7 @@ void look_inside(const Copies& copies, Inside& inside) {
   const models::Documents& m = copies.classifier().model;
   inside.look = looks_at(copies);
   inside.held = [copies](const Tensor& rows) {
-    return log_p(copies, rows, models::interventions::held());
+    return log_odds(copies, rows, models::interventions::held());
   };
   const auto* encoder = std::get_if<models::TransformerEncoder>(&m.levels[0].encoder);
   if (encoder != nullptr && encoder->config.linear) encoder = nullptr;
@@ -146,12 +152,12 @@ Inside inside(const Classifier& c, const std::string& text) {
   }
   inside.x = c.model.embedding(copies.word_ids()).detach();
   inside.blank = mean_vector(c.model.embedding.table);
-  inside.log_p = [copies](const Tensor& rows) { return log_p(copies, rows, {}); };
+  inside.log_odds = [copies](const Tensor& rows) { return log_odds(copies, rows, {}); };
   inside.side_by_side = true;
-  const std::vector<float> said = inside.log_p(inside.x.unsqueeze(0)).to_vector();
+  const std::vector<float> said = inside.log_odds(inside.x.unsqueeze(0)).to_vector();
   inside.shown = static_cast<size_t>(std::max_element(said.begin(), said.end()) - said.begin());
   inside.title = fmt::format("{} {:.2f}", inside.outputs[inside.shown],
-                             std::exp(static_cast<double>(said[inside.shown])));
+                             1 / (1 + std::exp(-static_cast<double>(said[inside.shown]))));
   if (models::looks(c.config.network)) look_inside(copies, inside);
   return inside;
 }

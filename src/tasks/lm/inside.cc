@@ -58,7 +58,9 @@ Inside inside(const LanguageModel& lm, const std::string& text) {
   out.push_back(next);
   inside.outputs.assign(pieces.begin() + 1, pieces.end());
   inside.outputs.push_back(next == text::kEnd ? kEndOfLine : lm.tokenizer.token(next));
-  inside.log_p = [&m, out](const Tensor& rows) { return log_p_of(logits_of(m, rows, {}), out); };
+  inside.log_odds = [&m, out](const Tensor& rows) {
+    return log_odds_of(logits_of(m, rows, {}), out);
+  };
   if (m.config.linear) return inside;  // its weights are never computed
 
   const auto seen_of = [&m, x = inside.x] {

@@ -45,12 +45,12 @@ Tensor logits_of(const models::Transformer& m, const Written& w, const Tensor& r
 void look_inside(const models::Seq2Seq& m, const Written& w, Inside& inside) {
   inside.x = m.source(Tensor::from_ids(w.source, {static_cast<int64_t>(w.source.size())})).detach();
   inside.blank = mean_vector(m.source.table);
-  inside.log_p = [&m, w](const Tensor& rows) {
-    return log_p_of(logits_of(m, w, rows, Intervention()), w.out);
+  inside.log_odds = [&m, w](const Tensor& rows) {
+    return log_odds_of(logits_of(m, w, rows, Intervention()), w.out);
   };
   if (m.config.context == models::Context::fixed) return;
   inside.held = [&m, w](const Tensor& rows) {
-    return log_p_of(logits_of(m, w, rows, models::interventions::held()), w.out);
+    return log_odds_of(logits_of(m, w, rows, models::interventions::held()), w.out);
   };
   inside.look = [&m, w, x = inside.x](const Intervention& how) {
     std::vector<Tensor> used;  // [1,·,S], one look after the other
@@ -101,8 +101,8 @@ std::vector<LayerSeen> layers_of(const models::Transformer& m, const HeadsSeen& 
 void look_inside(const models::Transformer& m, const Written& w, Inside& inside) {
   inside.x = m.source(Tensor::from_ids(w.source, {static_cast<int64_t>(w.source.size())})).detach();
   inside.blank = mean_vector(m.source.table);
-  inside.log_p = [&m, w](const Tensor& rows) {
-    return log_p_of(logits_of(m, w, rows, nn::HeadsHook()), w.out);
+  inside.log_odds = [&m, w](const Tensor& rows) {
+    return log_odds_of(logits_of(m, w, rows, nn::HeadsHook()), w.out);
   };
   if (m.config.linear) return;  // its weights are never computed
   const auto seen_of = [&m, w, x = inside.x] {
@@ -118,7 +118,7 @@ void look_inside(const models::Transformer& m, const Written& w, Inside& inside)
   inside.rollout = [&m, seen_of] { return rolled_out(m, seen_of()); };
   inside.held = [&m, w](const Tensor& rows) {
     const nn::HeadsHook hook = on_heads(models::interventions::held(), ".cross", nullptr);
-    return log_p_of(logits_of(m, w, rows, hook), w.out);
+    return log_odds_of(logits_of(m, w, rows, hook), w.out);
   };
   // Its looks are all heads of all layers that see the source; their mean is what is seen.
   inside.look = [&m, w, x = inside.x](const Intervention& how) {

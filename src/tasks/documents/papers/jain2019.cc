@@ -78,7 +78,7 @@ report::Page page(const std::vector<Outcome>& all) {
       {"Attention beside what moves the output",
        {report::Text{
             "Of 40 held-out documents a seed; means over seeds with 95 % intervals. τ is "
-            "Kendall's, between the order of the weights and that of |x·∂ log p/∂x| with "
+            "Kendall's, between the order of the weights and that of |x·∂y/∂x| with "
             "the weights held, or of the change where a word is blank. Changes are total "
             "variations of the output. The adversary looks for the weights farthest from "
             "the model's own, by Jensen and Shannon, that change the output by no more "
