@@ -7,6 +7,7 @@
 #include "fovea/io.h"
 #include "fovea/nn.h"
 #include "fovea/ops.h"
+#include "where.h"
 
 // Against Captum's numbers on the same weights: golden/make.py wrote them.
 namespace fovea::explain {
@@ -14,7 +15,7 @@ namespace {
 
 const Tensors& golden() {
   static const auto all =
-      load_safetensors(FOVEA_SOURCE_DIR "/tests/explain/golden/captum.safetensors");
+      load_safetensors(test::source_dir() + "/tests/explain/golden/captum.safetensors");
   return all;
 }
 
