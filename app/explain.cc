@@ -160,6 +160,7 @@ void add_explain(CLI::App& program) {
   verb->add_option("INPUT", o->inputs, "What it is asked about")->required();
   verb->add_option("--by", o->by, "Ways of asking, by commas [attention, jacobian]")
       ->delimiter(',')
+      ->allow_extra_args(false)  // what follows is an input
       ->check(not_empty);
   verb->add_option("--output", o->how.output, "One output: its number from 1, or its name")
       ->check(not_empty);

@@ -125,7 +125,9 @@ std::string to_text(const Heatmap& map, Ink ink, int width) {
     const std::string label = cut(labels.rows[i], left);
     text += blanks(left - columns_of(label)) + label + " ";
     for (size_t j = 0; j < shown; ++j) {
-      text += cell(map.weights[i * map.columns.size() + j] / full, ink);
+      const float share = map.weights[i * map.columns.size() + j] / full;
+      const bool hidden = share < 0 && map.scale == Scale::from_zero;
+      text += cell(hidden ? 0.0f : share, ink);
     }
     text += all ? "\n" : "…\n";
   }

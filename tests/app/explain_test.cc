@@ -44,6 +44,7 @@ TEST(ExplainVerb, PrintsMapsAndTheirAgreement) {
   for (const char* part : {"3 May → ", "attention, look", "jacobian", "occlusion", "Kendall τ"}) {
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
   }
+  EXPECT_EQ(explain({"--by", "attention,jacobian,occlusion", "3 May"}).out, ran.out);
   const Ran plain = explain({"3 May"}, trained().fixed);
   ASSERT_EQ(plain.code, 0) << plain.err;
   EXPECT_NE(plain.out.find("jacobian"), std::string::npos);

@@ -38,7 +38,7 @@ struct Delayed {
 
 Tensor expected(const Tensor& ids) { return ids.slice(0, 0, kSteps - kDelay).contiguous(); }
 
-TEST(CopySlow, AJacobianPeaksWhereTheCopyWasRead) {
+TEST(Copy, AJacobianPeaksWhereTheCopyWasRead) {
   Delayed m;
   train::Optimizer adam({}, m.weights.learned());
   float loss = 10;

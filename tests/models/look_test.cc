@@ -213,6 +213,25 @@ TEST(Intervention, GivenWeightsGiveTheirContext) {
   }
 }
 
+// The context is the same, and nothing is learned of what the weights were made of.
+TEST(Intervention, HeldWeightsHaveNoGradients) {
+  const Seq2Seq m = model_of(tiny());
+  const Batch batch = batch_of(sentences());
+  const auto gradient = [&](const Intervention& how, const char* name) {
+    const Loss l = loss(m, batch, {}, how);
+    const std::vector<Tensor> inputs{m.weights.all().at(name)};
+    const std::vector<float> d = gradients(l.loss, Tensor::scalar(1.0f), inputs)[0].to_vector();
+    double size = 0;
+    for (const float x : d) size += std::abs(static_cast<double>(x));
+    return std::pair(static_cast<double>(l.loss.item()), size);
+  };
+  const auto own = gradient({}, "score.u"), held = gradient(interventions::held(), "score.u");
+  EXPECT_NEAR(own.first, held.first, 1e-5);
+  EXPECT_GT(own.second, 1e-6);
+  EXPECT_EQ(held.second, 0.0);
+  EXPECT_GT(gradient(interventions::held(), "source.weight").second, 1e-3);
+}
+
 // What lies past the lengths is not read, whatever weight it is given.
 TEST(Intervention, PaddingIsNotRead) {
   for (const LookConfig& c : configs()) {

@@ -122,7 +122,7 @@ TEST(Svg, SignedWeightsHaveTwoColours) {
   EXPECT_EQ(malformed(svg), "");
   EXPECT_EQ(count(svg, "<path class=\"d0\" fill=\"#083878\" d=\"M0 0h23"), 1u);
   EXPECT_EQ(count(svg, "<path class=\"d15\" fill=\"#f8f8f8\" d=\"M24 0h23"), 1u);
-  EXPECT_EQ(count(svg, "<path class=\"d23\""), 0u);
+  EXPECT_EQ(count(svg, "<path class=\"d23\""), 1u);
   EXPECT_EQ(count(svg, "<path class=\"d"), 3u);
   EXPECT_EQ(count(svg, ">−4<"), 1u);
   EXPECT_EQ(count(svg, ">4<"), 1u);

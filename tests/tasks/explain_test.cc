@@ -240,12 +240,12 @@ TEST(Faithful, StandsBesideOtherRuns) {
   quick.permutations = 1;
   const auto run = run_of("translate", small({})), same = run_of("translate", small({})),
              fixed = run_of("translate", small({{"context", "fixed"}}));
-  Run* const twin[] = {same.get()};
+  tasks::Run* const twin[] = {same.get()};
   const FaithfulFound f = measure_faithful(*run, {}, twin, quick);
   ASSERT_FALSE(f.seeds.empty());
   for (const double distance : f.seeds) EXPECT_NEAR(distance, 0, 1e-6);
   EXPECT_EQ(table_of(f).rows.size(), 7u);
-  Run* const without[] = {fixed.get()};
+  tasks::Run* const without[] = {fixed.get()};
   const FaithfulFound g = measure_faithful(*run, {}, without, quick);
   EXPECT_TRUE(g.seeds.empty());
   EXPECT_EQ(g.implicit.size(), 1u);
