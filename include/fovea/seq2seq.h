@@ -18,10 +18,18 @@
 // Letters: B batch, S source length, T target length, H hidden, E embedding.
 namespace fovea::models {
 
-struct Seq2SeqConfig : WriterConfig {
-  int64_t source_vocabulary = 0;
+// And how it looks, where its context is attention.
+struct Seq2SeqConfig : LookConfig {
+  int64_t source_vocabulary = 0, target_vocabulary = 0;
+  int64_t embedding = 256, hidden = 256, layers = 1;
+  nn::Cell cell = nn::Cell::gru;
   bool bidirectional = true;
+  Context context = Context::attention;
+  Order order = Order::bahdanau;
+  bool input_feeding = false;  // luong
 };
+// The decoder's part of it.
+FOVEA_API WriterConfig writer_of(const Seq2SeqConfig&);
 // Throws, naming the field and its range.
 FOVEA_API void check(const Seq2SeqConfig&);
 

@@ -1,24 +1,17 @@
 #include "fovea/captioner.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "models/checks.h"
 #include "models/decoder.h"
+#include "models/grid.h"
 #include "models/tokens.h"
 #include "models/translated.h"
 
 namespace fovea::models {
 namespace {
 
-// The first convolution, and each that halves the grid, has a stride of 2.
-int64_t halvings(int64_t stride) {
-  int64_t n = 0;
-  for (; stride > 1; stride /= 2) ++n;
-  return n;
-}
-
-constexpr int64_t kFirstWindow = 5;
+GridShape shape_of(const CaptionerConfig& c) { return {c.height, c.width, c.channels, c.stride}; }
 
 }  // namespace
 
@@ -26,20 +19,10 @@ void check(const CaptionerConfig& c) {
   const auto in_range = [](const char* field, int64_t value, int64_t low, int64_t high) {
     expect_range("captioner", field, value, low, high);
   };
-  in_range("channels", c.channels, 1, 3);
+  check_grid("captioner", shape_of(c));
   in_range("features", c.features, 2, 4096);
   in_range("depth", c.depth, 0, 32);
   in_range("longest_caption", c.longest_caption, 1, kLargest);
-  if (c.stride < 2 || c.stride > 32 || (c.stride & (c.stride - 1)) != 0) {
-    throw Error("captioner", fmt::format("stride must be 2, 4, 8, 16 or 32, found {}", c.stride));
-  }
-  for (const auto& [name, side] : {std::pair{"height", c.height}, std::pair{"width", c.width}}) {
-    in_range(name, side, c.stride, 4096);
-    if (side % c.stride != 0) {
-      throw Error("captioner",
-                  fmt::format("{} is {}, not a multiple of the stride {}", name, side, c.stride));
-    }
-  }
   if (!(c.doubly >= 0 && c.doubly <= 1e3f)) {
     throw Error("captioner", fmt::format("doubly must be in [0, 1000], found {}", c.doubly));
   }
@@ -49,34 +32,22 @@ void check(const CaptionerConfig& c) {
 int64_t rows_of(const CaptionerConfig& c) { return c.height / c.stride; }
 int64_t columns_of(const CaptionerConfig& c) { return c.width / c.stride; }
 
-int64_t reach_of(const CaptionerConfig& c) {
-  int64_t reach = kFirstWindow, step = 2;
-  for (int64_t n = 1; n < halvings(c.stride); ++n, step *= 2) reach += 2 * step;
-  return reach + 2 * step * c.depth;
-}
+int64_t reach_of(const CaptionerConfig& c) { return reach_of_grid(c.stride, c.depth); }
 
 namespace {
 
 Captioner made_of(nn::Weights weights, CaptionerConfig c) {
-  c.longest_source = rows_of(c) * columns_of(c);
   check(c);
+  c.longest_source = rows_of(c) * columns_of(c);
   Captioner m;
   m.config = c;
   m.weights = std::move(weights);
   nn::Weights& w = m.weights;
-  int64_t in = c.channels;
-  const auto add = [&](const nn::ConvShape& shape) {
-    m.convs.push_back(nn::normed_conv(w, "grid." + std::to_string(m.convs.size()), shape));
-    in = shape.out;
-  };
-  for (int64_t n = 0; n < halvings(c.stride); ++n) {
-    const bool last = n + 1 == halvings(c.stride);
-    add({.in = in,
-         .out = last ? c.features : std::max<int64_t>(c.features / 2, 1),
-         .size = n == 0 ? kFirstWindow : 3,
-         .stride = 2});
+  m.convs = halvings(w, "grid", shape_of(c), std::max<int64_t>(c.features / 2, 1), c.features);
+  for (int64_t n = 0; n < c.depth; ++n) {
+    m.convs.push_back(nn::normed_conv(w, "grid." + std::to_string(m.convs.size()),
+                                      {.in = c.features, .out = c.features}));
   }
-  for (int64_t n = 0; n < c.depth; ++n) add({.in = in, .out = c.features});
   m.positions = w.add("grid.positions", {c.longest_source, c.features}, nn::Init::normal);
   static_cast<Writer&>(m) = writer(w, c, c.features);
   return m;
@@ -84,12 +55,8 @@ Captioner made_of(nn::Weights weights, CaptionerConfig c) {
 
 Encoded encode(const Captioner& m, const Tensor& images, Mode mode, const Dropout& drop) {
   const CaptionerConfig& c = m.config;
-  if (images.rank() != 4 || images.size(1) != c.channels || images.size(2) != c.height ||
-      images.size(3) != c.width) {
-    throw Error("captioner", fmt::format("images are {}, expected [B,{},{},{}]",
-                                         to_string(images.shape()), c.channels, c.height, c.width));
-  }
-  Tensor x = (images - 0.5f) * 4.0f;
+  expect_images("captioner", shape_of(c), images);
+  Tensor x = centred(images);
   for (const nn::NormedConv& conv : m.convs) x = relu(conv(x, mode));
   const Tensor rows = dropped(nn::rows_of_grid(x) + m.positions, drop.at("encoded"));  // [B,S,F]
   const int64_t B = rows.size(0), S = rows.size(1);

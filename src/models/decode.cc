@@ -65,7 +65,7 @@ std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
                                          const Intervention& intervention) {
   check(c);
   const NoGrad off;
-  return write_out({m, m.config}, encode(m, source, source_lengths), c, intervention);
+  return write_out({m, writer_of(m.config)}, encode(m, source, source_lengths), c, intervention);
 }
 
 }  // namespace fovea::models

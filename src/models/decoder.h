@@ -22,7 +22,7 @@ Encoded encode(const Seq2Seq&, const Tensor& source, const Tensor& lengths, cons
 // A writer and its settings, of whatever model.
 struct Written {
   const Writer& writer;
-  const WriterConfig& config;
+  WriterConfig config;
 };
 
 // Rows `ids` of the batch, in that order.
@@ -51,7 +51,7 @@ class Decoder {
 
  private:
   const Writer& model_;
-  const WriterConfig& config_;
+  WriterConfig config_;
   std::vector<nn::State> states_;
   std::vector<nn::Stepper> cells_;
   std::vector<nn::SteppedLinear> inputs_;  // of layers above the first

@@ -7,7 +7,21 @@ namespace fovea::models {
 
 void check(const Seq2SeqConfig& c) {
   expect_range("seq2seq", "source_vocabulary", c.source_vocabulary, 1, 10 * kLargest);
-  check(c, "seq2seq");
+  check(writer_of(c), "seq2seq");
+}
+
+WriterConfig writer_of(const Seq2SeqConfig& c) {
+  WriterConfig w;
+  static_cast<LookConfig&>(w) = c;
+  w.target_vocabulary = c.target_vocabulary;
+  w.embedding = c.embedding;
+  w.hidden = c.hidden;
+  w.layers = c.layers;
+  w.cell = c.cell;
+  w.context = c.context;
+  w.order = c.order;
+  w.input_feeding = c.input_feeding;
+  return w;
 }
 
 namespace {
@@ -25,7 +39,7 @@ Seq2Seq made_of(nn::Weights weights, const Seq2SeqConfig& c) {
                              .hidden = c.hidden,
                              .layers = c.layers,
                              .bidirectional = c.bidirectional});
-  static_cast<Writer&>(m) = writer(w, c, c.hidden * (c.bidirectional ? 2 : 1));
+  static_cast<Writer&>(m) = writer(w, writer_of(c), c.hidden * (c.bidirectional ? 2 : 1));
   return m;
 }
 
@@ -41,7 +55,8 @@ Loss loss(const Seq2Seq& m, const Batch& batch, const LossConfig& c,
           const Intervention& intervention) {
   const Dropout drop{c.dropout, Seed(c.seed).at("dropout")};
   const Encoded source = encode(m, batch.source, batch.source_lengths, drop);
-  return loss_of({m, m.config}, source, {batch.target_in, batch.target_out}, c, intervention);
+  return loss_of({m, writer_of(m.config)}, source, {batch.target_in, batch.target_out}, c,
+                 intervention);
 }
 
 }  // namespace fovea::models

@@ -159,14 +159,18 @@ double score(const Sums& sums, size_t order) {
 
 }  // namespace
 
-double bleu(std::span<const std::string> hypotheses, const References& references, int64_t order) {
+double bleu_n(int64_t n, std::span<const std::string> hypotheses, const References& references) {
   check_references("bleu", hypotheses, references);
-  if (order < 1 || order > static_cast<int64_t>(kOrders)) {
-    throw Error("bleu", "order is " + std::to_string(order) + ", expected 1 … 4");
+  if (n < 1 || n > static_cast<int64_t>(kOrders)) {
+    throw Error("bleu", "n is " + std::to_string(n) + ", expected 1 … 4");
   }
   Sums sums;
   for (size_t i = 0; i < hypotheses.size(); ++i) add(sums, hypotheses[i], references[i]);
-  return score(sums, static_cast<size_t>(order));
+  return score(sums, static_cast<size_t>(n));
+}
+
+double bleu(std::span<const std::string> hypotheses, const References& references) {
+  return bleu_n(kOrders, hypotheses, references);
 }
 
 }  // namespace fovea::text

@@ -114,6 +114,7 @@ TEST(Captioner, RefusesSettingsOutOfRange) {
     change(c);
     return error_of([&] { captioner(c, 1); });
   };
+  EXPECT_TRUE(has(error([](auto& c) { c.stride = 0; }), "stride must be 2, 4, 8, 16 or 32"));
   EXPECT_TRUE(has(error([](auto& c) { c.stride = 3; }), "stride must be 2, 4, 8, 16 or 32"));
   EXPECT_TRUE(has(error([](auto& c) { c.height = 9; }), "not a multiple of the stride"));
   EXPECT_TRUE(has(error([](auto& c) { c.features = 0; }), "features must be in"));

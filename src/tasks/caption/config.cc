@@ -30,6 +30,7 @@ void visit_network(Fields& f, models::CaptionerConfig& m) {
           std::vector<Context>{Context::fixed, Context::attention});
   f.named("order", m.order, "bahdanau (and the paper) looks before the cell, luong after",
           std::vector<Order>{Order::bahdanau, Order::luong});
+  f.flag("input-feeding", m.input_feeding, "luong: the last output enters the cell");
   f.choice("score", m.score, "how a state is compared with a place", names_of(list_scores()));
   f.choice("weighting", m.weighting, "softmax is soft attention, sample hard",
            names_of(list_weightings()));

@@ -17,7 +17,7 @@ struct Compared {
 train::Scores text_scores(const Compared& c) {
   train::Scores scores;
   for (int64_t n = 1; n <= 4; ++n) {
-    scores.emplace_back("bleu" + std::to_string(n), text::bleu(c.hypotheses, c.references, n));
+    scores.emplace_back("bleu" + std::to_string(n), text::bleu_n(n, c.hypotheses, c.references));
   }
   scores.emplace_back("exact", text::exact_match(c.hypotheses, c.references));
   return scores;
