@@ -11,8 +11,9 @@
 #include "fovea/writer.h"
 
 // An image to words (Xu et al. 2015).
-//   grid       h_ij, i < Y, j < X: few convolutions, so that a place sees little more than itself;
-//              to each place is added a learned vector that says where it is
+//   grid       h_ij, i < Y, j < X: few convolutions, so that a place sees little more than itself,
+//   of
+//              the image and, as two channels more, of where a pixel is; plus P·(i, j), P learned
 //   attention  at each word a_tij over the places, c_t = β_t Σ a_tij h_ij
 //   fixed      one vector, the mean of all h_ij, stands for the image
 // The words are written as writer.h says. Letters: B images, S = Y·X places, F their width.
@@ -37,10 +38,13 @@ struct FOVEA_API Captioner : Writer {
   CaptionerConfig config;
   nn::Weights weights;
   std::vector<nn::NormedConv> convs;
-  Tensor positions;  // [S,F]
+  Tensor positions;  // P [F,2]
 };
 FOVEA_API Captioner captioner(const CaptionerConfig&, uint64_t seed);
 FOVEA_API int64_t count_weights(const CaptionerConfig&);
+
+// h of images [B,C,height,width], values from 0 to 1: [B,S,F].
+FOVEA_API Tensor grid_of(const Captioner&, const Tensor& images, Mode = Mode::eval);
 
 // Images [B,C,height,width], values from 0 to 1, and captions as ids, time-major.
 struct CaptionBatch {

@@ -43,22 +43,34 @@ Captioner made_of(nn::Weights weights, CaptionerConfig c) {
   m.config = c;
   m.weights = std::move(weights);
   nn::Weights& w = m.weights;
-  m.convs = halvings(w, "grid", shape_of(c), std::max<int64_t>(c.features / 2, 1), c.features);
+  GridShape with_places = shape_of(c);
+  with_places.channels += 2;
+  m.convs = halvings(w, "grid", with_places, std::max<int64_t>(c.features / 2, 1), c.features);
   for (int64_t n = 0; n < c.depth; ++n) {
     m.convs.push_back(nn::normed_conv(w, "grid." + std::to_string(m.convs.size()),
                                       {.in = c.features, .out = c.features}));
   }
-  m.positions = w.add("grid.positions", {c.longest_source, c.features}, nn::Init::normal);
+  m.positions = w.add("grid.positions", {c.features, 2}, nn::Init::xavier, 2.0f);
   static_cast<Writer&>(m) = writer(w, c, c.features);
   return m;
 }
 
+// (y, x) of each of rows × columns places, both from −1 to 1: [rows,columns,2].
+Tensor coordinates(int64_t rows, int64_t columns) {
+  const auto at = [](int64_t i, int64_t n) {
+    return (2.0f * static_cast<float>(i) + 1.0f) / static_cast<float>(n) - 1.0f;
+  };
+  std::vector<float> all;
+  for (int64_t n = 0; n < rows * columns; ++n) {
+    all.push_back(at(n / columns, rows));
+    all.push_back(at(n % columns, columns));
+  }
+  return Tensor::from(all, {rows, columns, 2});
+}
+
 Encoded encode(const Captioner& m, const Tensor& images, Mode mode, const Dropout& drop) {
   const CaptionerConfig& c = m.config;
-  expect_images("captioner", shape_of(c), images);
-  Tensor x = centred(images);
-  for (const nn::NormedConv& conv : m.convs) x = relu(conv(x, mode));
-  const Tensor rows = dropped(nn::rows_of_grid(x) + m.positions, drop.at("encoded"));  // [B,S,F]
+  const Tensor rows = dropped(grid_of(m, images, mode), drop.at("encoded"));  // [B,S,F]
   const int64_t B = rows.size(0), S = rows.size(1);
   const std::vector<int64_t> lengths(static_cast<size_t>(B), S);
   Encoded e{
@@ -79,6 +91,17 @@ Tensor doubly_stochastic(const std::vector<Tensor>& seen, const Tensor& target, 
 }
 
 }  // namespace
+
+Tensor grid_of(const Captioner& m, const Tensor& images, Mode mode) {
+  const CaptionerConfig& c = m.config;
+  expect_images("captioner", shape_of(c), images);
+  const Tensor pixels = coordinates(c.height, c.width).permute({2, 0, 1}).unsqueeze(0);
+  Tensor x =
+      concatenate({centred(images), pixels.expand({images.size(0), 2, c.height, c.width})}, 1);
+  for (const nn::NormedConv& conv : m.convs) x = relu(conv(x, mode));
+  const Tensor places = coordinates(rows_of(c), columns_of(c)).reshape({-1, 2});
+  return nn::rows_of_grid(x) + linear(places, m.positions);
+}
 
 Captioner captioner(const CaptionerConfig& c, uint64_t seed) {
   return made_of(nn::Weights(seed), c);

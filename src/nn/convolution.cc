@@ -54,8 +54,13 @@ GridAttention grid_attention(Weights& w, const std::string& name, const GridAtte
   const int64_t inside = c.heads * c.depth;
   GridAttention g;
   g.heads = c.heads;
-  g.queries = linear(w, name + ".queries", c.channels, inside);
-  g.keys = linear(w, name + ".keys", c.channels, inside);
+  // Sharper from the start than linear() would begin: what is uniform tells no place from another.
+  const auto sharp = [&](const std::string& part) {
+    return Linear{w.add(name + part + ".weight", {inside, c.channels}, Init::uniform, 4.0f),
+                  w.add(name + part + ".bias", {inside}, Init::zeros)};
+  };
+  g.queries = sharp(".queries");
+  g.keys = sharp(".keys");
   g.values = linear(w, name + ".values", c.channels, inside);
   g.out = linear(w, name + ".out", inside, c.channels);
   g.gate = w.add(name + ".gate", {1}, Init::zeros);

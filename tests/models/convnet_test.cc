@@ -24,6 +24,11 @@ ConvnetConfig small() {
   return c;
 }
 
+void set_gate(const Convnet& m, float value) {
+  const NoGrad off;
+  Tensor(m.attention.gate).fill_(value);
+}
+
 // Grey, with a mark of its own kind at either end of the diagonal.
 Tensor image_of(float first, float second) {
   std::vector<float> pixels(32 * 32, 0.5f);
@@ -57,7 +62,7 @@ TEST(Convnet, WithoutAttentionFarApartIsNeverCompared) {
   c.attention = true;
   const Convnet m = convnet(c, 1);
   EXPECT_LT(interaction(m), 1e-5);  // γ = 0
-  Tensor(m.attention.gate).fill_(1.0f);
+  set_gate(m, 1.0f);
   EXPECT_GT(interaction(m), 1e-3);
 }
 
@@ -76,12 +81,12 @@ TEST(Convnet, GradientsAreSlopes) {
   c.height = c.width = 8;
   c.features = 4;
   const Convnet m = convnet(c, 2);
-  Tensor(m.attention.gate).fill_(0.5f);
+  set_gate(m, 0.5f);
   const Tensor x = sigmoid(Tensor::randn({4, 1, 8, 8}, 3));
   const Tensor labels = Tensor::from_ids(std::vector<int64_t>{0, 2, 1, 1}, {4});
   const auto f = [&] { return cross_entropy(classify(m, x).logits, labels); };
   f().backward();
-  constexpr float kStep = 4e-3f;
+  constexpr float kStep = 5e-4f;  // corners of relu: a small step
   uint64_t seed = 7;
   for (const auto& [name, t] : m.weights.learned()) {
     Tensor w = t;
@@ -94,7 +99,7 @@ TEST(Convnet, GradientsAreSlopes) {
     const double below = static_cast<double>(f().item());
     w.copy_(before);
     const double slope = (above - below) / (2 * static_cast<double>(kStep));
-    ASSERT_NEAR(along, slope, 2e-3 + 1e-2 * std::abs(slope)) << name;
+    ASSERT_NEAR(along, slope, 3e-3 + 2e-2 * std::abs(slope)) << name;
   }
 }
 

@@ -7,6 +7,11 @@
 namespace fovea::nn {
 namespace {
 
+void set(const Tensor& t, float value) {
+  const NoGrad off;
+  Tensor(t).fill_(value);
+}
+
 // (f(w + εd) − f(w − εd)) / 2ε against g·d, for one tensor at a time and a random d.
 void expect_slopes(const Weights& weights, const std::function<Tensor()>& f) {
   for (const auto& [name, t] : weights.learned()) Tensor(t).zero_grad();
@@ -57,7 +62,7 @@ TEST(NormedConv, RefusesWhatIsNoWindow) {
 TEST(ResidualConv, KeepsTheShapeAndTheInput) {
   Weights w(1);
   const ResidualConv block = residual_conv(w, "b", 4);
-  Tensor(block.second.scale).fill_(0.0f);  // then f(x) = 0
+  set(block.second.scale, 0.0f);  // then f(x) = 0
   const Tensor x = abs(Tensor::randn({2, 4, 5, 5}, 3));
   expect_near(block(x, Mode::train), x, "the input alone");
 }
@@ -85,13 +90,13 @@ TEST(GridAttention, WeightsAreOfEveryPlaceOverAll) {
 TEST(GridAttention, IsItsFormula) {
   Weights w(1);
   const GridAttention layer = grid_attention(w, "a", {.channels = 5, .heads = 1, .depth = 4});
-  Tensor(layer.gate).fill_(0.7f);
+  set(layer.gate, 0.7f);
   const Tensor x = Tensor::randn({2, 5, 3, 4}, 3), rows = rows_of_grid(x);
   const Tensor scores = matmul(layer.queries(rows), layer.keys(rows).transpose(1, 2)) / 2.0f;  // √4
   const Tensor expected =
       x + 0.7f * grid_of_rows(layer.out(matmul(softmax(scores), layer.values(rows))), 3, 4);
   expect_near(layer(x).y, expected, "y", 1e-4, 1e-5);
-  Tensor(layer.gate).fill_(0.3f);
+  set(layer.gate, 0.3f);
   const Tensor d = Tensor::randn(x.shape(), 9);
   expect_slopes(w, [&] { return sum(layer(x).y * d); });
 }
@@ -99,7 +104,7 @@ TEST(GridAttention, IsItsFormula) {
 TEST(GridAttention, KnowsNoPlaces) {
   Weights w(3);
   const GridAttention layer = grid_attention(w, "a", {.channels = 4, .heads = 2, .depth = 3});
-  Tensor(layer.gate).fill_(1.0f);
+  set(layer.gate, 1.0f);
   const Tensor x = Tensor::randn({1, 4, 2, 3}, 3);
   const Tensor order = Tensor::from_ids(std::vector<int64_t>{4, 0, 5, 2, 1, 3}, {6});
   const auto moved = [&](const Tensor& grid) {

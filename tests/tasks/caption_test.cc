@@ -176,9 +176,12 @@ TEST(CaptionRun, LearnsFromAFileOfTheUsers) {
                   {"height", "16"},
                   {"width", "16"},
                   {"min-count", "1"},
+                  {"rate", "0.01"},
+                  {"dropout", "0"},
+                  {"doubly", "0"},
                   {"valid-share", "0.2"},
                   {"test-share", "0.2"}});
-  options["epochs"] = "12";
+  options["epochs"] = "25";
   std::vector<std::string> said;
   Watching watching;
   watching.say = [&](const std::string& line) { said.push_back(line); };

@@ -98,7 +98,9 @@ void CaptionConfig::suit_data() {
     network.features = 64;
     network.stride = 4;
     network.depth = 1;
-    train.epochs = 10;
+    network.order = models::Order::luong;
+    network.input_feeding = looks(*this);
+    train.epochs = 16;
     train.schedule.rate = 4e-3f;
     train.batch_examples = 32;
     return;

@@ -84,7 +84,8 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   CaptionSets sets = load_data(c);
   m.words = former ? text::Tokenizer::load(*former / kWordsFile) : words_of(c, sets.train);
   c.network.target_vocabulary = m.words.size();
-  if (!looks(c)) c.network.gate = false;
+  if (!looks(c)) c.network.gate = c.network.input_feeding = false;
+  if (c.network.order == models::Order::bahdanau) c.network.input_feeding = false;
   check_room(models::count_weights(c.network), c.train, "--features, --hidden or --embedding");
   m.model = models::captioner(c.network, c.train.seed);
   return std::make_unique<CaptionRun>(std::move(m), std::move(sets));

@@ -39,6 +39,7 @@ void ImageConfig::visit(Fields& f) {
   f.real("shift", augmentation.shift, "images are moved by up to this share of a side", {0, 0.5});
   f.real("light", augmentation.light, "and made lighter or darker by up to this much", {0, 1});
   visit_training(f, measures());
+  f.real("gate-rate", gate_rate, "times the rate, for the attention's gate", {0, 1000});
   f.integer("batch-images", train.batch_examples, "images at a step", {1, 1e6});
 }
 
@@ -49,7 +50,9 @@ void ImageConfig::suit_data() {
   train.optimizer.beta2 = 0.98f;
   train.batch_examples = 32;
   if (data.data.empty()) {
-    train.epochs = 8;
+    network.heads = 4;
+    network.depth = 8;
+    train.epochs = 10;
     train.schedule.rate = 3e-3f;
     return;
   }

@@ -32,6 +32,7 @@ struct ImageConfig final : TaskConfig {
   models::ConvnetConfig network;  // the classes are found in the data
   double dropout = 0, label_smoothing = 0;
   image::Augmentation augmentation;
+  double gate_rate = 10;  // of the attention's gate, times the rate
 
   ImageConfig() { train.batch_tokens = 1 << 20; }  // so many images decide alone
   void visit(Fields&) override;

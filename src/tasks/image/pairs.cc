@@ -16,7 +16,6 @@ constexpr Mark kMarks[] = {
     {"..###..", "..###..", "#######", "#######", "#######", "..###..", "..###.."},
     {"##...##", "###.###", ".#####.", "..###..", ".#####.", "###.###", "##...##"},
     {"#######", "#######", "##...##", "##...##", "##...##", "#######", "#######"},
-    {"...#...", "..###..", "..###..", ".#####.", ".#####.", "#######", "#######"},
 };
 constexpr int64_t kMarkSide = 7;
 
@@ -40,7 +39,7 @@ image::LabelledImage draw_pair(uint64_t seed, uint64_t i) {
                 second = same ? first : (first + 1 + draw.below(kinds - 1)) % kinds;
   image::Image x{kPairSide, kPairSide, 3, {}};
   for (int64_t n = 0; n < kPairSide * kPairSide; ++n) {
-    x.pixels.insert(x.pixels.end(), 3, static_cast<float>(draw.between(80, 96)) / 100.0f);
+    x.pixels.insert(x.pixels.end(), 3, static_cast<float>(draw.between(84, 92)) / 100.0f);
   }
   const int64_t most = kPairSide - kMarkSide - 1;
   int64_t top = 0, left = 0, other_top = 0, other_left = 0;

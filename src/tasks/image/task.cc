@@ -128,6 +128,11 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   c.network.classes = static_cast<int64_t>(m.classes.size());
   check_room(models::count_weights(c.network), c.train, "--features or --blocks");
   m.model = models::convnet(c.network, c.train.seed);
+  // γ starts at 0, and nothing is learned through it before it has moved.
+  c.train.optimizer.groups = {
+      {.has = [](const std::string& name) { return name == "attention.gate"; },
+       .rate = static_cast<float>(c.gate_rate),
+       .weight_decay = 0.0f}};
   return std::make_unique<ImageRun>(std::move(m), std::move(sets));
 }
 
