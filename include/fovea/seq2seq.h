@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,24 +10,13 @@
 #include "fovea/nn.h"
 #include "fovea/search.h"
 #include "fovea/tensor.h"
+#include "fovea/writer.h"
 
 // Recurrent sequence to sequence, without and with attention.
 //   encoder   h_1 … h_S, forward and backward states side by side
-//   fixed     one context for every step: the encoder's last state
-//   bahdanau  c_t from s_{t−1};  s_t = cell([y_{t−1}; c_t], s_{t−1})
-//             o_t = tanh(W[s_t; c_t; y_{t−1}])
-//   luong     s_t = cell([y_{t−1}; o_{t−1} when fed], s_{t−1});  c_t from s_t
-//             o_t = tanh(W[s_t; c_t])
-//   output    p(y_t) = softmax(V o_t)
+//   decoder   as writer.h says; a fixed context is the encoder's last state
 // Letters: B batch, S source length, T target length, H hidden, E embedding.
 namespace fovea::models {
-
-enum class Context : uint8_t { fixed, attention };
-enum class Order : uint8_t { bahdanau, luong };
-FOVEA_API const char* name_of(Context);
-FOVEA_API const char* name_of(Order);
-FOVEA_API Context context(const std::string& name);
-FOVEA_API Order order(const std::string& name);
 
 // And how it looks, where its context is attention.
 struct Seq2SeqConfig : LookConfig {
@@ -40,22 +28,16 @@ struct Seq2SeqConfig : LookConfig {
   Order order = Order::bahdanau;
   bool input_feeding = false;  // luong
 };
+// The decoder's part of it.
+FOVEA_API WriterConfig writer_of(const Seq2SeqConfig&);
 // Throws, naming the field and its range.
 FOVEA_API void check(const Seq2SeqConfig&);
 
-class OutputScreen;  // src/models/screen.h
-
-struct FOVEA_API Seq2Seq {
+struct FOVEA_API Seq2Seq : Writer {
   Seq2SeqConfig config;
   nn::Weights weights;
-  nn::Embedding source, target;
+  nn::Embedding source;
   nn::Recurrent encoder;
-  std::vector<nn::Linear> initial;     // by layer: the encoder's last state → s_0
-  std::vector<nn::CellWeights> cells;  // the decoder's, by layer
-  LookWeights look;
-  nn::Linear readout, output;
-  // Greedy decoding of few sentences keeps the output layer here in 8 bits: a byte a weight more.
-  std::shared_ptr<OutputScreen> screen;
 };
 FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, uint64_t seed);
 // How many numbers it would learn; takes no memory for them.

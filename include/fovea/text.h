@@ -58,6 +58,8 @@ class FOVEA_API Tokenizer {
 // of references for each hypothesis, at least one in each; at least one hypothesis.
 using References = std::vector<std::vector<std::string>>;
 FOVEA_API double bleu(std::span<const std::string> hypotheses, const References&);
+// BLEU-n: of n-grams up to that length, n from 1 to 4.
+FOVEA_API double bleu_n(int64_t n, std::span<const std::string> hypotheses, const References&);
 FOVEA_API double chrf(std::span<const std::string> hypotheses, const References&);
 // Share of hypotheses equal to one of their references, in percent.
 FOVEA_API double exact_match(std::span<const std::string> hypotheses, const References&);

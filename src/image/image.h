@@ -17,6 +17,7 @@ struct Image {
 struct LabelledImage {
   Image image;
   std::int64_t label = 0;
+  std::string name;  // of its file, where it has one
 };
 
 // Images with their classes, as read from files or drawn.

@@ -11,28 +11,31 @@ Encoded repeated(const Encoded& e, int64_t K) {
 }
 
 // The decoder as a search asks it.
-class Translating : public Generator {
+class Writing : public Generator {
  public:
-  Translating(const Seq2Seq& m, const Encoded& encoded, const DecodeConfig& c,
-              const Intervention& intervention)
+  Writing(const Written& m, const Encoded& encoded, const DecodeConfig& c,
+          const Intervention& intervention)
       : model_(m),
         decoder_(m, repeated(encoded, c.beam),
                  {.keep_weights = c.weights || c.places, .intervention = intervention}) {
-    if (c.beam == 1) output_ = {m.screen, m.output, encoded.lengths.size(0)};
+    if (c.beam == 1) output_ = {m.writer.screen, m.writer.output, encoded.lengths.size(0)};
   }
 
   void advance(const Tensor& tokens) override {
-    const Tensor y = model_.target(tokens);
+    const Tensor y = model_.writer.target(tokens);
     const Decoder::Step s = decoder_.step(decoder_.gates(y));
     Look look = s.look;
-    if (decoder_.looks_once()) look = decoder_.looker().step(s.state, t_);
+    if (decoder_.looks_once()) {
+      look = decoder_.looker().step(s.state, t_);
+      look.context = gated(model_.writer, s.state, look.context);
+    }
     ++t_;
     weights_ = look.weights;
     const Tensor context = decoder_.fixed() ? decoder_.fixed() : look.context;
     out_ = s.out ? s.out : read_out(model_, s.state, context, y);
   }
 
-  Tensor logits() override { return model_.output(out_); }
+  Tensor logits() override { return model_.writer.output(out_); }
   Tensor weights() override { return weights_; }
   void select_rows(const Tensor& ids) override { decoder_.select_rows(ids); }
 
@@ -41,7 +44,7 @@ class Translating : public Generator {
   }
 
  private:
-  const Seq2Seq& model_;
+  const Written model_;
   Decoder decoder_;
   ScreenedOutput output_;
   Tensor out_, weights_;  // o_t [B·K,H], [B·K,S]
@@ -50,13 +53,19 @@ class Translating : public Generator {
 
 }  // namespace
 
+std::vector<std::vector<Decoded>> write_out(const Written& m, const Encoded& memory,
+                                            const DecodeConfig& c,
+                                            const Intervention& intervention) {
+  Writing generator(m, memory, c, intervention);
+  return search_translations(generator, memory.lengths, c);
+}
+
 std::vector<std::vector<Decoded>> decode(const Seq2Seq& m, const Tensor& source,
                                          const Tensor& source_lengths, const DecodeConfig& c,
                                          const Intervention& intervention) {
   check(c);
   const NoGrad off;
-  Translating generator(m, encode(m, source, source_lengths), c, intervention);
-  return search_translations(generator, source_lengths, c);
+  return write_out({m, writer_of(m.config)}, encode(m, source, source_lengths), c, intervention);
 }
 
 }  // namespace fovea::models

@@ -37,8 +37,10 @@ Encoded select_rows(const Encoded& e, const Tensor& ids) {
   return rows;
 }
 
-Decoder::Decoder(const Seq2Seq& m, const Encoded& e, const LookPass& pass) : model_(m) {
-  const Seq2SeqConfig& c = m.config;
+Decoder::Decoder(const Written& written, const Encoded& e, const LookPass& pass)
+    : model_(written.writer), config_(written.config) {
+  const Writer& m = model_;
+  const WriterConfig& c = config_;
   for (size_t l = 0; l < m.cells.size(); ++l) {
     states_.push_back(first_state(m.initial[l], e.last[l], c.cell));
     cells_.emplace_back(m.cells[l]);
@@ -54,6 +56,7 @@ Decoder::Decoder(const Seq2Seq& m, const Encoded& e, const LookPass& pass) : mod
     const Tensor& w = m.cells[0].input.weight;
     from_context_.emplace(nn::Linear{w.slice(1, c.embedding, w.size(1)), {}});
   }
+  if (m.gate.weight) gate_.emplace(m.gate);
   if (c.input_feeding) {
     readout_.emplace(m.readout);
     fed_ = Tensor::zeros({states_[0].h.size(0), c.hidden});
@@ -62,7 +65,7 @@ Decoder::Decoder(const Seq2Seq& m, const Encoded& e, const LookPass& pass) : mod
 
 Tensor Decoder::gates(const Tensor& embedded) {
   const nn::Linear& input = model_.cells[0].input;
-  const int64_t E = model_.config.embedding;
+  const int64_t E = config_.embedding;
   if (input.weight.size(1) == E) return input(embedded);
   const Tensor gates = nn::Linear{input.weight.slice(1, 0, E), input.bias}(embedded);
   if (!fixed_) return gates;
@@ -72,12 +75,17 @@ Tensor Decoder::gates(const Tensor& embedded) {
 bool Decoder::looks_once() const { return looker_ && !from_context_; }
 
 Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
-  const Seq2SeqConfig& c = model_.config;
+  const WriterConfig& c = config_;
+  const auto look_from = [&](const Tensor& state) {
+    Look look = looker_->step(state, t_);
+    if (gate_) look.context = look.context * sigmoid((*gate_)(state));
+    return look;
+  };
   Step s;
   Tensor gates = gates_y;
   if (from_context_ && c.order == Order::bahdanau) {
     s.query = states_.back().h;
-    s.look = looker_->step(s.query, t_);
+    s.look = look_from(s.query);
     gates = (*from_context_)(s.look.context, gates);
   } else if (from_context_) {
     gates = (*from_context_)(fed_, gates);
@@ -92,7 +100,7 @@ Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
   s.state = states_.back().h;
   if (!s.query) s.query = s.state;
   if (c.input_feeding) {
-    s.look = looker_->step(s.state, t_);
+    s.look = look_from(s.state);
     s.out = fed_ = tanh((*readout_)(concatenate({s.state, s.look.context}, -1)));
   }
   ++t_;
@@ -104,11 +112,15 @@ void Decoder::select_rows(const Tensor& ids) {
   if (fed_) fed_ = index_select(fed_, 0, ids);
 }
 
-Tensor read_out(const Seq2Seq& m, const Tensor& state, const Tensor& context,
+Tensor gated(const Writer& m, const Tensor& states, const Tensor& contexts) {
+  return m.gate.weight ? contexts * sigmoid(m.gate(states)) : contexts;
+}
+
+Tensor read_out(const Written& m, const Tensor& state, const Tensor& context,
                 const Tensor& embedded) {
   std::vector<Tensor> parts = {state, context};
   if (m.config.order == Order::bahdanau) parts.push_back(embedded);
-  return tanh(m.readout(concatenate(parts, -1)));
+  return tanh(m.writer.readout(concatenate(parts, -1)));
 }
 
 }  // namespace fovea::models

@@ -22,13 +22,19 @@ Encoded encode_vectors(const Seq2Seq&, const Tensor& source, const Tensor& lengt
                        const Dropout& = {});
 Encoded encode(const Seq2Seq&, const Tensor& source, const Tensor& lengths, const Dropout& = {});
 
+// A writer and its settings, of whatever model.
+struct Written {
+  const Writer& writer;
+  WriterConfig config;
+};
+
 // Rows `ids` of the batch, in that order.
 Encoded select_rows(const Encoded&, const Tensor& ids);
 
 // One pass of the decoder, step by step. Weights' gradients are taken once for all steps.
 class Decoder {
  public:
-  Decoder(const Seq2Seq&, const Encoded&, const LookPass&);
+  Decoder(const Written&, const Encoded&, const LookPass&);
 
   // The input product of the first layer for y_{t−1}, embedded: [..,B,E] → [..,B,G·H].
   Tensor gates(const Tensor& embedded);
@@ -47,17 +53,37 @@ class Decoder {
   void select_rows(const Tensor& ids);     // of every state
 
  private:
-  const Seq2Seq& model_;
+  const Writer& model_;
+  WriterConfig config_;
   std::vector<nn::State> states_;
   std::vector<nn::Stepper> cells_;
   std::vector<nn::SteppedLinear> inputs_;  // of layers above the first
-  std::optional<nn::SteppedLinear> from_context_, readout_;
+  std::optional<nn::SteppedLinear> from_context_, readout_, gate_;
   std::optional<Looker> looker_;
   Tensor fixed_, fed_;
   int64_t t_ = 0;
 };
 
+// What a look of the states, [..,H], sees: β ∘ c where there is a gate.
+Tensor gated(const Writer&, const Tensor& states, const Tensor& contexts);
+
 // o = tanh(W[s; c; y]), or without y in Luong's order; any leading dimensions.
-Tensor read_out(const Seq2Seq&, const Tensor& state, const Tensor& context, const Tensor& embedded);
+Tensor read_out(const Written&, const Tensor& state, const Tensor& context, const Tensor& embedded);
+
+// −log p of the targets [T,B] that are written while looking at `memory`, and what hard attention
+// adds. An intervention sees every look.
+struct Targets {
+  Tensor in, out;  // i64 [T,B]: begin y_1 …, and y_1 … end
+};
+Loss loss_of(const Written&, const Encoded& memory, const Targets&, const LossConfig&,
+             const Intervention&);
+
+// The logits of each next token, [T,B,V], of targets as they are given.
+Tensor logits_of(const Written&, const Encoded& memory, const Tensor& target_in,
+                 const Intervention&);
+
+// The n best that are written while looking at `memory`; at most 2·S + 10 tokens.
+std::vector<std::vector<Decoded>> write_out(const Written&, const Encoded& memory,
+                                            const DecodeConfig&, const Intervention&);
 
 }  // namespace fovea::models

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/heatmap.h"
+#include "report/seen.h"
 #include "report/shaded.h"
 
 // A page that opens anywhere: one file, no network, light and dark, printable.
@@ -52,9 +53,18 @@ struct ShadedTexts {
   std::vector<ShadedText> items;
 };
 
+// Images with a caption each, dark where they were not looked at.
+struct SeenImages {
+  struct Item {
+    std::string caption;
+    SeenImage seen;
+  };
+  std::vector<Item> items;
+};
+
 struct Section {
   std::string heading;
-  std::vector<std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts>> blocks;
+  std::vector<std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts, SeenImages>> blocks;
 };
 struct Page {
   std::string title, subtitle;

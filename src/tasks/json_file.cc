@@ -10,13 +10,7 @@
 #include "io/atomic_file.h"
 
 namespace fovea::tasks {
-namespace {
-
 using Json = nlohmann::ordered_json;
-
-constexpr int64_t kLargestFile = int64_t{64} << 20;
-
-}  // namespace
 
 void write_json(const std::filesystem::path& path, const Json& value) {
   const std::string text = value.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -25,11 +19,12 @@ void write_json(const std::filesystem::path& path, const Json& value) {
   file.commit();
 }
 
-Json read_json(const std::filesystem::path& path) {
+Json read_json(const std::filesystem::path& path, int64_t largest) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   if (error) throw Error("read_json", fmt::format("{}: {}", path.string(), error.message()));
-  if (bytes > kLargestFile) throw Error("read_json", path.string() + " is too large");
+  if (static_cast<int64_t>(bytes) > largest)
+    throw Error("read_json", path.string() + " is too large");
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;
   text << in.rdbuf();

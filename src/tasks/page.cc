@@ -97,12 +97,19 @@ report::Section examples_of(const Task& task, Run& run) {
   const auto predicted = run.predict(inputs, *task.predict_settings(), {.maps = Maps::keep});
   report::Gallery gallery;
   report::ShadedTexts shaded;
+  report::SeenImages seen;
   report::Table table{{"input", "output", "expected"}, {}};
   for (size_t i = 0; i < examples.size(); ++i) {
     const Prediction& best = predicted[i].front();
     table.rows.push_back({inputs[i], best.text, examples[i].expected});
     for (const report::Heatmap& map : best.maps) {
       gallery.items.push_back({inputs[i] + " → " + best.text, map});
+    }
+    for (const report::SeenImage& image : best.images) {
+      const bool right = best.text == examples[i].expected;
+      seen.items.push_back({fmt::format("{} {}{}", right ? "✓" : "✗", best.text,
+                                        right ? "" : "; expected: " + examples[i].expected),
+                            image});
     }
     for (report::ShadedText text : best.texts) {
       text.title = fmt::format(
@@ -116,6 +123,12 @@ report::Section examples_of(const Task& task, Run& run) {
             {report::Text{"Where the model looked: a bar for the weight of a sentence, words dark "
                           "by their own weight times their sentence's."},
              std::move(shaded)}};
+  }
+  if (!seen.items.empty()) {
+    return {"Examples",
+            {report::Text{"Where the model looked: the image, and once more for each look, dark "
+                          "where its attention was not."},
+             std::move(seen)}};
   }
   report::Section s{"Examples", {table}};
   if (!gallery.items.empty()) {

@@ -12,6 +12,7 @@
 #include "fovea/rank.h"
 #include "fovea/train.h"
 #include "report/report.h"
+#include "report/seen.h"
 #include "report/shaded.h"
 #include "tasks/config.h"
 #include "tasks/evaluation.h"
@@ -55,6 +56,7 @@ struct Prediction {
   bool ended = true;                      // false: cut at a limit
   std::vector<report::Heatmap> maps;      // where it looked, if asked for and if it looks
   std::vector<report::ShadedText> texts;  // the same, where what was read is what is shown
+  std::vector<report::SeenImage> images;  // the same, of images
 };
 using Predictions = std::vector<Prediction>;  // of one input, best first
 enum class Maps : uint8_t { none, keep };

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 
+#include "fovea/error.h"
 #include "text/measures.h"
 #include "text/utf8.h"
 
@@ -141,10 +142,10 @@ void add(Sums& sums, const std::string& hypothesis, const std::vector<std::strin
   }
 }
 
-double score(const Sums& sums) {
+double score(const Sums& sums, size_t order) {
   if (sums.matches[0] == 0) return 0;  // then no longer n-gram matches either
   double logs = 0, unmatched = 1;
-  for (size_t n = 0; n < kOrders; ++n) {
+  for (size_t n = 0; n < order; ++n) {
     if (sums.total[n] == 0) return 0;
     if (sums.matches[n] == 0) unmatched *= 2;
     const double matches =
@@ -153,16 +154,23 @@ double score(const Sums& sums) {
   }
   const double ratio =
       static_cast<double>(sums.reference_length) / static_cast<double>(sums.length);
-  return 100 * std::exp(std::min(0.0, 1 - ratio) + logs / kOrders);
+  return 100 * std::exp(std::min(0.0, 1 - ratio) + logs / static_cast<double>(order));
 }
 
 }  // namespace
 
-double bleu(std::span<const std::string> hypotheses, const References& references) {
+double bleu_n(int64_t n, std::span<const std::string> hypotheses, const References& references) {
   check_references("bleu", hypotheses, references);
+  if (n < 1 || n > static_cast<int64_t>(kOrders)) {
+    throw Error("bleu", "n is " + std::to_string(n) + ", expected 1 … 4");
+  }
   Sums sums;
   for (size_t i = 0; i < hypotheses.size(); ++i) add(sums, hypotheses[i], references[i]);
-  return score(sums);
+  return score(sums, static_cast<size_t>(n));
+}
+
+double bleu(std::span<const std::string> hypotheses, const References& references) {
+  return bleu_n(kOrders, hypotheses, references);
 }
 
 }  // namespace fovea::text

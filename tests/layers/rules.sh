@@ -33,6 +33,8 @@ one_file() {
 }
 one_file utf8proc 'utf8proc'
 one_file librsvg 'librsvg/'
+one_file libpng 'png\.h'
+one_file libjpeg 'jpeglib'
 none "work is shared among threads in src/core and src/kernels" 'parallel_for' \
   src/tensor src/attention src/nn src/explain src/train src/io app
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \

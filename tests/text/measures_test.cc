@@ -41,6 +41,16 @@ std::vector<Texts> rows() {
 
 constexpr double kTwoDecimals = 0.005;
 
+TEST(Bleu, OfShorterNGramsCountsNoLongerOnes) {
+  const std::vector<std::string> said = {"a red circle above a square"};
+  const References meant = {{"a red square above a circle"}};
+  EXPECT_NEAR(bleu_n(1, said, meant), 100.0, 1e-9);
+  EXPECT_NEAR(bleu_n(2, said, meant), 100.0 * std::sqrt(2.0 / 5), 1e-9);  // "a red", "above a"
+  EXPECT_EQ(bleu_n(4, said, meant), bleu(said, meant));
+  EXPECT_THROW(bleu_n(5, said, meant), Error);
+  EXPECT_THROW(bleu_n(0, said, meant), Error);
+}
+
 TEST(Golden, Pairs) {
   const std::vector<Texts> all = rows();
   ASSERT_EQ(all.size(), 200u);

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "image/image.h"
+
+namespace fovea::image {
+
+// To which size images are brought as they are read (resize.h's fitted()).
+struct Fit {
+  int64_t height = 64, width = 64, channels = 3;
+};
+
+// Told of each image that cannot be read, and of how many there were.
+using Warn = std::function<void(const std::string&)>;
+
+// Throws where all of them are broken; otherwise tells how many were left out, if any.
+class BrokenImages {
+ public:
+  explicit BrokenImages(Warn warn) : warn_(std::move(warn)) {}
+  // Reads one; false where it is broken.
+  bool read(const std::filesystem::path&, const Fit&, Image& to);
+  void finish(const std::string& where) const;
+
+ private:
+  Warn warn_;
+  int64_t broken_ = 0, read_ = 0;
+  std::string first_;  // what was wrong
+};
+
+// A folder for each class, its name the class's; PNG and JPEG files anywhere below it. In the order
+// of their names. Other files are passed by.
+LabelledImages read_class_folders(const std::filesystem::path&, const Fit&, const Warn& = {});
+
+// How many images there are, without reading them.
+int64_t count_images(const std::filesystem::path&);
+
+}  // namespace fovea::image

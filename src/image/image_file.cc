@@ -1,0 +1,69 @@
+#include "image/image_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+#include "image/codecs.h"
+
+namespace fovea::image {
+namespace {
+
+std::string bytes_of(const std::filesystem::path& path, const Limits& limits) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in || std::filesystem::is_directory(path)) {
+    throw broken_image(path.string(), "cannot be opened");
+  }
+  const auto size = static_cast<int64_t>(in.tellg());
+  if (size > limits.bytes) {
+    throw broken_image(path.string(),
+                       fmt::format("{} MB, at most {} are read", size >> 20, limits.bytes >> 20));
+  }
+  std::string bytes(static_cast<size_t>(std::max<int64_t>(size, 0)), '\0');
+  in.seekg(0);
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (in.gcount() != static_cast<std::streamsize>(bytes.size())) {
+    throw broken_image(path.string(), "cannot be read");
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Image decoded(std::string_view bytes, const std::string& name, const Limits& limits) {
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return decoded_png(bytes, name, limits);
+  if (bytes.starts_with("\xff\xd8\xff")) return decoded_jpeg(bytes, name, limits);
+  throw broken_image(name, bytes.empty() ? "the file is empty" : "it is neither PNG nor JPEG");
+}
+
+Image read_image(const std::filesystem::path& path, const Limits& limits) {
+  return decoded(bytes_of(path, limits), path.string(), limits);
+}
+
+bool is_image_name(const std::filesystem::path& path) {
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
+}
+
+Image with_channels(Image x, int64_t channels) {
+  if (channels != 1 && channels != 3) {
+    throw Error("with_channels", fmt::format("channels are {}, expected 1 or 3", channels));
+  }
+  if (x.channels == channels) return x;
+  Image y{x.height, x.width, channels, {}};
+  const auto n = static_cast<size_t>(x.height * x.width);
+  y.pixels.reserve(n * static_cast<size_t>(channels));
+  for (size_t i = 0; i < n; ++i) {
+    if (channels == 3) {
+      y.pixels.insert(y.pixels.end(), 3, x.pixels[i]);
+    } else {
+      const float* p = &x.pixels[3 * i];
+      y.pixels.push_back(0.299f * p[0] + 0.587f * p[1] + 0.114f * p[2]);
+    }
+  }
+  return y;
+}
+
+}  // namespace fovea::image

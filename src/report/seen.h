@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "image/image.h"
+#include "report/heatmap.h"
+
+namespace fovea::report {
+
+// An image and where it was looked at: for each word, step or place, weights over a grid of
+// rows × columns that covers the image. Drawn as a sheet: the image, then the image once for each
+// look, dark where it was not looked at.
+struct SeenImage {
+  struct Box {  // in the image's pixels
+    double left = 0, top = 0, width = 0, height = 0;
+  };
+  struct Look {
+    std::string label;
+    std::vector<float> weights;  // row by row; none: the image as it is
+    std::vector<Box> boxes;      // drawn as outlines
+  };
+  std::string title;
+  image::Image image;
+  int64_t rows = 0, columns = 0;
+  std::vector<Look> looks;
+};
+void check(const SeenImage&);  // throws where weights are more or fewer than the grid's places
+
+// {"title","height","width","rows","columns","looks":[{"label","weights":[[…]]}]}; no pixels.
+std::string to_json(const SeenImage&);
+
+// One sheet below the other; images lie inside as PNG.
+struct SeenDrawing {
+  std::string svg;
+  double width = 0, height = 0;
+};
+SeenDrawing drawing_of(const std::vector<SeenImage>&);
+
+// For a terminal: a heat-map for each look.
+std::string to_text(const SeenImage&, Ink, int width = 80);
+
+// By the ending: .json (a list where they are several), .svg or .png. Whole or not at all.
+void write(const std::filesystem::path&, const std::vector<SeenImage>&);
+
+}  // namespace fovea::report

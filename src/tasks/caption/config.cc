@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "tasks/caption/caption.h"
+#include "tasks/mechanism_names.h"
+
+namespace fovea::tasks::captions {
+namespace {
+
+void visit_data(Fields& f, CaptionConfig& c) {
+  CaptionData& d = c.data;
+  f.group("Data");
+  f.choice("builtin", d.builtin, "built-in images, where no file is given", {"scenes"});
+  f.integer("examples", d.examples, "how many built-in images", {20, 1e6});
+  f.file("data", d.data, "TSV (image, caption), Flickr's token file, COCO's or Karpathy's JSON");
+  f.file("images", d.images, "the folder of its images (default: the file's own)");
+  f.real("valid-share", d.valid_share, "share of the images held out to validate", {0, 0.5});
+  f.real("test-share", d.test_share, "share of the images held out to test", {0, 0.9});
+  f.integer("height", c.network.height, "pixels that images are brought to", {8, 4096});
+  f.integer("width", c.network.width, "pixels that images are brought to", {8, 4096});
+  f.integer("vocab", c.words.size, "words that are known, at most", {5, 1e6});
+  f.integer("min-count", c.words.min_count, "rarer words are unknown", {1, 1e6});
+}
+
+void visit_network(Fields& f, models::CaptionerConfig& m) {
+  using namespace models;
+  f.group("Model");
+  f.named("context", m.context, "one vector for the whole image, or attention at each word",
+          std::vector<Context>{Context::fixed, Context::attention});
+  f.named("order", m.order, "bahdanau (and the paper) looks before the cell, luong after",
+          std::vector<Order>{Order::bahdanau, Order::luong});
+  f.flag("input-feeding", m.input_feeding, "luong: the last output enters the cell");
+  f.choice("score", m.score, "how a state is compared with a place", names_of(list_scores()));
+  f.choice("weighting", m.weighting, "softmax is soft attention, sample hard",
+           names_of(list_weightings()));
+  f.flag("gate", m.gate, "what is seen is multiplied by a learned β_t");
+  f.real("doubly", m.doubly, "λ of λ Σ (1 − Σ_t a_t)²: every place gets its share", {0, 1e3});
+  f.integer("features", m.features, "width of a place", {2, 4096});
+  f.integer("stride", m.stride, "pixels of a place's side: 2, 4, 8, 16 or 32", {2, 32});
+  f.integer("depth", m.depth, "convolutions at the grid's own size; each widens what a place sees",
+            {0, 32});
+  f.named("cell", m.cell, "recurrent cell",
+          std::vector<nn::Cell>{nn::Cell::rnn, nn::Cell::gru, nn::Cell::lstm});
+  f.integer("embedding", m.embedding, "width of a word's vector", {1, 16384});
+  f.integer("hidden", m.hidden, "width of a state", {1, 16384});
+  f.integer("layers", m.layers, "recurrent layers", {1, 64});
+  f.integer("longest", m.longest_caption, "words of a caption, at most", {1, 10000});
+}
+
+void visit_loss(Fields& f, models::LossConfig& l) {
+  f.group("Regularisation, and hard attention");
+  f.real("dropout", l.dropout, "of places, words, and before the output", {0, 0.95});
+  f.real("label-smoothing", l.label_smoothing, "share of a target spread over the others",
+         {0, 0.9});
+  f.named("baseline", l.baseline, "hard: compared with a guess, or with the mean's own reward",
+          std::vector{models::Baseline::learned, models::Baseline::expected});
+  f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
+  f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
+  f.real("discount", l.discount, "hard: how much later words count in a choice's reward", {0, 1});
+  f.real("semi-sampling", l.semi_sampling,
+         "hard, learned baseline: share of images that take the mean", {0, 1});
+}
+
+}  // namespace
+
+const std::vector<Measure>& measures() {
+  static const std::vector<Measure> all = {
+      {"bleu4", "BLEU-4"},
+      {"pointing", "pointing, %"},
+      {"exact", "exact match"},
+      {.name = "bleu1", .title = "BLEU-1", .leading = false},
+      {.name = "bleu2", .title = "BLEU-2", .leading = false},
+      {.name = "bleu3", .title = "BLEU-3", .leading = false},
+      {.name = "loss", .title = "loss", .better = Better::lower, .digits = 3, .leading = false},
+  };
+  return all;
+}
+
+void CaptionConfig::visit(Fields& f) {
+  visit_data(f, *this);
+  visit_network(f, network);
+  visit_loss(f, loss);
+  visit_training(f, measures());
+  f.integer("batch-images", train.batch_examples, "images with a caption each", {1, 1e6});
+  f.integer("valid-images", valid_images, "captioned at each validation", {0, 1e6});
+  f.integer("beam", beam, "of the final scores", {1, models::kLargestBeam});
+}
+
+void CaptionConfig::suit_data() {
+  train.schedule.decay = train::Decay::cosine;
+  train.schedule.warmup = 50;
+  train.optimizer.beta2 = 0.98f;
+  network.gate = network.context == models::Context::attention;
+  if (data.data.empty()) {
+    network.embedding = 32;
+    network.hidden = 96;
+    network.features = 64;
+    network.stride = 4;
+    network.depth = 1;
+    network.order = models::Order::luong;
+    network.input_feeding = looks(*this);
+    train.epochs = 16;
+    train.schedule.rate = 4e-3f;
+    train.batch_examples = 32;
+    return;
+  }
+  network.height = network.width = 128;
+  network.stride = 8;
+  network.features = 128;
+  network.depth = 2;
+  network.embedding = 192;
+  network.hidden = 256;
+  network.doubly = 1.0f;
+  words.min_count = 3;
+  loss.dropout = 0.3f;
+  train.epochs = 20;
+  train.schedule.rate = 1e-3f;
+  train.schedule.warmup = 200;
+  train.batch_examples = 32;
+  watch = "bleu4";
+}
+
+std::string CaptionConfig::data_name() const {
+  return data.data.empty() ? data.builtin : std::filesystem::path(data.data).stem().string();
+}
+
+std::string CaptionConfig::model() const {
+  const models::CaptionerConfig& m = network;
+  return fmt::format("{} × {} places of {}, each from {} pixels; {} {}, {} layer{}",
+                     models::rows_of(m), models::columns_of(m), m.features, models::reach_of(m),
+                     name_of(m.cell), m.hidden, m.layers, m.layers == 1 ? "" : "s");
+}
+
+std::string CaptionConfig::attention() const {
+  if (!looks(*this)) return "none, one vector for the image";
+  return fmt::format(
+      "{}, {}{}{}", network.score, network.weighting, network.gate ? ", gated" : "",
+      network.doubly > 0 ? fmt::format(", doubly stochastic {}", network.doubly) : "");
+}
+
+bool looks(const CaptionConfig& c) { return c.network.context == models::Context::attention; }
+
+void EvaluateSettings::visit(Fields& f) {
+  f.group("Decoding");
+  f.integer("beam", decode.beam, "hypotheses kept at each step; 1 is greedy",
+            {1, models::kLargestBeam});
+  f.real("length-power", decode.length_power, "compare by log p / length^POWER", {0, 10});
+}
+
+void PredictSettings::visit(Fields& f) {
+  EvaluateSettings::visit(f);
+  f.integer("n-best", decode.n_best, "print this many, each with its score",
+            {1, models::kLargestBeam});
+}
+
+}  // namespace fovea::tasks::captions

@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "fovea/error.h"
+#include "fovea/io.h"
+#include "image/image_file.h"
+#include "tasks/image/image_task.h"
+
+namespace fovea::tasks::images {
+namespace {
+
+constexpr size_t kAtOnce = 64;
+constexpr std::string_view kPair = "pair:";
+
+// "pair:17" is the 17th of the built-in images.
+PackedImage image_of(const ImageConfig& c, const std::string& name) {
+  if (name.starts_with(kPair)) {
+    int64_t i = -1;
+    const char* end = name.data() + name.size();
+    const auto [at, error] = std::from_chars(name.data() + kPair.size(), end, i);
+    if (error != std::errc() || at != end || i < 0) {
+      throw Error("predict", "'" + name + "' is no pair; expected a number, as in pair:17");
+    }
+    return pair_of(c, i).pixels;
+  }
+  const image::Fit fit = fit_of(c);
+  const image::Image read = image::with_channels(image::read_image(name), fit.channels);
+  return packed(image::fitted(read, fit.height, fit.width));
+}
+
+// A mean over heads: [B,H,S,S] → [B,S,S].
+std::vector<float> over_heads(const Tensor& weights) { return mean(weights, {1}).to_vector(); }
+
+// The places that are attended to most, none beside another.
+std::vector<int64_t> most_attended(const std::vector<float>& share, int64_t columns, int64_t most) {
+  std::vector<int64_t> order(share.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return share[static_cast<size_t>(a)] > share[static_cast<size_t>(b)];
+  });
+  std::vector<int64_t> chosen;
+  for (const int64_t place : order) {
+    if (static_cast<int64_t>(chosen.size()) >= most) break;
+    const bool beside = std::any_of(chosen.begin(), chosen.end(), [&](int64_t other) {
+      return std::abs(place / columns - other / columns) <= 2 &&
+             std::abs(place % columns - other % columns) <= 2;
+    });
+    if (!beside) chosen.push_back(place);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+ImageModel load_image_model(const RunFolder& run) {
+  ImageModel m;
+  m.config = dynamic_cast<const ImageConfig&>(*run.config_of(task_image));
+  m.classes = load_classes(run);
+  m.config.network.classes = static_cast<int64_t>(m.classes.size());
+  const Tensors weights = load_safetensors(run / "model.safetensors");
+  m.model = models::convnet(m.config.network, m.config.train.seed);
+  m.model.weights.load(weights);
+  return m;
+}
+
+std::vector<Judgement> judge(const ImageModel& m, std::span<const PackedImage* const> images,
+                             Maps maps, const ShareDone& done) {
+  const NoGrad off;
+  std::vector<Judgement> all;
+  const bool keep = maps == Maps::keep && m.config.network.attention;
+  const size_t K = m.classes.size();
+  for (size_t begin = 0; begin < images.size(); begin += kAtOnce) {
+    const auto some = images.subspan(begin, std::min(kAtOnce, images.size() - begin));
+    const models::ConvnetOutput found =
+        classify(m.model, tensor_of(some, fit_of(m.config)), {.keep_weights = keep});
+    const std::vector<float> p = softmax(found.logits).to_vector();
+    const std::vector<float> weights = keep ? over_heads(found.weights) : std::vector<float>();
+    const size_t size = weights.size() / some.size();
+    for (size_t i = 0; i < some.size(); ++i) {
+      Judgement& j = all.emplace_back();
+      j.probabilities.assign(p.begin() + static_cast<int64_t>(i * K),
+                             p.begin() + static_cast<int64_t>((i + 1) * K));
+      j.weights.assign(weights.begin() + static_cast<int64_t>(i * size),
+                       weights.begin() + static_cast<int64_t>((i + 1) * size));
+    }
+    if (done) done(static_cast<double>(all.size()) / static_cast<double>(images.size()));
+  }
+  return all;
+}
+
+report::SeenImage seen_of(const ImageModel& m, const PackedImage& pixels, const Judgement& j,
+                          int64_t places) {
+  const models::ConvnetConfig& c = m.config.network;
+  report::SeenImage seen{.image = unpacked(pixels, fit_of(m.config)),
+                         .rows = c.height / c.stride,
+                         .columns = c.width / c.stride};
+  const auto S = static_cast<size_t>(seen.rows * seen.columns);
+  std::vector<float> share(S, 0.0f);
+  for (size_t n = 0; n < j.weights.size(); ++n) share[n % S] += j.weights[n] / float(S);
+  seen.looks.push_back({"all places", share});
+  for (const int64_t place : most_attended(share, seen.columns, places)) {
+    const auto from = j.weights.begin() + place * static_cast<int64_t>(S);
+    const auto side = static_cast<double>(c.stride);
+    const double top = static_cast<double>(place / seen.columns) * side,
+                 left = static_cast<double>(place % seen.columns) * side;
+    seen.looks.push_back(
+        {fmt::format("from {}, {}", place / seen.columns + 1, place % seen.columns + 1),
+         {from, from + static_cast<int64_t>(S)},
+         {{left, top, side, side}}});
+  }
+  return seen;
+}
+
+std::vector<Predictions> predict(const ImageModel& m, std::span<const std::string> names,
+                                 const PredictSettings& settings, const Predicting& how) {
+  std::vector<PackedImage> images;
+  for (const std::string& name : names) images.push_back(image_of(m.config, name));
+  std::vector<const PackedImage*> pixels;
+  for (const PackedImage& x : images) pixels.push_back(&x);
+  const std::vector<Judgement> judged = judge(m, pixels, how.maps, how.done);
+  std::vector<Predictions> all;
+  for (size_t i = 0; i < judged.size(); ++i) {
+    const Judgement& j = judged[i];
+    std::vector<size_t> order(j.probabilities.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return j.probabilities[a] > j.probabilities[b]; });
+    order.resize(std::min(order.size(), static_cast<size_t>(settings.n_best)));
+    Predictions& n_best = all.emplace_back();
+    for (const size_t k : order)
+      n_best.push_back({.text = m.classes[k], .score = j.probabilities[k]});
+    if (j.weights.empty()) continue;
+    report::SeenImage seen = seen_of(m, images[i], j, settings.places);
+    seen.title = fmt::format("{}: {}", names[i], n_best.front().text);
+    n_best.front().images.push_back(std::move(seen));
+  }
+  return all;
+}
+
+Evaluation evaluate(const ImageModel& m, std::span<const PackedExample> examples,
+                    const ShareDone& done) {
+  if (examples.empty()) throw Error("evaluate", "there are no images to score");
+  std::vector<const PackedImage*> pixels;
+  for (const PackedExample& x : examples) pixels.push_back(&x.pixels);
+  const std::vector<Judgement> judged = judge(m, pixels, Maps::none, done);
+  double loss = 0;
+  std::vector<int64_t> right(m.classes.size()), count(m.classes.size());
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const std::vector<float>& p = judged[i].probabilities;
+    const auto label = static_cast<size_t>(examples[i].label);
+    loss -= std::log(std::max(static_cast<double>(p[label]), 1e-30));
+    const auto best = static_cast<size_t>(std::max_element(p.begin(), p.end()) - p.begin());
+    ++count[label];
+    right[label] += best == label;
+  }
+  const auto n = static_cast<double>(examples.size());
+  const auto share = [](int64_t part, int64_t of) { return 100.0 * double(part) / double(of); };
+  Evaluation e{.count = static_cast<int64_t>(examples.size()), .unit = "images"};
+  e.scores = {
+      {"loss", loss / n},
+      {"accuracy", share(std::accumulate(right.begin(), right.end(), int64_t{0}), e.count)}};
+  if (m.config.network.attention)
+    e.scores.emplace_back("gate", m.model.attention.gate.to_vector()[0]);
+  Breakdown by_class{.by = "class"};
+  for (size_t k = 0; k < count.size(); ++k) {
+    if (count[k] == 0) continue;
+    by_class.parts.push_back({m.classes[k], count[k], {{"accuracy", share(right[k], count[k])}}});
+  }
+  e.breakdowns.push_back(std::move(by_class));
+  return e;
+}
+
+}  // namespace fovea::tasks::images

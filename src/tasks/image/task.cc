@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "core/random.h"
+#include "tasks/image/image_task.h"
+#include "tasks/room.h"
+
+namespace fovea::tasks {
+namespace images {
+
+train::Learner learner(const ImageModel& m, const ImageSets& sets, const Watching& watching) {
+  const auto say = [&](const std::string& line) {
+    if (watching.say) watching.say(line);
+  };
+  for (const std::string& line : sets.warnings) say(line);
+  say(
+      fmt::format("{} images of {} classes to train, {} to validate, {} to test; {:.3f} million "
+                  "weights",
+                  sets.train.size(), m.classes.size(), sets.valid.size(), sets.test.size(),
+                  static_cast<double>(m.model.weights.count()) / 1e6));
+  train::Learner l;
+  l.parameters = m.model.weights.learned();
+  l.buffers = m.model.weights.buffers();
+  l.lengths.assign(sets.train.size(), 1);
+  l.loss = [&m, &sets](std::span<const int64_t> examples, uint64_t seed) {
+    const ImageConfig& c = m.config;
+    const bool changes =
+        c.augmentation.mirror || c.augmentation.shift > 0 || c.augmentation.light > 0;
+    std::vector<PackedImage> changed(changes ? examples.size() : 0);
+    std::vector<const PackedImage*> pixels;
+    std::vector<int64_t> labels;
+    for (size_t k = 0; k < examples.size(); ++k) {
+      const PackedExample& x = sets.train[static_cast<size_t>(examples[k])];
+      if (changes) {
+        const uint64_t own = Seed(seed).at("augmentation").at(static_cast<int64_t>(k)).value();
+        changed[k] = packed(image::augmented(unpacked(x.pixels, fit_of(c)), c.augmentation, own));
+      }
+      pixels.push_back(changes ? &changed[k] : &x.pixels);
+      labels.push_back(x.label);
+    }
+    const auto n = static_cast<int64_t>(labels.size());
+    const models::ConvnetOutput found =
+        classify(m.model, tensor_of(pixels, fit_of(c)),
+                 {.mode = Mode::train, .dropout = static_cast<float>(c.dropout), .seed = seed});
+    const Tensor loss = cross_entropy(found.logits, Tensor::from_ids(labels, {n}),
+                                      {.label_smoothing = static_cast<float>(c.label_smoothing)});
+    return train::StepLoss{loss, static_cast<double>(loss.item()) * static_cast<double>(n),
+                           static_cast<double>(n)};
+  };
+  const ShareDone done = stopping(watching);
+  l.validate = [&m, &sets, done] { return evaluate(m, sets.valid, done).scores; };
+  l.unit = "images";
+  l.watch = m.config.watch;
+  l.higher_is_better = find_measure(measures(), l.watch)->better == Better::higher;
+  return l;
+}
+
+namespace {
+
+class ImageRun final : public Run {
+ public:
+  explicit ImageRun(ImageModel m, std::optional<ImageSets> sets = {})
+      : m_(std::move(m)), sets_(std::move(sets)) {}
+
+  TaskConfig& config() override { return m_.config; }
+  int64_t weights() const override { return m_.model.weights.count(); }
+  std::string fingerprint() override { return sets().fingerprint; }
+
+  void save_files(const RunFolder& run) override { save_classes(m_.classes, run); }
+  train::Learner learner(const Watching& watching) override {
+    return images::learner(m_, sets(), watching);
+  }
+  Evaluation final_scores(const ShareDone& done) override {
+    return images::evaluate(m_, held_out(), done);
+  }
+
+  Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
+    if (!what.file.empty()) {
+      return images::evaluate(m_, read_examples(m_.config, m_.classes, what.file), done);
+    }
+    const ImageSets& s = sets();
+    return images::evaluate(m_,
+                            what.set == Set::train   ? s.train
+                            : what.set == Set::valid ? s.valid
+                                                     : s.test,
+                            done);
+  }
+  std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
+                                   const Predicting& p) override {
+    return images::predict(m_, names, dynamic_cast<const PredictSettings&>(how), p);
+  }
+
+  std::vector<Example> examples(size_t n) override {
+    const std::vector<PackedExample>& all = held_out();
+    n = std::min(n, all.size());
+    std::vector<Example> some;
+    for (size_t i = 0; i < n; ++i) {
+      const PackedExample& x = all[i * all.size() / n];
+      some.push_back({x.name, m_.classes[static_cast<size_t>(x.label)]});
+    }
+    return some;
+  }
+
+ private:
+  const ImageSets& sets() {
+    if (!sets_) sets_ = load_data(m_.config);
+    return *sets_;
+  }
+  const std::vector<PackedExample>& held_out() {
+    const ImageSets& s = sets();
+    return s.test.empty() ? s.valid : s.test;
+  }
+
+  ImageModel m_;
+  std::optional<ImageSets> sets_;
+};
+
+std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+  ImageModel m;
+  m.config = dynamic_cast<const ImageConfig&>(config);
+  ImageConfig& c = m.config;
+  models::check(c.network);
+  ImageSets sets = load_data(c);
+  m.classes = former ? load_classes(*former) : sets.classes;
+  c.network.classes = static_cast<int64_t>(m.classes.size());
+  check_room(models::count_weights(c.network), c.train, "--features or --blocks");
+  m.model = models::convnet(c.network, c.train.seed);
+  // γ starts at 0, and nothing is learned through it before it has moved.
+  c.train.optimizer.groups = {
+      {.has = [](const std::string& name) { return name == "attention.gate"; },
+       .rate = static_cast<float>(c.gate_rate),
+       .weight_decay = 0.0f}};
+  return std::make_unique<ImageRun>(std::move(m), std::move(sets));
+}
+
+std::unique_ptr<Run> open(const RunFolder& run) {
+  return std::make_unique<ImageRun>(load_image_model(run));
+}
+
+}  // namespace
+}  // namespace images
+
+extern const Task task_image = {
+    .name = "image",
+    .title = "Images",
+    .about = "Image to classes: a convolution network whose places attend to each other",
+    .examples =
+        "  fovea train image                              built-in pairs, a minute\n"
+        "  fovea train image --no-attention               the same without attention: chance\n"
+        "  fovea train image photos/                      a folder for each class, PNG and JPEG\n"
+        "  fovea train image photos/ --height 96 --width 96 --stride 8 --blocks 4\n"
+        "  fovea predict runs/image-photos photo.jpg --n-best 3\n"
+        "  fovea predict runs/image-pairs pair:7 --weights looked.png",
+    .demo =
+        "The model sees two marks far apart and says whether they are the same; no convolution\n"
+        "reaches from one to the other, but attention does.",
+    .data_field = "data",
+    .data_about = "A folder for each class, with PNG and JPEG files",
+    .input = Input::files,
+    .scored = true,
+    .measures = images::measures(),
+    .files = {images::kClassesFile},
+    .config = make<images::ImageConfig, TaskConfig>,
+    .evaluate_settings = make<images::EvaluateSettings>,
+    .predict_settings = make<images::PredictSettings>,
+    .begin = images::begin,
+    .open = images::open,
+};
+
+}  // namespace fovea::tasks

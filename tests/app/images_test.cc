@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/program.h"
+#include "tests/errors.h"
+
+// The verbs on images, as a user runs them.
+namespace fovea::test {
+namespace {
+
+using Json = nlohmann::json;
+
+void expect_pictures(const std::string& run, const std::string& input) {
+  const Folder folder;
+  for (const char* file : {"w.json", "w.svg", "w.png"}) {
+    const Ran ran = run_program({"predict", run, input, "--weights", folder / file});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_GT(std::filesystem::file_size(folder / file), 200u);
+  }
+  EXPECT_TRUE(Json::parse(read_bytes(folder / "w.json")).contains("looks"));
+  EXPECT_TRUE(has(read_bytes(folder / "w.png").substr(0, 4), "PNG"));
+}
+
+TEST(CaptionVerbs, TrainEvalPredictAndReport) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  const Ran train =
+      run_program({"train", "caption", "--out", run, "--examples", "60", "--features", "8",
+                   "--hidden", "8", "--embedding", "8", "--stride", "8", "--epochs", "1"});
+  ASSERT_EQ(train.code, 0) << train.err;
+  const Ran eval = run_program({"eval", run, "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_TRUE(Json::parse(eval.out)["scores"].contains("bleu4"));
+  expect_pictures(run, "scene:2");
+  const Ran broken = run_program({"predict", run, run + "/config.json"});
+  EXPECT_NE(broken.code, 0);
+  EXPECT_TRUE(has(broken.err, "neither PNG nor JPEG")) << broken.err;
+  EXPECT_EQ(run_program({"report", run}).code, 0);
+  EXPECT_TRUE(has(run_program({"train", "caption", "--help"}).out, "Flickr"));
+  EXPECT_TRUE(has(run_program({"reproduce", "--help"}).out, "xu2015"));
+}
+
+TEST(ImageVerbs, TrainEvalAndPredict) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  const Ran train = run_program({"train", "image", "--out", run, "--examples", "60", "--features",
+                                 "6", "--stride", "8", "--epochs", "1"});
+  ASSERT_EQ(train.code, 0) << train.err;
+  const Ran eval = run_program({"eval", run, "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_TRUE(Json::parse(eval.out)["scores"].contains("accuracy"));
+  expect_pictures(run, "pair:2");
+  const Ran odd = run_program({"train", "image", "--out", folder / "odd", "--height", "50"});
+  EXPECT_NE(odd.code, 0);
+  EXPECT_TRUE(has(odd.err, "height is 50, not a multiple of the stride 4")) << odd.err;
+}
+
+}  // namespace
+}  // namespace fovea::test

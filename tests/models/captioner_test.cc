@@ -1,0 +1,246 @@
+#include "fovea/captioner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "fovea/ops.h"
+#include "fovea/train.h"
+#include "models/tiny.h"
+
+namespace fovea::models::tests {
+namespace {
+
+using test::error_of;
+using test::has;
+
+CaptionerConfig small() {
+  CaptionerConfig c;
+  c.height = c.width = 8;
+  c.features = 6;
+  c.stride = 2;
+  c.depth = 0;
+  c.target_vocabulary = kVocabulary;
+  c.embedding = 5;
+  c.hidden = 7;
+  c.gate = true;
+  return c;
+}
+
+CaptionBatch some_batch(const CaptionerConfig& c, uint64_t seed = 5) {
+  const Batch words = batch_of(sentences());
+  const int64_t B = words.target_in.size(1);
+  return {.images = sigmoid(Tensor::randn({B, c.channels, c.height, c.width}, seed)),
+          .target_in = words.target_in,
+          .target_out = words.target_out};
+}
+
+double eval_loss(const Captioner& m, const CaptionBatch& batch) {
+  const NoGrad off;
+  return static_cast<double>(loss(m, batch, {.mode = Mode::eval}).loss.item());
+}
+
+void expect_slopes(const Captioner& m, const CaptionBatch& batch) {
+  for (const auto& [name, t] : m.weights.learned()) Tensor(t).zero_grad();
+  loss(m, batch, {.mode = Mode::eval}).loss.backward();
+  uint64_t seed = 77;
+  for (const auto& [name, t] : m.weights.learned()) {
+    if (name.starts_with("baseline")) continue;
+    const bool grid = name.starts_with("grid.");  // through corners of relu: a small step
+    const float step = grid ? 5e-4f : 4e-3f;
+    Tensor w = t;
+    const NoGrad off;
+    ASSERT_TRUE(w.grad()) << name;
+    const Tensor d = Tensor::randn(w.shape(), ++seed), before = w.detach().clone();
+    const double along = static_cast<double>(sum(w.grad() * d).item());
+    w.copy_(before + d * step);
+    const double above = eval_loss(m, batch);
+    w.copy_(before - d * step);
+    const double below = eval_loss(m, batch);
+    w.copy_(before);
+    const double slope = (above - below) / (2 * static_cast<double>(step));
+    ASSERT_NEAR(along, slope, (grid ? 3e-3 : 1e-3) + 2e-2 * std::abs(slope)) << name;
+  }
+}
+
+TEST(Captioner, GradientsAreSlopes) {
+  for (const Order order : {Order::bahdanau, Order::luong}) {
+    for (const nn::Cell cell : {nn::Cell::gru, nn::Cell::lstm}) {
+      CaptionerConfig c = small();
+      c.order = order;
+      c.cell = cell;
+      expect_slopes(captioner(c, 3), some_batch(c));
+    }
+  }
+  CaptionerConfig fixed = small();
+  fixed.context = Context::fixed;
+  fixed.gate = false;
+  expect_slopes(captioner(fixed, 3), some_batch(fixed));
+}
+
+TEST(Captioner, KnowsHowFarAPlaceSees) {
+  CaptionerConfig c = small();
+  constexpr int64_t kSide = 64;
+  c.height = c.width = kSide;
+  for (const auto& [stride, depth] : {std::pair<int64_t, int64_t>{2, 0}, {4, 0}, {4, 1}, {8, 1}}) {
+    c.stride = stride;
+    c.depth = depth;
+    const Captioner m = captioner(c, 1);
+    const NoGrad off;
+    const Tensor base = sigmoid(Tensor::randn({1, 3, kSide, kSide}, 3));
+    const int64_t Y = rows_of(c), middle = Y / 2;
+    int64_t seen = 0;
+    for (int64_t x = 0; x < kSide; ++x) {
+      std::vector<float> pixels = base.to_vector();
+      for (int64_t y = 0; y < kSide; ++y) {
+        for (int64_t channel = 0; channel < 3; ++channel) {
+          pixels[static_cast<size_t>((channel * kSide + y) * kSide + x)] += 5.0f;
+        }
+      }
+      const Tensor changed =
+          grid_of(m, Tensor::from(pixels, {1, 3, kSide, kSide})) - grid_of(m, base);  // [1,S,F]
+      const Tensor columns = changed.reshape({Y, Y, c.features}).select(1, middle);
+      seen += max(abs(columns)).item() > 0;
+    }
+    EXPECT_EQ(seen, reach_of(c)) << stride << ", " << depth;
+  }
+}
+
+// Equal pixels at different places are not the same, even in the mean over all of them.
+TEST(Captioner, KnowsWhereAThingIs) {
+  CaptionerConfig c = small();
+  const Captioner m = captioner(c, 1);
+  const NoGrad off;
+  const auto mean_of = [&](size_t at) {
+    std::vector<float> pixels(3 * 64, 0.5f);
+    for (size_t channel = 0; channel < 3; ++channel) pixels[channel * 64 + at] = 1.0f;
+    return mean(grid_of(m, Tensor::from(pixels, {1, 3, 8, 8})), {1});
+  };
+  EXPECT_GT(max(abs(mean_of(3 * 8 + 3) - mean_of(5 * 8 + 5))).item(), 1e-3f);
+}
+
+TEST(Captioner, RefusesSettingsOutOfRange) {
+  const auto error = [](auto change) {
+    CaptionerConfig c = small();
+    change(c);
+    return error_of([&] { captioner(c, 1); });
+  };
+  EXPECT_TRUE(has(error([](auto& c) { c.stride = 0; }), "stride must be 2, 4, 8, 16 or 32"));
+  EXPECT_TRUE(has(error([](auto& c) { c.stride = 3; }), "stride must be 2, 4, 8, 16 or 32"));
+  EXPECT_TRUE(has(error([](auto& c) { c.height = 9; }), "not a multiple of the stride"));
+  EXPECT_TRUE(has(error([](auto& c) { c.features = 0; }), "features must be in"));
+  EXPECT_TRUE(has(error([](auto& c) { c.doubly = -1; }), "doubly must be in"));
+  EXPECT_TRUE(has(error([](auto& c) { c.context = Context::fixed; }), "a gate needs attention"));
+  const CaptionerConfig c = small();
+  EXPECT_TRUE(has(error_of([&] {
+                    decode(captioner(c, 1), Tensor::zeros({1, 3, 8, 10}));
+                  }),
+                  "expected [B,3,8,8]"));
+}
+
+// λ Σ_ij (1 − Σ_t a_tij)² by the weights that an intervention sees, padding left out.
+TEST(Captioner, ThePenaltyIsItsFormula) {
+  CaptionerConfig c = small();
+  c.doubly = 0.0f;
+  const CaptionBatch batch = some_batch(c);
+  std::vector<std::vector<float>> seen;
+  const auto keep = [&](const Weighed& w) {
+    seen.push_back(w.weights.to_vector());
+    return w.weights;
+  };
+  const LossConfig train{{}, Mode::train};
+  const Loss plain = loss(captioner(c, 3), batch, train, keep);
+  c.doubly = 0.5f;
+  const Loss penalised = loss(captioner(c, 3), batch, train);
+  const std::vector<int64_t> target = batch.target_out.to_ids();
+  const size_t B = 3, S = 16;
+  double penalty = 0;
+  for (size_t b = 0; b < B; ++b) {
+    for (size_t s = 0; s < S; ++s) {
+      double total = 0;
+      for (size_t t = 0; t < seen.size(); ++t) {
+        if (target[t * B + b] != 0) total += static_cast<double>(seen[t][b * S + s]);
+      }
+      penalty += 0.5 * (1 - total) * (1 - total);
+    }
+  }
+  EXPECT_NEAR(penalised.loss.item() - plain.loss.item(), penalty / double(plain.tokens), 1e-4);
+}
+
+TEST(Captioner, WithoutAGateContextsAreWhole) {
+  CaptionerConfig c = small();
+  Captioner m = captioner(c, 3);
+  {
+    const NoGrad off;
+    m.gate.weight.fill_(0.0f);
+    m.gate.bias.fill_(20.0f);  // β = 1
+  }
+  c.gate = false;
+  const Captioner without = captioner(c, 3);
+  EXPECT_NEAR(eval_loss(m, some_batch(c)), eval_loss(without, some_batch(c)), 1e-5);
+}
+
+TEST(Captioner, DecodesWhatItSaysItIsWorth) {
+  for (const char* weighting : {"softmax", "sample"}) {
+    CaptionerConfig c = small();
+    c.weighting = weighting;
+    c.longest_caption = 6;
+    const Captioner m = captioner(c, 4);
+    const CaptionBatch batch = some_batch(c);
+    const auto all = decode(m, batch.images, {.beam = 3, .n_best = 2, .weights = true});
+    ASSERT_EQ(all.size(), 3u);
+    for (size_t b = 0; b < all.size(); ++b) {
+      const Decoded& best = all[b].front();
+      EXPECT_LE(best.tokens.size(), 6u);
+      for (const std::vector<float>& row : best.weights) {
+        ASSERT_EQ(row.size(), 16u);
+        float total = 0;
+        for (const float w : row) total += w;
+        EXPECT_NEAR(total, 1, 1e-5);
+      }
+      if (!best.ended) continue;
+      std::vector<int64_t> out = best.tokens, in = {kBegin};
+      in.insert(in.end(), out.begin(), out.end());
+      out.push_back(kEnd);
+      const auto T = static_cast<int64_t>(out.size());
+      const CaptionBatch one{.images = batch.images.slice(0, int64_t(b), int64_t(b) + 1),
+                             .target_in = Tensor::from_ids(in, {T, 1}),
+                             .target_out = Tensor::from_ids(out, {T, 1})};
+      EXPECT_NEAR(-eval_loss(m, one), best.score, 1e-4);
+    }
+  }
+}
+
+// A few images by heart, by every way of looking.
+TEST(Captioner, LearnsAFewCaptions) {
+  struct Way {
+    Context context;
+    const char* weighting;
+  };
+  for (const Way& way : {Way{Context::attention, "softmax"}, Way{Context::attention, "sample"},
+                         Way{Context::fixed, "softmax"}}) {
+    CaptionerConfig c = small();
+    c.context = way.context;
+    c.weighting = way.weighting;
+    c.gate = way.context == Context::attention;
+    c.features = 16;
+    c.hidden = 24;
+    c.doubly = 0.001f;
+    const Captioner m = captioner(c, 4);
+    const CaptionBatch batch = some_batch(c);
+    train::Optimizer optimizer({}, m.weights.learned());
+    const double before = eval_loss(m, batch);
+    for (int step = 0; step < 120; ++step) {
+      for (const auto& [name, t] : m.weights.learned()) Tensor(t).zero_grad();
+      LossConfig how;
+      how.seed = static_cast<uint64_t>(step);
+      loss(m, batch, how).loss.backward();
+      train::clip_by_norm(m.weights.learned(), 1.0f);
+      optimizer.step(1e-2f);
+    }
+    EXPECT_LT(eval_loss(m, batch), before / 4) << way.weighting << name_of(way.context);
+  }
+}
+
+}  // namespace
+}  // namespace fovea::models::tests

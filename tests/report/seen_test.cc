@@ -1,0 +1,103 @@
+#include "report/seen.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "image/image_file.h"
+#include "report/report.h"
+#include "tests/errors.h"
+#include "tests/image/pixels.h"
+#include "tests/io/files.h"
+
+namespace fovea::report {
+namespace {
+
+using test::error_of;
+using test::has;
+
+SeenImage some() {
+  SeenImage seen{.title = "a <red> circle",
+                 .image = {4, 6, 3, std::vector<float>(72, 1.0f)},
+                 .rows = 2,
+                 .columns = 3};
+  seen.image.pixels[0] = 0.0f;
+  seen.looks = {{"red", {0, 0, 0, 0, 0.2f, 0.8f}}, {"circle", {1, 0, 0, 0, 0, 0}, {{0, 0, 2, 2}}}};
+  return seen;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+std::string from_base64(const std::string& text) {
+  static const std::string digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  uint32_t bits = 0;
+  int have = 0;
+  for (const char c : text) {
+    if (c == '=') break;
+    bits = bits << 6 | static_cast<uint32_t>(digits.find(c));
+    have += 6;
+    if (have >= 8) bytes += static_cast<char>(bits >> (have -= 8) & 255);
+  }
+  return bytes;
+}
+
+TEST(SeenImage, IsASheetWithThePixelsInside) {
+  const SeenDrawing d = drawing_of({some()});
+  EXPECT_EQ(count(d.svg, "<image"), 3);
+  EXPECT_EQ(count(d.svg, "<rect"), 1);
+  EXPECT_TRUE(has(d.svg, "a &lt;red&gt; circle"));
+  const std::string mark = "data:image/png;base64,";
+  const size_t from = d.svg.find(mark) + mark.size();
+  const image::Image inside =
+      image::decoded(from_base64(d.svg.substr(from, d.svg.find('"', from) - from)), "inside");
+  EXPECT_EQ(inside.pixels, some().image.pixels);
+}
+
+TEST(SeenImage, IsDarkWhereItWasNotLookedAt) {
+  const test::Folder folder;
+  write(folder / "a.png", {some()});
+  const image::Pixels all = image::pixels_of(test::read_bytes(folder / "a.png"));
+  ASSERT_GT(all.width(), 0);
+  SeenImage bright = some();
+  for (auto& look : bright.looks) look.weights.assign(6, 1.0f);
+  write(folder / "b.png", {bright});
+  EXPECT_GT(all.dark(), image::pixels_of(test::read_bytes(folder / "b.png")).dark() + 1000);
+}
+
+TEST(SeenImage, IsWrittenAsJson) {
+  const auto j = nlohmann::json::parse(to_json(some()));
+  EXPECT_EQ(j["rows"], 2);
+  EXPECT_EQ(j["width"], 6);
+  ASSERT_EQ(j["looks"].size(), 2u);
+  EXPECT_EQ(j["looks"][1]["label"], "circle");
+  EXPECT_FLOAT_EQ(j["looks"][0]["weights"][1][2].get<float>(), 0.8f);
+  const test::Folder folder;
+  write(folder / "two.json", {some(), some()});
+  EXPECT_EQ(nlohmann::json::parse(test::read_bytes(folder / "two.json")).size(), 2u);
+}
+
+TEST(SeenImage, OfAnotherGridIsRefused) {
+  SeenImage seen = some();
+  seen.looks[0].weights.pop_back();
+  EXPECT_TRUE(has(error_of([&] { drawing_of({seen}); }), "'red' has 5 weights for 2 × 3 places"));
+}
+
+TEST(SeenImage, IsShownInATerminalAndOnAPage) {
+  const std::string text = to_text(some(), Ink::plain, 80);
+  EXPECT_TRUE(has(text, "red"));
+  EXPECT_TRUE(has(text, "circle"));
+  Page page{.title = "t"};
+  page.sections.push_back({"Examples", {SeenImages{{{"said & done", some()}}}}});
+  const std::string html = to_html(page);
+  EXPECT_TRUE(has(html, "said &amp; done"));
+  EXPECT_EQ(count(html, "<image"), 3);
+}
+
+}  // namespace
+}  // namespace fovea::report

@@ -1,0 +1,248 @@
+#include "tasks/caption/caption.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "image/image_file.h"
+#include "tasks/page.h"
+#include "tasks/train.h"
+#include "tests/errors.h"
+#include "tests/io/files.h"
+
+namespace fovea::tasks::captions {
+namespace {
+
+using test::error_of;
+using test::Folder;
+using test::has;
+using test::read_bytes;
+using test::write_bytes;
+
+// ---- Files -------------------------------------------------------------------------------------
+
+TEST(CaptionFiles, LinesAreImagesWithCaptions) {
+  const Folder folder;
+  write_bytes(folder / "c.tsv", "b.png\ta dog\na.png\ta cat\nb.png\ttwo dogs\n");
+  const auto all = read_captions(folder / "c.tsv");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].name, "b.png");
+  EXPECT_EQ(all[0].captions, (std::vector<std::string>{"a dog", "two dogs"}));
+  EXPECT_EQ(all[0].side, Side::any);
+}
+
+TEST(CaptionFiles, FlickrNumbersItsCaptions) {
+  const Folder folder;
+  write_bytes(folder / "t.txt", "10.jpg#0\ta child .\n10.jpg#1\ta girl .\n11#x.jpg#0\ta dog .\n");
+  const auto all = read_captions(folder / "t.txt");
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].name, "10.jpg");
+  EXPECT_EQ(all[0].captions.size(), 2u);
+  EXPECT_EQ(all[1].name, "11#x.jpg");
+}
+
+TEST(CaptionFiles, CocoListsImagesAndAnnotations) {
+  const Folder folder;
+  write_bytes(folder / "c.json",
+              R"({"images":[{"id":7,"file_name":"x.jpg"},{"id":3,"file_name":"y.jpg"}],
+                  "annotations":[{"image_id":3,"caption":"one\n"},{"image_id":3,"caption":"two"}]})");
+  const auto all = read_captions(folder / "c.json");
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].name, "y.jpg");
+  EXPECT_EQ(all[0].captions, (std::vector<std::string>{"one", "two"}));
+}
+
+TEST(CaptionFiles, KarpathySaysWhichSideAnImageIsOf) {
+  const Folder folder;
+  write_bytes(folder / "k.json",
+              R"({"images":[{"filename":"x.jpg","filepath":"val","split":"val",
+                             "sentences":[{"raw":"a dog"}]},
+                            {"filename":"y.jpg","split":"restval","sentences":[{"raw":"a cat"}]},
+                            {"filename":"z.jpg","split":"test","sentences":[{"raw":"a cow"}]}]})");
+  const auto all = read_captions(folder / "k.json");
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].name, "val/x.jpg");
+  EXPECT_EQ(all[0].side, Side::valid);
+  EXPECT_EQ(all[1].side, Side::train);
+  EXPECT_EQ(all[2].side, Side::test);
+}
+
+TEST(CaptionFiles, WhatIsWrongIsNamed) {
+  const Folder folder;
+  const auto error = [&](const std::string& json) {
+    write_bytes(folder / "x.json", json);
+    return error_of([&] { read_captions(folder / "x.json"); });
+  };
+  EXPECT_TRUE(has(error("{"), "is not JSON"));
+  EXPECT_TRUE(has(error("{}"), "no \"images\""));
+  EXPECT_TRUE(has(error(R"({"images":[{}]})"), "neither \"annotations\""));
+  EXPECT_TRUE(has(error(R"({"images":[{"id":1}],"annotations":[]})"), "no \"file_name\""));
+  EXPECT_TRUE(has(error(R"({"images":[],"annotations":[{"image_id":1,"caption":"a"}]})"),
+                  "image 1, which is not listed"));
+  EXPECT_TRUE(
+      has(error(R"({"images":[{"id":1,"file_name":2}],"annotations":[]})"), "is not a text"));
+  EXPECT_TRUE(has(error(R"({"images":[],"annotations":[]})"), "has no captions"));
+}
+
+// ---- A run -------------------------------------------------------------------------------------
+
+Given tiny() {
+  return {{"examples", "80"},    {"features", "8"}, {"hidden", "12"},
+          {"embedding", "6"},    {"stride", "8"},   {"depth", "0"},
+          {"batch-images", "8"}, {"epochs", "1"},   {"warmup", "2"}};
+}
+
+const RunFolder& trained_run() {
+  static const Folder folder;
+  static const RunFolder run = [] {
+    const RunFolder at(folder / "run");
+    train_run(task_caption, at, *config_from(task_caption, tiny()), Former::refuse, {});
+    return at;
+  }();
+  return run;
+}
+
+TEST(CaptionRun, ScoresWordsAndWhereTheyPoint) {
+  const auto run = task_caption.open(trained_run());
+  const Evaluation e = run->evaluate({}, EvaluateSettings());
+  EXPECT_EQ(e.count, 8);
+  EXPECT_EQ(e.unit, "images");
+  for (const char* name : {"bleu1", "bleu4", "exact", "loss"}) {
+    EXPECT_TRUE(std::isfinite(score_of(e.scores, name))) << name;
+  }
+  EXPECT_GE(score_of(e.scores, "bleu1"), score_of(e.scores, "bleu4"));
+  EXPECT_NE(find_breakdown(e, "objects"), nullptr);
+}
+
+TEST(CaptionRun, PredictsForFilesAndScenes) {
+  const Folder folder;
+  write_bytes(folder / "photo.png",
+              image::to_png({30, 50, 3, std::vector<float>(30 * 50 * 3, 0.5f)}));
+  const auto run = task_caption.open(trained_run());
+  const std::vector<std::string> inputs = {folder / "photo.png", "scene:3"};
+  const auto all = run->predict(inputs, PredictSettings(), {.maps = Maps::keep});
+  ASSERT_EQ(all.size(), 2u);
+  for (const Predictions& n_best : all) {
+    ASSERT_EQ(n_best.size(), 1u);
+    ASSERT_EQ(n_best[0].images.size(), 1u);
+    const report::SeenImage& seen = n_best[0].images[0];
+    EXPECT_EQ(seen.rows, 8);
+    EXPECT_EQ(seen.image.height, 64);
+    for (const auto& look : seen.looks) EXPECT_EQ(look.weights.size(), 64u);
+  }
+  const auto error = [&](const std::string& name) {
+    return error_of([&] { run->predict(std::vector{name}, PredictSettings(), {}); });
+  };
+  EXPECT_TRUE(has(error("scene:x"), "'scene:x' is no scene"));
+  EXPECT_TRUE(has(error("none.png"), "none.png: cannot be opened"));
+}
+
+TEST(CaptionRun, ThePageShowsImages) {
+  const std::string html = read_bytes(trained_run() / "report.html");
+  EXPECT_TRUE(has(html, "class=\"seen\""));
+  EXPECT_TRUE(has(html, "data:image/png;base64,"));
+  EXPECT_TRUE(has(html, "Scores by objects"));
+}
+
+TEST(CaptionRun, WithoutAttentionHasNothingToShow) {
+  const Folder folder;
+  Given options = tiny();
+  options["context"] = "fixed";
+  const RunFolder at(folder / "run");
+  train_run(task_caption, at, *config_from(task_caption, options), Former::refuse, {});
+  const auto run = task_caption.open(at);
+  const auto all =
+      run->predict(std::vector<std::string>{"scene:1"}, PredictSettings(), {.maps = Maps::keep});
+  EXPECT_TRUE(all[0][0].images.empty());
+  EXPECT_TRUE(std::isnan(score_of(run->evaluate({}, EvaluateSettings()).scores, "pointing")));
+}
+
+// Images of one's own, one of them broken; and the run judged by its file.
+TEST(CaptionRun, LearnsFromAFileOfTheUsers) {
+  const Folder folder;
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "i" + std::to_string(i) + ".png";
+    const float grey = i % 2 == 0 ? 0.1f : 0.9f;
+    write_bytes(folder / name, image::to_png({20, 20, 1, std::vector<float>(400, grey)}));
+    lines += name + "\t" + (i % 2 == 0 ? "a dark wall" : "a light wall") + "\n";
+  }
+  write_bytes(folder / "i7.png", "broken");
+  write_bytes(folder / "c.tsv", lines);
+  Given options = tiny();
+  options.erase("examples");
+  options.insert({{"data", folder / "c.tsv"},
+                  {"height", "16"},
+                  {"width", "16"},
+                  {"min-count", "1"},
+                  {"rate", "0.01"},
+                  {"dropout", "0"},
+                  {"doubly", "0"},
+                  {"valid-share", "0.2"},
+                  {"test-share", "0.2"}});
+  options["epochs"] = "25";
+  std::vector<std::string> said;
+  Watching watching;
+  watching.say = [&](const std::string& line) { said.push_back(line); };
+  const RunFolder at(folder / "run");
+  const Trained t =
+      train_run(task_caption, at, *config_from(task_caption, options), Former::refuse, watching);
+  ASSERT_GE(said.size(), 3u);
+  EXPECT_TRUE(has(said[0], "i7.png"));
+  EXPECT_EQ(said[1], "1 of 40 images were left out");
+  EXPECT_GT(score_of(t.test.scores, "bleu1"), 60);
+  const auto run = task_caption.open(at);
+  EXPECT_EQ(run->evaluate({.file = folder / "c.tsv"}, EvaluateSettings()).count, 39);
+}
+
+// Stopped and gone on with, with everything on that draws: the same weights and statistics.
+TEST(CaptionRun, ResumesBitForBit) {
+  const Folder folder;
+  Given options = tiny();
+  options.insert({{"weighting", "sample"}, {"dropout", "0.2"}, {"doubly", "0.1"}});
+  options["epochs"] = "3";
+  const auto config = config_from(task_caption, options);
+  const auto train = [&](const char* name, Former former, int reports) {
+    std::atomic<bool> stop = false;
+    const Watching watching{
+        .say = {},
+        .progress = [&](const train::Progress&) { stop = stop || --reports == 0; },
+        .stop = &stop};
+    return train_run(task_caption, RunFolder(folder / name), *config, former, watching)
+        .finished.why;
+  };
+  EXPECT_EQ(train("whole", Former::refuse, 0), train::Ended::finished);
+  EXPECT_EQ(train("parts", Former::refuse, 2), train::Ended::interrupted);
+  EXPECT_EQ(train("parts", Former::go_on, 0), train::Ended::finished);
+  EXPECT_TRUE(read_bytes(folder / "whole/model.safetensors") ==
+              read_bytes(folder / "parts/model.safetensors"));
+}
+
+TEST(Pointing, CountsWordsInTheirBoxes) {
+  CaptionModel m = load_caption_model(trained_run());
+  const CaptionedImage x = scene_of(m.config, 1);
+  const Scene& scene = *x.scene;
+  models::Decoded d;
+  d.tokens = m.words.encode(scene.caption());
+  ASSERT_EQ(d.tokens.size(), scene.words.size());
+  const auto place = [&](double px, double py) {
+    return static_cast<int64_t>(py / 8) * 8 + static_cast<int64_t>(px / 8);
+  };
+  int64_t named = 0;
+  for (const int64_t object : scene.names) {
+    named += object >= 0;
+    const Box& b = scene.objects[static_cast<size_t>(std::max<int64_t>(object, 0))].box;
+    d.places.push_back(place(double(b.left + b.right) / 2, double(b.top + b.bottom) / 2));
+  }
+  const Pointing right = pointing_of(m, scene, d);
+  EXPECT_EQ(right.words, named);
+  EXPECT_EQ(right.hits, named);
+  EXPECT_EQ(right.percent(), 100);
+  for (int64_t& p : d.places) p = 0;  // the first corner, where nothing lies
+  EXPECT_EQ(pointing_of(m, scene, d).hits, 0);
+  EXPECT_TRUE(std::isnan(Pointing().percent()));
+}
+
+}  // namespace
+}  // namespace fovea::tasks::captions
