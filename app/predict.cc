@@ -8,6 +8,7 @@
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "report/heatmap.h"
+#include "report/scanpath.h"
 #include "report/shaded.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
@@ -69,10 +70,13 @@ void draw(const tasks::Predictions& n_best) {
     for (const report::ShadedText& text : p.texts) {
       fmt::print("\n{}\n", report::to_text(text, ink, terminal_width()));
     }
+    for (const report::Scanpath& path : p.paths) {
+      fmt::print("\n{}\n", report::to_text(path, ink, terminal_width()));
+    }
   }
 }
 
-// All heat-maps, or all shaded texts.
+// All heat-maps, all shaded texts, or all paths.
 template <class Picture>
 std::vector<Picture> all_of(const std::vector<tasks::Predictions>& all,
                             std::vector<Picture> tasks::Prediction::*pictures) {
@@ -110,7 +114,8 @@ void run(const Options& o) {
   const auto all = opened->predict(inputs, *settings, how);
   const auto maps = all_of(all, &tasks::Prediction::maps);
   const auto texts = all_of(all, &tasks::Prediction::texts);
-  if (looks && maps.empty() && texts.empty() && !all.empty()) {
+  const auto paths = all_of(all, &tasks::Prediction::paths);
+  if (looks && maps.empty() && texts.empty() && paths.empty() && !all.empty()) {
     throw Error("predict", fmt::format("this model has no attention to show ({})",
                                        opened->config().attention()));
   }
@@ -119,6 +124,7 @@ void run(const Options& o) {
     if (o.show && !o.json) draw(all[i]);
   }
   if (o.weights.empty()) return;
+  if (!paths.empty()) return report::write(o.weights, paths);
   if (texts.empty()) return report::write(o.weights, maps);
   report::write(o.weights, texts);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/heatmap.h"
+#include "report/scanpath.h"
 #include "report/shaded.h"
 
 // A page that opens anywhere: one file, no network, light and dark, printable.
@@ -52,9 +53,14 @@ struct ShadedTexts {
   std::vector<ShadedText> items;
 };
 
+// Images with a caption each, and the glimpses that were taken of them.
+struct Scanpaths {
+  std::vector<Scanpath> items;
+};
+
 struct Section {
   std::string heading;
-  std::vector<std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts>> blocks;
+  std::vector<std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts, Scanpaths>> blocks;
 };
 struct Page {
   std::string title, subtitle;
