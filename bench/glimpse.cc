@@ -72,7 +72,7 @@ class Viewer {
         model_, images, {.draw = true, .noise = batches_.at("noise").select(0, i)});
     models::GlimpseLossConfig how;
     how.reward = kReward;
-    return models::loss(model_, found, batches_.at("classes").select(0, i), how).loss;
+    return models::loss(found, batches_.at("classes").select(0, i), how).loss;
   }
 
   void forget_gradients() {

@@ -105,8 +105,7 @@ struct GlimpseLoss {
 FOVEA_API GlimpseLoss loss(const Glimpse&, const Tensor& images, const Tensor& classes,
                            const GlimpseLossConfig&);
 // The same of a pass that was made.
-FOVEA_API GlimpseLoss loss(const Glimpse&, const Glimpsed&, const Tensor& classes,
-                           const GlimpseLossConfig&);
+FOVEA_API GlimpseLoss loss(const Glimpsed&, const Tensor& classes, const GlimpseLossConfig&);
 
 // p [T,B,classes] after each glimpse, a mean over `passes` that draw; 1: one that does not.
 FOVEA_API Tensor probabilities(const Glimpse&, const Tensor& images, int64_t passes, uint64_t seed);

@@ -158,10 +158,6 @@ nn::State zeros(const Glimpse& m, int64_t rows) {
   return s;
 }
 
-Tensor aimed_at(const Glimpse& m, const Tensor& states) {
-  return tanh(m.aim(relu(m.locate(states))));
-}
-
 // log N(l; μ, σ²) over both coordinates.
 Tensor log_density(const Tensor& drawn, const Tensor& mean, float sigma) {
   const auto constant =
@@ -169,32 +165,38 @@ Tensor log_density(const Tensor& drawn, const Tensor& mean, float sigma) {
   return sum(square((drawn - mean) / sigma), {-1}) * -0.5f + constant;
 }
 
-// The places of one pass: each where the state before sends it.
+// The places of one pass: each where the state before sends it. The policy reads the state and
+// leaves it to the classes; what is drawn is off the tape, where it was aimed at on it.
 class Places {
  public:
   Places(const Glimpse& m, const GlimpsePass& p, int64_t rows)
-      : m_(m), p_(p), rows_(rows), seed_(Seed(p.seed).at("places")) {}
+      : m_(m),
+        p_(p),
+        rows_(rows),
+        seed_(Seed(p.seed).at("places")),
+        random_(m.config.model == GlimpseModel::random),
+        locate_(m.locate),
+        aim_(m.aim) {}
 
   Tensor first() {
     if (p_.places) return keep(p_.places.select(0, 0));
-    return keep(m_.config.model == GlimpseModel::random ? anywhere() : Tensor::zeros({rows_, 2}));
+    return keep(random_ ? anywhere() : Tensor::zeros({rows_, 2}));
   }
 
   Tensor next(const Tensor& state) {
-    if (p_.places) {
-      const Tensor given = p_.places.select(0, static_cast<int64_t>(all_.size()));
-      drawn_.push_back(given);
-      return keep(given);
-    }
-    if (m_.config.model == GlimpseModel::random) return keep(anywhere());
+    const Tensor given =
+        p_.places ? p_.places.select(0, static_cast<int64_t>(all_.size())) : Tensor();
+    if (random_) return keep(given ? given : anywhere());
+    aims_.push_back(tanh(aim_(relu(locate_(state.detach())))));
     const NoGrad off;
-    Tensor place = aimed_at(m_, state.detach());
-    if (p_.draw) place = place + noise() * m_.config.sigma;
+    Tensor place = given ? given : aims_.back().detach();
+    if (!given && p_.draw) place = place + noise() * m_.config.sigma;
     drawn_.push_back(place);
-    return keep(clamp(place, -1.0f, 1.0f));
+    return keep(given ? given : clamp(place, -1.0f, 1.0f));
   }
 
   const std::vector<Tensor>& all() const { return all_; }
+  const std::vector<Tensor>& aims() const { return aims_; }
   const std::vector<Tensor>& drawn() const { return drawn_; }
 
  private:
@@ -213,7 +215,9 @@ class Places {
   const GlimpsePass& p_;
   int64_t rows_;
   Seed seed_;
-  std::vector<Tensor> all_, drawn_;
+  bool random_;
+  nn::SteppedLinear locate_, aim_;
+  std::vector<Tensor> all_, aims_, drawn_;
 };
 
 // One place after the other.
@@ -237,12 +241,9 @@ Glimpsed in_turn(const Glimpse& m, const Tensor& images, const GlimpsePass& p) {
   Glimpsed found{.logits = m.output(all), .places = stack(places.all(), 0)};
   if (p.keep) found.seen = stack(seen, 0);
   if (c.model == GlimpseModel::random || c.glimpses == 1) return found;
-  // What was chosen off the tape is weighed on it, all steps at once; the policy and the baseline
-  // read the state and leave it to the classes.
-  const Tensor before = all.slice(0, 0, c.glimpses - 1).detach();
   found.drawn = stack(places.drawn(), 0);
-  found.log_prob = log_density(found.drawn, aimed_at(m, before), c.sigma);
-  found.baseline = m.baseline(before).squeeze(2);
+  found.log_prob = log_density(found.drawn, stack(places.aims(), 0), c.sigma);
+  found.baseline = m.baseline(all.slice(0, 0, c.glimpses - 1).detach()).squeeze(2);
   return found;
 }
 
@@ -326,8 +327,16 @@ Glimpsed look_around(const Glimpse& m, const Tensor& images, const GlimpsePass& 
 
 // ---- Learning ----------------------------------------------------------------------------------
 
-GlimpseLoss loss(const Glimpse& m, const Glimpsed& found, const Tensor& classes,
-                 const GlimpseLossConfig& c) {
+namespace {
+
+// Whether two passes may go different ways.
+bool chances(const GlimpseConfig& c) {
+  return c.model == GlimpseModel::recurrent || c.model == GlimpseModel::random;
+}
+
+}  // namespace
+
+GlimpseLoss loss(const Glimpsed& found, const Tensor& classes, const GlimpseLossConfig& c) {
   const int64_t T = found.logits.size(0), N = found.logits.size(1), B = classes.size(0);
   const Tensor targets = classes.unsqueeze(0).expand({N / B, B}).reshape({N});
   const auto nll_of = [&](const Tensor& logits, const Tensor& wanted) {
@@ -351,18 +360,13 @@ GlimpseLoss loss(const Glimpse& m, const Glimpsed& found, const Tensor& classes,
 
 GlimpseLoss loss(const Glimpse& m, const Tensor& images, const Tensor& classes,
                  const GlimpseLossConfig& c) {
-  const bool in_turn =
-      m.config.model == GlimpseModel::recurrent || m.config.model == GlimpseModel::random;
-  return loss(
-      m, look_around(m, images, {.seed = c.seed, .copies = in_turn ? c.copies : 1, .draw = true}),
-      classes, c);
+  const GlimpsePass pass{.seed = c.seed, .copies = chances(m.config) ? c.copies : 1, .draw = true};
+  return loss(look_around(m, images, pass), classes, c);
 }
 
 Tensor probabilities(const Glimpse& m, const Tensor& images, int64_t passes, uint64_t seed) {
   const NoGrad off;
-  const bool chance =
-      m.config.model == GlimpseModel::recurrent || m.config.model == GlimpseModel::random;
-  const int64_t copies = chance ? passes : 1, B = images.size(0);
+  const int64_t copies = chances(m.config) ? passes : 1, B = images.size(0);
   const Glimpsed found =
       look_around(m, images, {.seed = seed, .copies = copies, .draw = passes > 1});
   const Tensor p = softmax(found.logits);  // [T,copies·B,C]

@@ -32,8 +32,9 @@ void put_image(Markup& svg, const image::Image& image, double x, double y, doubl
     }
   }
   const double scale = side / static_cast<double>(std::max(image.height, image.width));
-  svg.put(R"(<g transform="translate({:.2f} {:.2f}) scale({:.4f})" shape-rendering="crispEdges">)", x,
-          y, scale);
+  svg.put(
+      R"svg(<g transform="translate({:.2f} {:.2f}) scale({:.4f})" shape-rendering="crispEdges">)svg",
+      x, y, scale);
   svg.put(R"(<rect width="{}" height="{}" fill="#000"/>)", image.width, image.height);
   for (int k = 1; k < kGreys; ++k) {
     if (runs[static_cast<size_t>(k)].empty()) continue;

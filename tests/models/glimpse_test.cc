@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -236,7 +237,7 @@ TEST(Glimpse, GradientsAreSlopes) {
     GlimpseLossConfig how;
     how.early = 0.5f;
     how.reward = 0;
-    const auto loss_now = [&] { return loss(m, look_around(m, images, pass), classes, how).loss; };
+    const auto loss_now = [&] { return loss(look_around(m, images, pass), classes, how).loss; };
     std::vector<std::string> names;
     for (const auto& [name, t] : m.weights.learned()) {
       if (name != "locate.weight" && name != "locate.bias" && !name.starts_with("aim"))

@@ -81,7 +81,11 @@ TEST(GlimpseData, FoldersOfIdxFilesAndCsv) {
 TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
   const Folder folder;
   const RunFolder whole(folder / "whole"), parts(folder / "parts");
-  const Given cluttered = {{"variant", "cluttered"}, {"canvas", "40"}, {"decay", "constant"}};
+  const Given cluttered = {{"variant", "cluttered"},
+                           {"canvas", "40"},
+                           {"decay", "constant"},
+                           {"watch", "loss"},
+                           {"validate-every", "3"}};
   const auto steps = [&](const char* n) {
     Given g = cluttered;
     g["steps"] = n;

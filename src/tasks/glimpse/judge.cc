@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/random.h"
 #include "fovea/error.h"
 #include "fovea/io.h"
 #include "tasks/glimpse/glimpse.h"
