@@ -336,6 +336,8 @@ bool chances(const GlimpseConfig& c) {
 
 }  // namespace
 
+const char* name_of(Rewarded r) { return r == Rewarded::last ? "last" : "each"; }
+
 GlimpseLoss loss(const Glimpsed& found, const Tensor& classes, const GlimpseLossConfig& c) {
   const int64_t T = found.logits.size(0), N = found.logits.size(1), B = classes.size(0);
   const Tensor targets = classes.unsqueeze(0).expand({N / B, B}).reshape({N});
@@ -350,9 +352,12 @@ GlimpseLoss loss(const Glimpsed& found, const Tensor& classes, const GlimpseLoss
                                                  targets.unsqueeze(0).expand({T - 1, N}));
   }
   if (!found.log_prob) return result;
-  const Tensor right = equal(argmax(last.detach(), 1), targets).to(DType::f32);  // [N]
-  const Tensor R = right.unsqueeze(0).expand({T - 1, N});
+  const Tensor answers = argmax(found.logits.slice(0, 1, T).detach(), 2);  // [T−1,N]
+  const Tensor right = equal(answers, targets.unsqueeze(0)).to(DType::f32);
   const Tensor ones = Tensor::full({T - 1, N}, 1.0f), none = Tensor::zeros({T - 1, N});
+  const Tensor R = c.rewarded == Rewarded::last
+                       ? right.slice(0, T - 2, T - 1).expand({T - 1, N})
+                       : returns(right, c.discount) / returns(ones, c.discount);
   const Tensor terms = reinforce({found.log_prob, none, ones}, R, found.baseline, c);
   result.loss = result.loss + terms / static_cast<float>(N);
   return result;

@@ -111,7 +111,7 @@ TEST(Glimpse, EveryModelAnswersAndLearns) {
       const Tensor p = probabilities(m, images, 2, 5);
       EXPECT_EQ(p.shape(), (Shape{T, 4, 3}));
       for (const float total : sum(p, {2}).to_vector()) EXPECT_NEAR(total, 1, 1e-5);
-      const GlimpseLoss l = loss(m, images, classes, {{}, 2, 0.5f, 7});
+      const GlimpseLoss l = loss(m, images, classes, {{}, Rewarded::each, 2, 0.5f, 7});
       EXPECT_GT(l.nll, 0);
       l.loss.backward();
       for (const auto& [name, t] : m.weights.learned()) {
@@ -189,7 +189,7 @@ TEST(Glimpse, TheSameAtAnyNumberOfThreads) {
   const auto result = [&](int threads) {
     set_threads(threads);
     for (const auto& [name, t] : m.weights.learned()) Tensor(t).zero_grad();
-    const GlimpseLoss l = loss(m, images, classes, {{}, 2, 0.5f, 7});
+    const GlimpseLoss l = loss(m, images, classes, {{}, Rewarded::each, 2, 0.5f, 7});
     l.loss.backward();
     return std::pair(l.loss.item(), m.see.weight.grad().to_vector());
   };
@@ -276,6 +276,25 @@ TEST(Glimpse, LogProbabilityIsTheDensity) {
 }
 
 // ---- REINFORCE ---------------------------------------------------------------------------------
+
+// Σ (R − b)² with b = 0 says what the returns are.
+TEST(Glimpse, ChoicesAreRewardedForTheLastAnswerOrForEach) {
+  Glimpsed found;
+  // Answers 0 1 1 | 0 0 1 of two images over three glimpses; both are of class 1.
+  found.logits = Tensor::from({1, 0, 1, 0, 0, 1, 1, 0, 0, 1, 0, 1}, {3, 2, 2});
+  found.log_prob = found.baseline = Tensor::zeros({2, 2});
+  const Tensor classes = Tensor::from_ids(std::vector<int64_t>{1, 1}, {2});
+  GlimpseLossConfig how;
+  how.discount = 0.5f;
+  const auto terms = [&] {
+    Glimpsed plain = found;
+    plain.log_prob = {};
+    return loss(found, classes, how).loss.item() - loss(plain, classes, how).loss.item();
+  };
+  EXPECT_NEAR(terms(), (1 + 1 + 1 + 1) / 2.0, 1e-5);
+  how.rewarded = Rewarded::each;  // 1, 1 and (0 + ½)/(1 + ½), 1
+  EXPECT_NEAR(terms(), (1 + 1 + 1.0 / 9 + 1) / 2.0, 1e-5);
+}
 
 // Two glimpses: J(β) = E[right] for the bias β of where the second is aimed, by summing over a fine
 // grid of draws, and its slope.

@@ -68,6 +68,9 @@ void Config::visit(Fields& f) {
   f.group("Learning where to look");
   f.integer("copies", loss.copies, "ways that each image of a batch is looked at", {1, 1000});
   f.real("reward-weight", loss.reward, "weight of the REINFORCE term", {0, 1e3});
+  f.named("rewarded", loss.rewarded, "a choice, for the last answer or for each that follows",
+          std::vector{models::Rewarded::last, models::Rewarded::each});
+  f.real("discount", loss.discount, "each: how much a later answer counts", {0, 1});
   f.real("early", loss.early, "weight of what would be said before the last glimpse", {0, 1e3});
   f.integer("passes", passes, "an answer is the mean of so many that draw; 1: of one that does not",
             {1, 1000});

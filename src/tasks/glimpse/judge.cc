@@ -39,8 +39,7 @@ struct Tallies {
     Evaluation e{.count = last.count, .unit = "images", .scores = last.scores(), .breakdowns = {}};
     Breakdown by_class{.by = "class", .parts = {}}, by_glimpse{.by = "glimpses", .parts = {}};
     for (size_t t = 0; t < glimpses.size(); ++t) {
-      const auto n = static_cast<int64_t>(t) + 1;
-      by_glimpse.parts.push_back({Between{n, n}, glimpses[t].count, glimpses[t].scores()});
+      by_glimpse.parts.push_back({std::to_string(t + 1), glimpses[t].count, glimpses[t].scores()});
     }
     for (size_t k = 0; k < classes.size(); ++k) {
       if (classes[k].count == 0) continue;

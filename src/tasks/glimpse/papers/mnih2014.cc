@@ -36,7 +36,7 @@ std::vector<Trial> trials(const std::string& data) {
     Given options = {{"variant", row.variant}, {"model", row.model}};
     if (*row.glimpses != '\0') options["glimpses"] = row.glimpses;
     const bool plain = row.variant == std::string("plain");
-    options["epochs"] = data.empty() ? (plain ? "8" : "14") : (plain ? "4" : "5");
+    options["epochs"] = data.empty() ? (plain ? "16" : "30") : (plain ? "6" : "10");
     if (!data.empty()) options["data"] = data;
     all.push_back({row.name, "glimpse", options});
   }
