@@ -71,6 +71,7 @@ void Config::visit(Fields& f) {
   f.named("rewarded", loss.rewarded, "a choice, for the last answer or for each that follows",
           std::vector{models::Rewarded::last, models::Rewarded::each});
   f.real("discount", loss.discount, "each: how much a later answer counts", {0, 1});
+  f.real("locator-rate", locator_rate, "times the rate, for what decides where to look", {0, 1000});
   f.real("early", loss.early, "weight of what would be said before the last glimpse", {0, 1e3});
   f.integer("passes", passes, "an answer is the mean of so many that draw; 1: of one that does not",
             {1, 1000});
@@ -85,10 +86,9 @@ void Config::suit_data() {
   train.schedule.decay = train::Decay::cosine;
   train.schedule.warmup = 100;
   train.schedule.rate = 1e-3f;
-  train.batch_examples = 64;
+  train.batch_examples = 128;
   train.batch_tokens = 1 << 20;
   train.clip = 5.0f;
-  loss.copies = 2;
   const bool plain = data.placed.placing == Placing::plain;
   network.sensor = plain ? models::Sensor{8, 1} : models::Sensor{12, 3};
   if (!plain && data.placed.canvas == 0) data.placed.canvas = 60;

@@ -31,7 +31,8 @@ struct Config final : TaskConfig {
   ImageData data;
   models::GlimpseConfig network;  // its sizes and classes are found in the data
   models::GlimpseLossConfig loss;
-  int64_t passes = 1;  // that an answer is the mean of
+  double locator_rate = 1;  // of what decides where to look, times the rate
+  int64_t passes = 1;       // that an answer is the mean of
 
   void visit(Fields&) override;
   void suit_data() override;

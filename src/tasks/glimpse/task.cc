@@ -90,6 +90,10 @@ class GlimpseRun final : public Run {
   std::optional<Sets> sets_;
 };
 
+bool of_policy(const std::string& name) {
+  return name.starts_with("locate.") || name.starts_with("aim.");
+}
+
 std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   Viewer v;
   v.config = dynamic_cast<const Config&>(config);
@@ -100,6 +104,8 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   n.classes = static_cast<int64_t>(v.known.classes.size());
   check_room(models::sketch(n).count(), v.config.train, "--hidden, --parts or --canvas");
   v.model = models::glimpse(n, v.config.train.seed);
+  v.config.train.optimizer.groups = {
+      {.has = of_policy, .rate = static_cast<float>(v.config.locator_rate)}};
   return std::make_unique<GlimpseRun>(std::move(v), std::move(sets));
 }
 
