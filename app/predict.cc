@@ -8,6 +8,7 @@
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "report/heatmap.h"
+#include "report/scanpath.h"
 #include "report/seen.h"
 #include "report/shaded.h"
 #include "tasks/run_folder.h"
@@ -73,10 +74,13 @@ void draw(const tasks::Predictions& n_best) {
     for (const report::SeenImage& image : p.images) {
       fmt::print("\n{}\n", report::to_text(image, ink, terminal_width()));
     }
+    for (const report::Scanpath& path : p.paths) {
+      fmt::print("\n{}\n", report::to_text(path, ink, terminal_width()));
+    }
   }
 }
 
-// All heat-maps, all shaded texts, or all images.
+// All heat-maps, shaded texts, images or paths.
 template <class Picture>
 std::vector<Picture> all_of(const std::vector<tasks::Predictions>& all,
                             std::vector<Picture> tasks::Prediction::*pictures) {
@@ -115,7 +119,9 @@ void run(const Options& o) {
   const auto maps = all_of(all, &tasks::Prediction::maps);
   const auto texts = all_of(all, &tasks::Prediction::texts);
   const auto images = all_of(all, &tasks::Prediction::images);
-  if (looks && maps.empty() && texts.empty() && images.empty() && !all.empty()) {
+  const auto paths = all_of(all, &tasks::Prediction::paths);
+  const bool some = !maps.empty() || !texts.empty() || !images.empty() || !paths.empty();
+  if (looks && !some && !all.empty()) {
     throw Error("predict", fmt::format("this model has no attention to show ({})",
                                        opened->config().attention()));
   }
@@ -125,6 +131,7 @@ void run(const Options& o) {
   }
   if (o.weights.empty()) return;
   if (!images.empty()) return report::write(o.weights, images);
+  if (!paths.empty()) return report::write(o.weights, paths);
   if (texts.empty()) return report::write(o.weights, maps);
   report::write(o.weights, texts);
 }

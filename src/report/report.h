@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/heatmap.h"
+#include "report/scanpath.h"
 #include "report/seen.h"
 #include "report/shaded.h"
 
@@ -61,10 +62,16 @@ struct SeenImages {
   };
   std::vector<Item> items;
 };
+// Images with a caption each, and the glimpses that were taken of them.
+struct Scanpaths {
+  std::vector<Scanpath> items;
+};
 
 struct Section {
   std::string heading;
-  std::vector<std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts, SeenImages>> blocks;
+  std::vector<
+      std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts, SeenImages, Scanpaths>>
+      blocks;
 };
 struct Page {
   std::string title, subtitle;

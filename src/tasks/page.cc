@@ -98,6 +98,7 @@ report::Section examples_of(const Task& task, Run& run) {
   report::Gallery gallery;
   report::ShadedTexts shaded;
   report::SeenImages seen;
+  report::Scanpaths paths;
   report::Table table{{"input", "output", "expected"}, {}};
   for (size_t i = 0; i < examples.size(); ++i) {
     const Prediction& best = predicted[i].front();
@@ -111,12 +112,24 @@ report::Section examples_of(const Task& task, Run& run) {
                                         right ? "" : "; expected: " + examples[i].expected),
                             image});
     }
+    for (report::Scanpath path : best.paths) {
+      const bool right = best.text == examples[i].expected;
+      path.title = fmt::format("{} {}: {} {:.2f}{}", right ? "✓" : "✗", inputs[i], best.text,
+                               best.score, right ? "" : ", expected " + examples[i].expected);
+      paths.items.push_back(std::move(path));
+    }
     for (report::ShadedText text : best.texts) {
       text.title = fmt::format(
           "{}{} {:.2f}{}", best.text == examples[i].expected ? "✓ " : "✗ ", best.text, best.score,
           best.text == examples[i].expected ? "" : ", expected " + examples[i].expected);
       shaded.items.push_back(std::move(text));
     }
+  }
+  if (!paths.items.empty()) {
+    return {"Examples",
+            {report::Text{"Where the model looked, glimpse by glimpse: the way over the image, and "
+                          "beside it what was seen, with what it would have answered then."},
+             std::move(paths)}};
   }
   if (!shaded.items.empty()) {
     return {"Examples",

@@ -57,6 +57,7 @@ struct Prediction {
   std::vector<report::Heatmap> maps;      // where it looked, if asked for and if it looks
   std::vector<report::ShadedText> texts;  // the same, where what was read is what is shown
   std::vector<report::SeenImage> images;  // the same, of images
+  std::vector<report::Scanpath> paths;    // the same, where images were looked at in turn
 };
 using Predictions = std::vector<Prediction>;  // of one input, best first
 enum class Maps : uint8_t { none, keep };

@@ -2,25 +2,23 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "fovea/text.h"
+#include "io/gzip.h"
 
 // Text files, line by line, from a file (plain or gzipped) or from memory.
 namespace fovea::text {
 
-inline constexpr size_t kMaxLine = 1'000'000;                        // bytes
-inline constexpr uint64_t kMaxTextFile = uint64_t{4} << 30;          // bytes, unpacked
-inline constexpr uint64_t kMaxRatio = 100, kMaxRatioFrom = 8 << 20;  // unpacked to packed
+inline constexpr size_t kMaxLine = 1'000'000;  // bytes
 
 // A line ends with LF or CR LF; a byte order mark is dropped, invalid UTF-8 replaced. A line that
 // is too long or holds a zero byte throws, before more of it is read.
 class Lines {
  public:
-  using Read = std::function<size_t(char* to, size_t most)>;  // 0 at the end; may throw
+  using Read = ReadBytes;
   Lines(std::string call, std::string name, Read);
 
   static Lines of_file(std::string call, const std::filesystem::path&);

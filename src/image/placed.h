@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "image/image.h"
+
+// Small images made hard to find: placed anywhere on a larger canvas, among pieces of others.
+namespace fovea::image {
+
+enum class Placing : std::uint8_t {
+  plain,       // as it is, in the middle
+  translated,  // anywhere on the canvas
+  cluttered,   // and pieces of other images anywhere, too
+};
+const char* name_of(Placing);
+
+struct PlacedConfig {
+  Placing placing = Placing::plain;
+  std::int64_t canvas = 0;            // its side; 0: the image's own
+  std::int64_t pieces = 4, side = 8;  // cluttered: how many, and how large
+};
+// The side of the canvas for images of this size; throws where they do not fit.
+std::int64_t canvas_of(const PlacedConfig&, const Image&);
+
+// Writes image `which` of `images` to canvas [side,side], which is overwritten. What is drawn
+// depends on the seed alone.
+void place(const PlacedConfig&, std::span<const LabelledImage> images, std::int64_t which,
+           std::uint64_t seed, std::span<float> canvas);
+
+}  // namespace fovea::image

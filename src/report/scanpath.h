@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "image/image.h"
+#include "report/heatmap.h"
+
+namespace fovea::report {
+
+// A grey image and where it was looked at, glimpse by glimpse.
+struct Scanpath {
+  struct Glimpse {
+    double x = 0, y = 0;             // its middle, in pixels of the image
+    std::vector<double> sides;       // of the squares around it, in pixels, the sharpest first
+    std::vector<image::Image> seen;  // what was seen of each
+    std::string said;                // what the answer would have been then
+  };
+  std::string title;
+  image::Image image;
+  std::vector<Glimpse> glimpses;
+};
+void check(const Scanpath&);  // throws where pixels are not those of a grey image
+
+// Drawn: the image with the path, beside it what each glimpse saw, the sharpest above.
+struct ScanpathDrawing {
+  std::string svg;  // of itself, to stand in a page too
+  double width = 0, height = 0;
+};
+ScanpathDrawing drawing_of(const std::vector<Scanpath>&);
+
+std::string to_json(const Scanpath&);
+// For a terminal: the image in letters, the glimpses in it by their numbers.
+std::string to_text(const Scanpath&, Ink, int width = 80);
+// By the ending: .json (a list where they are several), .svg or .png. Whole or not at all.
+void write(const std::filesystem::path&, const std::vector<Scanpath>&);
+
+}  // namespace fovea::report

@@ -1,0 +1,248 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/random.h"
+#include "fovea/error.h"
+#include "image/csv.h"
+#include "image/digits.h"
+#include "image/idx.h"
+#include "tasks/glimpse/glimpse.h"
+#include "tasks/json_file.h"
+
+namespace fovea::tasks::glimpsing {
+namespace {
+
+namespace fs = std::filesystem;
+using image::Image;
+using image::LabelledImage;
+using image::LabelledImages;
+
+// NAME, NAME.gz, and both with a dot where MNIST's names are written with one.
+fs::path find_idx(const fs::path& folder, const std::string& what, const std::string& kind) {
+  for (const char* dot : {"-", "."}) {
+    for (const char* ending : {"", ".gz"}) {
+      fs::path file = folder / fmt::format("{}{}{}-ubyte{}", what, dot, kind, ending);
+      if (fs::exists(file)) return file;
+    }
+  }
+  return {};
+}
+
+// Both files of a set, or nothing where neither is there.
+LabelledImages read_set(const fs::path& folder, const std::string& set) {
+  const fs::path images = find_idx(folder, set + "-images", "idx3");
+  const fs::path labels = find_idx(folder, set + "-labels", "idx1");
+  if (images.empty() && labels.empty()) return {};
+  if (images.empty() || labels.empty()) {
+    throw Error("glimpse", fmt::format("{}: there is {}, but no {}-{}", folder.string(),
+                                       (images.empty() ? labels : images).filename().string(), set,
+                                       images.empty() ? "images-idx3-ubyte" : "labels-idx1-ubyte"));
+  }
+  return image::read_idx(images, labels);
+}
+
+// A share of the images, the same ones whatever the seed.
+std::vector<LabelledImage> take_share(std::vector<LabelledImage>& from, double share,
+                                      std::string_view what) {
+  std::vector<size_t> order(from.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto place = [&](size_t i) { return mix64(hash_of(what) ^ mix64(i)); };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(a) < place(b); });
+  order.resize(static_cast<size_t>(std::lround(share * static_cast<double>(from.size()))));
+  std::sort(order.begin(), order.end());
+  std::vector<LabelledImage> taken, rest;
+  size_t next = 0;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const bool take = next < order.size() && order[next] == i;
+    next += take;
+    (take ? taken : rest).push_back(std::move(from[i]));
+  }
+  from = std::move(rest);
+  return taken;
+}
+
+uint64_t hash_of_all(std::span<const LabelledImage> images, uint64_t h) {
+  std::string bytes;
+  for (const LabelledImage& one : images) {
+    bytes.assign(1, static_cast<char>(one.label));
+    for (const float v : one.image.pixels) bytes += static_cast<char>(std::lround(255.0f * v));
+    h = mix64(hash_of(bytes, h));
+  }
+  return h;
+}
+
+void expect_one_size(const Sets& sets) {
+  const Image& first = sets.train.front().image;
+  for (const auto* set : {&sets.train, &sets.valid, &sets.test}) {
+    for (const LabelledImage& one : *set) {
+      if (one.image.height == first.height && one.image.width == first.width) continue;
+      throw Error("glimpse",
+                  fmt::format("images of {} × {} and of {} × {}; all must be of one size",
+                              first.height, first.width, one.image.height, one.image.width));
+    }
+  }
+}
+
+Sets read_or_draw(const ImageData& d, uint64_t seed) {
+  Sets sets;
+  LabelledImages all, test;
+  if (d.data.empty()) {
+    all = image::draw_digits(seed, d.examples);
+  } else if (fs::is_directory(d.data)) {
+    all = read_set(d.data, "train");
+    test = read_set(d.data, "t10k");
+    if (all.images.empty()) {
+      throw Error("glimpse", fmt::format("{}: there is no train-images-idx3-ubyte with its labels "
+                                         "(.gz too); MNIST's four files go there as they are",
+                                         d.data));
+    }
+  } else if (image::is_idx(d.data)) {
+    throw Error("glimpse",
+                fmt::format("{} has no classes: name the folder of the idx files", d.data));
+  } else {
+    all = image::read_csv(d.data);
+  }
+  sets.classes = all.classes.size() >= test.classes.size() ? all.classes : test.classes;
+  sets.train = std::move(all.images);
+  sets.test = std::move(test.images);
+  return sets;
+}
+
+int64_t number_in(const std::string& name, const std::string& digits) {
+  int64_t n = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  if (error != std::errc() || end != digits.data() + digits.size() || n < 0) {
+    throw Error("predict", fmt::format("'{}': expected a number after the colon, from 0 on", name));
+  }
+  return n;
+}
+
+const LabelledImage& at(const std::string& name, std::span<const LabelledImage> images, int64_t n) {
+  if (n < static_cast<int64_t>(images.size())) return images[static_cast<size_t>(n)];
+  throw Error("predict",
+              fmt::format("'{}': there are {} images, counted from 0", name, images.size()));
+}
+
+// A file of the user's. Another format is read here.
+std::vector<LabelledImage> images_in(const std::string& file) {
+  if (!image::is_idx(file)) return image::read_csv(file).images;
+  std::vector<LabelledImage> all;
+  for (Image& one : image::images_of(file, image::read_idx(file)))
+    all.push_back({std::move(one), 0});
+  return all;
+}
+
+void place_at(const ImageData& d, std::span<const LabelledImage> images, int64_t which,
+              uint64_t seed, std::span<float> canvas, int64_t side) {
+  image::PlacedConfig placed = d.placed;
+  placed.canvas = side;
+  image::place(placed, images, which, seed, canvas);
+}
+
+uint64_t seed_of_held_out(int64_t which) {
+  return mix64(hash_of("held out") ^ mix64(static_cast<uint64_t>(which)));
+}
+
+template <class SeedOf>
+Tensor batch(const ImageData& d, std::span<const LabelledImage> images,
+             std::span<const int64_t> which, int64_t side, const SeedOf& seed_of) {
+  const auto n = static_cast<int64_t>(which.size());
+  Tensor all = Tensor::empty({n, side, side});
+  float* to = all.mutable_data<float>();
+  for (int64_t i = 0; i < n; ++i) {
+    place_at(d, images, which[static_cast<size_t>(i)], seed_of(i),
+             {to + i * side * side, static_cast<size_t>(side * side)}, side);
+  }
+  return all;
+}
+
+}  // namespace
+
+Sets load_data(const ImageData& d, uint64_t seed) {
+  Sets sets = read_or_draw(d, seed);
+  if (sets.test.empty()) sets.test = take_share(sets.train, d.test_share, "test");
+  sets.valid = take_share(sets.train, d.valid_share, "valid");
+  if (sets.train.empty() || sets.valid.empty()) {
+    throw Error("glimpse", fmt::format("{} images to train and {} to validate; both are needed",
+                                       sets.train.size(), sets.valid.size()));
+  }
+  expect_one_size(sets);
+  uint64_t h = kEmptyHash;
+  for (const auto* set : {&sets.train, &sets.valid, &sets.test}) h = hash_of_all(*set, h);
+  sets.fingerprint = fmt::format("{:016x}", h);
+  return sets;
+}
+
+Known known_of(const Sets& sets, const ImageData& d) {
+  return {sets.classes, image::canvas_of(d.placed, sets.train.front().image)};
+}
+
+void save(const Known& known, const RunFolder& run) {
+  write_json(run / kKnownFile, {{"classes", known.classes}, {"side", known.side}});
+}
+
+Known load_known(const RunFolder& run) {
+  const std::string file = (run / kKnownFile).string();
+  const nlohmann::ordered_json j = read_json(file);
+  const bool list = j.is_object() && j.contains("classes") && j["classes"].is_array() &&
+                    std::all_of(j["classes"].begin(), j["classes"].end(),
+                                [](const auto& name) { return name.is_string(); });
+  if (!list || j["classes"].empty() || !j.contains("side") || !j["side"].is_number_integer() ||
+      j["side"] < 1 || j["side"] > 4096) {
+    throw Error("glimpse", file + ": expected classes, a list of names, and a side from 1 to 4096");
+  }
+  return {j["classes"].get<std::vector<std::string>>(), j["side"].get<int64_t>()};
+}
+
+Tensor held_out_batch(const ImageData& d, std::span<const LabelledImage> images,
+                      std::span<const int64_t> which, int64_t side) {
+  return batch(d, images, which, side,
+               [&](int64_t i) { return seed_of_held_out(which[static_cast<size_t>(i)]); });
+}
+
+Tensor training_batch(const ImageData& d, std::span<const LabelledImage> images,
+                      std::span<const int64_t> which, int64_t side, uint64_t seed) {
+  return batch(d, images, which, side,
+               [&](int64_t i) { return Seed(seed).at("placed").at(i).value(); });
+}
+
+Tensor classes_of(std::span<const LabelledImage> images, std::span<const int64_t> which) {
+  std::vector<int64_t> classes;
+  for (const int64_t i : which) classes.push_back(images[static_cast<size_t>(i)].label);
+  return Tensor::from_ids(classes, {static_cast<int64_t>(classes.size())});
+}
+
+Image named_image(const std::string& name, const ImageData& d, const Known& known,
+                  const std::function<const Sets&()>& sets) {
+  const size_t colon = name.rfind(':');
+  const std::string before = name.substr(0, colon);
+  const auto canvas = [&](std::span<const LabelledImage> images, const ImageData& how, int64_t n) {
+    Image made{known.side, known.side, 1,
+               std::vector<float>(static_cast<size_t>(known.side * known.side))};
+    at(name, images, n);
+    place_at(how, images, n, seed_of_held_out(n), made.pixels, known.side);
+    return made;
+  };
+  for (const Set set : {Set::train, Set::valid, Set::test}) {
+    if (colon == std::string::npos || before != name_of(set)) continue;
+    const int64_t n = number_in(name, name.substr(colon + 1));
+    return canvas(set == Set::train   ? sets().train
+                  : set == Set::valid ? sets().valid
+                                      : sets().test,
+                  d, n);
+  }
+  const bool whole = colon == std::string::npos || fs::exists(name);
+  const std::vector<LabelledImage> images = images_in(whole ? name : before);
+  ImageData middle = d;
+  middle.placed.placing = image::Placing::plain;
+  return canvas(images, middle, whole ? 0 : number_in(name, name.substr(colon + 1)));
+}
+
+}  // namespace fovea::tasks::glimpsing

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fovea/glimpse.h"
+#include "image/image.h"
+#include "image/placed.h"
+#include "tasks/run_folder.h"
+#include "tasks/task.h"
+
+// Images classified by glimpses: from images with their classes to a trained model, its errors, and
+// the way it looks over an image.
+namespace fovea::tasks {
+extern const Task task_glimpse;
+}
+
+namespace fovea::tasks::glimpsing {
+
+struct ImageData {
+  std::string builtin = "digits";  // used where no data are given
+  int64_t examples = 12000;        // of the built-in ones
+  std::string data;                // the user's: a folder of idx files, or a CSV file
+  image::PlacedConfig placed;
+  double valid_share = 0.1, test_share = 0.1;  // test: where the data have no such set of their own
+};
+
+struct Config final : TaskConfig {
+  ImageData data;
+  models::GlimpseConfig network;  // its sizes and classes are found in the data
+  models::GlimpseLossConfig loss;
+  double locator_rate = 1;  // of what decides where to look, times the rate
+  int64_t passes = 1;       // that an answer is the mean of
+
+  void visit(Fields&) override;
+  void suit_data() override;
+  std::string data_name() const override;
+  std::string model() const override;
+  std::string attention() const override;
+};
+const std::vector<Measure>& measures();
+
+struct EvaluateSettings final : Settings {
+  int64_t passes = 0;  // 0: those of the training
+  void visit(Fields&) override;
+};
+struct PredictSettings final : Settings {
+  int64_t passes = 0, n_best = 1;
+  void visit(Fields&) override;
+};
+
+// ---- Images -------------------------------------------------------------------------------------
+
+struct Sets {
+  std::vector<image::LabelledImage> train, valid, test;
+  std::vector<std::string> classes;
+  std::string fingerprint;
+};
+Sets load_data(const ImageData&, uint64_t seed);
+
+// What goes with the weights: the classes, and the side of the canvas.
+struct Known {
+  std::vector<std::string> classes;
+  int64_t side = 0;
+};
+inline constexpr const char* kKnownFile = "classes.json";
+Known known_of(const Sets&, const ImageData&);
+void save(const Known&, const RunFolder&);
+Known load_known(const RunFolder&);
+
+// Images on their canvases, [n,side,side]. Held out, image i of a set is always placed alike; in
+// training, by a seed of the step's.
+Tensor held_out_batch(const ImageData&, std::span<const image::LabelledImage>,
+                      std::span<const int64_t> which, int64_t side);
+Tensor training_batch(const ImageData&, std::span<const image::LabelledImage>,
+                      std::span<const int64_t> which, int64_t side, uint64_t seed);
+Tensor classes_of(std::span<const image::LabelledImage>, std::span<const int64_t> which);
+
+// An image that predict names: "test:3", "valid:3", "train:3", or FILE or FILE:3, idx or CSV. On
+// the canvas; one of a file stands in its middle.
+image::Image named_image(const std::string& name, const ImageData&, const Known&,
+                         const std::function<const Sets&()>&);
+
+// ---- The model at work --------------------------------------------------------------------------
+
+struct Viewer {
+  Config config;
+  Known known;
+  models::Glimpse model;
+};
+Viewer load_viewer(const RunFolder&);
+
+// Errors in whole, by class and by how many glimpses were taken.
+Evaluation evaluate(const Viewer&, std::span<const image::LabelledImage>, int64_t passes,
+                    const ShareDone& = {});
+Predictions predict(const Viewer&, const image::Image&, const PredictSettings&, Maps);
+
+// What is minimised: models::loss(). It refers to the viewer and the sets.
+train::Learner learner(const Viewer&, const Sets&, const Watching&);
+
+}  // namespace fovea::tasks::glimpsing

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "fovea/error.h"
+#include "image/csv.h"
+#include "tasks/glimpse/glimpse.h"
+#include "tasks/room.h"
+
+namespace fovea::tasks {
+namespace glimpsing {
+namespace {
+
+class GlimpseRun final : public Run {
+ public:
+  explicit GlimpseRun(Viewer v, std::optional<Sets> sets = {})
+      : v_(std::move(v)), sets_(std::move(sets)) {}
+
+  TaskConfig& config() override { return v_.config; }
+  int64_t weights() const override { return v_.model.weights.count(); }
+  std::string fingerprint() override { return sets().fingerprint; }
+  void save_files(const RunFolder& run) override { save(v_.known, run); }
+  train::Learner learner(const Watching& watching) override {
+    return glimpsing::learner(v_, sets(), watching);
+  }
+  Evaluation final_scores(const ShareDone& done) override {
+    return glimpsing::evaluate(v_, held_out(), v_.config.passes, done);
+  }
+
+  Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) override {
+    const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
+    const int64_t passes = settings.passes > 0 ? settings.passes : v_.config.passes;
+    if (!what.file.empty()) {
+      return glimpsing::evaluate(v_, image::read_csv(what.file).images, passes, done);
+    }
+    return glimpsing::evaluate(v_,
+                               what.set == Set::train   ? sets().train
+                               : what.set == Set::valid ? sets().valid
+                                                        : held_out(),
+                               passes, done);
+  }
+
+  std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
+                                   const Predicting& p) override {
+    const auto& settings = dynamic_cast<const PredictSettings&>(how);
+    std::vector<Predictions> all;
+    for (const std::string& name : names) {
+      const image::Image image =
+          named_image(name, v_.config.data, v_.known, [this]() -> const Sets& { return sets(); });
+      all.push_back(glimpsing::predict(v_, image, settings, p.maps));
+      if (p.done) p.done(static_cast<double>(all.size()) / static_cast<double>(names.size()));
+    }
+    return all;
+  }
+
+  // Spread over the set, the classes in turn.
+  std::vector<Example> examples(size_t n) override {
+    const std::vector<image::LabelledImage>& images = held_out();
+    const std::vector<std::string>& classes = v_.known.classes;
+    n = std::min(n, images.size());
+    std::vector<Example> some;
+    for (size_t i = 0; i < n; ++i) {
+      size_t at = i * images.size() / n;
+      const size_t end = (i + 1) * images.size() / n;
+      const auto wanted = static_cast<int64_t>(i % classes.size());
+      for (size_t other = at; other < end; ++other) {
+        if (images[other].label == wanted) {
+          at = other;
+          break;
+        }
+      }
+      some.push_back(
+          {fmt::format("{}:{}", name_of(sets().test.empty() ? Set::valid : Set::test), at),
+           classes[static_cast<size_t>(images[at].label)]});
+    }
+    return some;
+  }
+
+ private:
+  const Sets& sets() {
+    if (!sets_) sets_ = load_data(v_.config.data, v_.config.train.seed);
+    return *sets_;
+  }
+  const std::vector<image::LabelledImage>& held_out() {
+    return sets().test.empty() ? sets().valid : sets().test;
+  }
+
+  Viewer v_;
+  std::optional<Sets> sets_;
+};
+
+bool of_policy(const std::string& name) {
+  return name.starts_with("locate.") || name.starts_with("aim.");
+}
+
+std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+  Viewer v;
+  v.config = dynamic_cast<const Config&>(config);
+  Sets sets = load_data(v.config.data, v.config.train.seed);
+  v.known = former ? load_known(*former) : known_of(sets, v.config.data);
+  models::GlimpseConfig& n = v.config.network;
+  n.height = n.width = v.known.side;
+  n.classes = static_cast<int64_t>(v.known.classes.size());
+  check_room(models::sketch(n).count(), v.config.train, "--hidden, --parts or --canvas");
+  v.model = models::glimpse(n, v.config.train.seed);
+  v.config.train.optimizer.groups = {
+      {.has = of_policy, .rate = static_cast<float>(v.config.locator_rate)}};
+  return std::make_unique<GlimpseRun>(std::move(v), std::move(sets));
+}
+
+std::unique_ptr<Run> open(const RunFolder& run) {
+  return std::make_unique<GlimpseRun>(load_viewer(run));
+}
+
+}  // namespace
+}  // namespace glimpsing
+
+extern const Task task_glimpse = {
+    .name = "glimpse",
+    .title = "Glimpses",
+    .about = "Images to classes by a few glimpses, each where the last ones sent it",
+    .examples =
+        "  fovea train glimpse                            built-in digits, a minute or two\n"
+        "  fovea train glimpse --variant cluttered        anywhere on 60 × 60 pixels, with "
+        "clutter\n"
+        "  fovea train glimpse mnist/                     a folder with MNIST's four files (.gz "
+        "too)\n"
+        "  fovea train glimpse digits.csv                 pixels, then the class, a line an image\n"
+        "  fovea train glimpse --glimpses 4 --sensor 6    fewer and smaller glimpses\n"
+        "  fovea train glimpse --model random             the same, looking anywhere\n"
+        "  fovea train glimpse --model soft --weighting sigmoid     all places at once, weighed\n"
+        "  fovea train glimpse --model conv               no glimpses: the whole image\n"
+        "  fovea predict runs/glimpse-digits --show test:0\n"
+        "  fovea predict runs/glimpse-digits --weights way.svg test:0 digits.csv:7\n"
+        "  fovea eval runs/glimpse-digits --passes 8      the mean of eight ways to look",
+    .demo =
+        "The model sees a few pixels at a time and decides where to look next; what it learns "
+        "from\n"
+        "is whether the digit that it names in the end is right.",
+    .data_field = "data",
+    .data_about = "Images: a folder of idx files as MNIST's, or CSV, pixels and class; gzip too",
+    .input = Input::files,
+    .scored = true,
+    .measures = glimpsing::measures(),
+    .files = {glimpsing::kKnownFile},
+    .config = make<glimpsing::Config, TaskConfig>,
+    .evaluate_settings = make<glimpsing::EvaluateSettings>,
+    .predict_settings = make<glimpsing::PredictSettings>,
+    .begin = glimpsing::begin,
+    .open = glimpsing::open,
+};
+
+}  // namespace fovea::tasks

@@ -1,0 +1,181 @@
+#include "tasks/glimpse/glimpse.h"
+
+#include <gtest/gtest.h>
+
+#include "image/digits.h"
+#include "io/files.h"
+#include "tasks/train.h"
+#include "tests/errors.h"
+
+namespace fovea::tasks::glimpsing {
+namespace {
+
+using test::error_of;
+using test::Folder;
+using test::has;
+
+std::unique_ptr<TaskConfig> tiny(Given more = {}) {
+  Given options = {{"examples", "200"}, {"hidden", "12"}, {"parts", "8"},         {"locator", "6"},
+                   {"glimpses", "3"},   {"steps", "6"},   {"batch-images", "20"}, {"warmup", "0"}};
+  for (const auto& [name, value] : more) options[name] = value;
+  return config_from(task_glimpse, options);
+}
+
+Config config_of(Given more = {}) { return dynamic_cast<const Config&>(*tiny(std::move(more))); }
+
+TEST(GlimpseData, HeldOutImagesAreTheSameForEverySeed) {
+  const ImageData data = config_of({{"variant", "cluttered"}}).data;
+  const Sets a = load_data(data, 1), b = load_data(data, 1);
+  EXPECT_EQ(a.fingerprint, b.fingerprint);
+  EXPECT_NE(a.fingerprint, load_data(data, 2).fingerprint);
+  EXPECT_EQ(a.test.size(), 20u);
+  EXPECT_EQ(a.valid.size(), 18u);
+  EXPECT_EQ(a.train.size(), 162u);
+  const std::vector<int64_t> which = {3, 0}, one = {3};
+  const Tensor both = held_out_batch(data, a.test, which, 60);
+  EXPECT_EQ(both.shape(), (Shape{2, 60, 60}));
+  EXPECT_EQ(both.select(0, 0).to_vector(), held_out_batch(data, a.test, one, 60).to_vector());
+  EXPECT_NE(training_batch(data, a.train, one, 60, 1).to_vector(),
+            training_batch(data, a.train, one, 60, 2).to_vector());
+  EXPECT_EQ(classes_of(a.test, which).to_ids(),
+            (std::vector<int64_t>{a.test[3].label, a.test[0].label}));
+}
+
+void write_idx(const Folder& folder, const std::string& set, int64_t images, int64_t labels) {
+  std::string x = {0, 0, 8, 3, 0, 0, 0, static_cast<char>(images), 0, 0, 0, 4, 0, 0, 0, 4};
+  std::string y = {0, 0, 8, 1, 0, 0, 0, static_cast<char>(labels)};
+  for (int64_t i = 0; i < 16 * images; ++i) x += static_cast<char>(7 * i);
+  for (int64_t i = 0; i < labels; ++i) y += static_cast<char>(i % 3);
+  test::write_bytes(folder / (set + "-images-idx3-ubyte"), x);
+  test::write_bytes(folder / (set + "-labels-idx1-ubyte"), y);
+}
+
+TEST(GlimpseData, FoldersOfIdxFilesAndCsv) {
+  const Folder folder;
+  ImageData d = config_of().data;
+  d.data = (folder / "").string();
+  EXPECT_TRUE(has(error_of([&] { load_data(d, 1); }), "no train-images-idx3-ubyte"));
+  write_idx(folder, "train", 40, 40);
+  write_idx(folder, "t10k", 10, 10);
+  const Sets sets = load_data(d, 1);
+  EXPECT_EQ(sets.test.size(), 10u);
+  EXPECT_EQ(sets.valid.size(), 4u);
+  EXPECT_EQ(sets.classes.size(), 10u);
+  EXPECT_EQ(known_of(sets, d).side, 4);
+  write_idx(folder, "t10k", 10, 9);
+  EXPECT_TRUE(has(error_of([&] { load_data(d, 1); }), "9 labels"));
+  std::filesystem::remove(folder / "t10k-labels-idx1-ubyte");
+  EXPECT_TRUE(has(error_of([&] { load_data(d, 1); }), "no t10k-labels-idx1-ubyte"));
+  d.data = (folder / "train-images-idx3-ubyte").string();
+  EXPECT_TRUE(has(error_of([&] { load_data(d, 1); }), "name the folder"));
+  std::string csv;
+  for (int i = 0; i < 30; ++i) csv += "1,2,3,16," + std::to_string(i % 2) + "\n";
+  test::write_bytes(folder / "a.csv", csv);
+  d.data = (folder / "a.csv").string();
+  d.placed.canvas = 5;
+  EXPECT_EQ(known_of(load_data(d, 1), d).side, 5);
+  d.placed.canvas = 1;
+  EXPECT_TRUE(has(error_of([&] { known_of(load_data(d, 1), d); }), "does not fit"));
+}
+
+TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
+  const Folder folder;
+  const RunFolder whole(folder / "whole"), parts(folder / "parts");
+  const Given cluttered = {{"variant", "cluttered"},
+                           {"canvas", "40"},
+                           {"decay", "constant"},
+                           {"watch", "loss"},
+                           {"validate-every", "3"}};
+  const auto steps = [&](const char* n) {
+    Given g = cluttered;
+    g["steps"] = n;
+    return tiny(g);
+  };
+  const Trained t = train_run(task_glimpse, whole, *steps("6"), Former::refuse, {});
+  train_run(task_glimpse, parts, *steps("3"), Former::refuse, {});
+  train_run(task_glimpse, parts, *steps("6"), Former::go_on, {});
+  EXPECT_EQ(test::read_bytes(whole / "model.safetensors"),
+            test::read_bytes(parts / "model.safetensors"));
+  EXPECT_EQ(t.test.count, 20);
+  const Breakdown* by_glimpses = find_breakdown(t.test, "glimpses");
+  ASSERT_NE(by_glimpses, nullptr);
+  ASSERT_EQ(by_glimpses->parts.size(), 3u);
+  EXPECT_EQ(score_of(by_glimpses->parts[2].scores, "error"), score_of(t.test.scores, "error"));
+  EXPECT_TRUE(has(test::read_bytes(whole / "report.html"), "class=\"scan\""));
+  const auto opened = task_glimpse.open(whole);
+  EXPECT_EQ(score_of(opened->evaluate({}, *task_glimpse.evaluate_settings()).scores, "loss"),
+            score_of(t.test.scores, "loss"));
+  EvaluateSettings more;
+  more.passes = 4;
+  EXPECT_NE(score_of(opened->evaluate({}, more).scores, "loss"), score_of(t.test.scores, "loss"));
+  const std::vector<Example> some = opened->examples(5);
+  ASSERT_EQ(some.size(), 5u);
+  const std::vector<std::string> inputs = {some[0].input, "train:3"};
+  PredictSettings how;
+  how.n_best = 3;
+  const auto found = opened->predict(inputs, how, {.maps = Maps::keep});
+  ASSERT_EQ(found[1].size(), 3u);
+  EXPECT_GE(found[1][0].score, found[1][1].score);
+  ASSERT_EQ(found[0][0].paths.size(), 1u);
+  const report::Scanpath& path = found[0][0].paths[0];
+  EXPECT_EQ(path.image.width, 40);
+  ASSERT_EQ(path.glimpses.size(), 3u);
+  EXPECT_EQ(path.glimpses[0].x, 20);
+  EXPECT_EQ(path.glimpses[2].sides, (std::vector<double>{12, 24, 48}));
+  ASSERT_EQ(path.glimpses[2].seen.size(), 3u);
+  EXPECT_EQ(path.glimpses[2].said, found[0][0].text);
+}
+
+TEST(GlimpseTask, ImagesByName) {
+  const Folder folder;
+  const Config c = config_of({{"variant", "translated"}, {"canvas", "40"}});
+  const Sets sets = load_data(c.data, 1);
+  const Known known = known_of(sets, c.data);
+  const auto image = [&](const std::string& name) {
+    return named_image(name, c.data, known, [&]() -> const Sets& { return sets; });
+  };
+  const std::vector<int64_t> which = {7};
+  EXPECT_EQ(image("test:7").pixels, held_out_batch(c.data, sets.test, which, 40).to_vector());
+  EXPECT_TRUE(has(error_of([&] { image("test:20"); }), "there are 20 images"));
+  EXPECT_TRUE(has(error_of([&] { image("valid:x"); }), "a number after the colon"));
+  EXPECT_TRUE(has(error_of([&] { image("/nowhere"); }), "nowhere"));
+  const std::string csv = (folder / "a.csv").string();
+  test::write_bytes(csv, "1,0,0,0,1\n0,0,0,1,0\n");
+  EXPECT_EQ(image(csv).pixels[19 * 40 + 19], 1.0f);
+  EXPECT_EQ(image(csv + ":1").pixels[20 * 40 + 20], 1.0f);
+  EXPECT_TRUE(has(error_of([&] { image(csv + ":2"); }), "there are 2 images"));
+}
+
+TEST(GlimpseTask, EveryModelTrains) {
+  for (const char* model : {"soft", "random", "dense", "conv"}) {
+    const Folder folder;
+    const RunFolder run(folder / "run");
+    const Trained t = train_run(task_glimpse, run, *tiny({{"model", model}}), Former::refuse, {});
+    EXPECT_GT(score_of(t.test.scores, "loss"), 0) << model;
+    const auto found = task_glimpse.open(run)->predict(std::vector<std::string>{"test:0"},
+                                                       PredictSettings(), {.maps = Maps::keep});
+    EXPECT_EQ(found[0][0].maps.size(), model == std::string("soft") ? 1u : 0u);
+    EXPECT_EQ(found[0][0].paths.size(), model == std::string("random") ? 1u : 0u);
+  }
+}
+
+// A digit in the middle is told by its glimpses, and they are worth more than the first alone.
+TEST(GlimpseTask, LearnsDigits) {
+  const Folder folder;
+  const Trained t = train_run(task_glimpse, RunFolder(folder / "run"),
+                              *tiny({{"examples", "2000"},
+                                     {"hidden", "64"},
+                                     {"parts", "32"},
+                                     {"locator", "32"},
+                                     {"rate", "0.003"},
+                                     {"glimpses", "4"},
+                                     {"steps", "300"}}),
+                              Former::refuse, {});
+  EXPECT_LT(score_of(t.test.scores, "error"), 35);
+  const Breakdown* by_glimpses = find_breakdown(t.test, "glimpses");
+  EXPECT_LT(score_of(by_glimpses->parts[3].scores, "error"),
+            score_of(by_glimpses->parts[0].scores, "error") - 10);
+}
+
+}  // namespace
+}  // namespace fovea::tasks::glimpsing
