@@ -6,8 +6,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "explorer/base64.h"
 #include "fovea/error.h"
+#include "io/base64.h"
 #include "tasks/page.h"
 
 namespace fovea::explorer {
@@ -61,14 +61,17 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
 }
 
 Json json_of(const tasks::Prediction& p) {
-  Json maps = Json::array(), texts = Json::array();
+  Json maps = Json::array(), texts = Json::array(), pictures = Json::array();
   for (const report::Heatmap& m : p.maps) maps.push_back(for_page(m));
   for (const report::ShadedText& t : p.texts) texts.push_back(for_page(t));
-  return {{"text", p.text},
-          {"score", number(p.score)},
-          {"ended", p.ended},
-          {"maps", maps},
-          {"texts", texts}};
+  for (const report::SeenImage& image : p.images) {
+    pictures.push_back(to_base64(report::drawing_of(std::vector{image}).svg));
+  }
+  for (const report::Scanpath& path : p.paths) {
+    pictures.push_back(to_base64(report::drawing_of(std::vector{path}).svg));
+  }
+  return {{"text", p.text}, {"score", number(p.score)}, {"ended", p.ended},
+          {"maps", maps},   {"texts", texts},           {"pictures", pictures}};
 }
 
 // A file that the page sent, for a task that reads files; gone with this.

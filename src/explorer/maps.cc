@@ -1,8 +1,8 @@
 #include <cstring>
 
 #include "explorer/answers.h"
-#include "explorer/base64.h"
 #include "fovea/error.h"
+#include "io/base64.h"
 
 // Pictures as the page gets them and gives them back.
 namespace fovea::explorer {

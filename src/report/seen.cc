@@ -11,6 +11,7 @@
 #include "image/image_file.h"
 #include "image/svg.h"
 #include "io/atomic_file.h"
+#include "io/base64.h"
 #include "report/label.h"
 #include "report/markup.h"
 
@@ -23,22 +24,6 @@ constexpr double kPanel = 132, kGap = 14, kLine = 20, kMargin = 16;
 constexpr size_t kAcross = 6;
 constexpr int kDarks = 12;        // shades of what was not looked at
 constexpr double kDarkest = 0.8;  // how much of it is hidden
-
-std::string base64(const std::string& bytes) {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t three = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      three = three << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0u);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      text += i + k <= bytes.size() ? kDigits[three >> (18 - 6 * k) & 63] : '=';
-    }
-  }
-  return text;
-}
 
 double largest(const std::vector<float>& weights) {
   double most = 0;
@@ -101,7 +86,7 @@ void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
 // Gives where the next sheet begins.
 double put_sheet(Markup& svg, const SeenImage& seen, double y) {
   check(seen);
-  const std::string pixels = "data:image/png;base64," + base64(image::to_png(seen.image));
+  const std::string pixels = "data:image/png;base64," + to_base64(image::to_png(seen.image));
   if (!seen.title.empty()) {
     svg.put(R"(<text fill="currentColor" font-weight="600" x="{}" y="{:.1f}">{}</text>)", kMargin,
             y + 14, escape(cut(visible(seen.title), 110)));

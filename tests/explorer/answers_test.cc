@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "explorer/base64.h"
+#include "io/base64.h"
 #include "explorer/explorer.h"
 #include "tasks/train.h"
 #include "tests/errors.h"

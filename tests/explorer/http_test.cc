@@ -9,7 +9,7 @@
 #include <condition_variable>
 #include <thread>
 
-#include "explorer/base64.h"
+#include "io/base64.h"
 #include "tests/errors.h"
 
 namespace fovea::explorer {

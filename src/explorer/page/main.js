@@ -10,7 +10,7 @@ import { keep, onChange, state } from './state.js';
 const kTyping = 200, kWatching = 1500;  // milliseconds
 const asked = api.latest(), described = api.latest();
 let runs = [], training = {}, run = null, settings = {};
-let shown = { maps: [], texts: [] }, matrix = null, links = null;
+let shown = { maps: [], texts: [], pictures: [] }, matrix = null, links = null;
 let dropped = new Set(), whole = null, upload = null;
 
 const say = text => { byId('status').textContent = text; };
@@ -153,7 +153,7 @@ const take_file = async given => {
   const bytes = new Uint8Array(await given.arrayBuffer());
   let text = '';
   for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
-  upload = { name: given.name, file: btoa(text), url: URL.createObjectURL(given) };
+  upload = { name: given.name, file: btoa(text) };
   await ask();
 };
 
@@ -181,6 +181,7 @@ const ask = async () => {
 
 const unpacked = prediction => ({
   maps: prediction.maps.map(m => ({ ...m, weights: api.unpacked(m.cells) })),
+  pictures: prediction.pictures.map(svg => `data:image/svg+xml;base64,${svg}`),
   texts: prediction.texts.map(t => ({ ...t, lines: t.lines.map(l => ({ ...l, weights: api.unpacked(l.cells) })) })),
 });
 
@@ -204,19 +205,18 @@ const draw_answer = ({ predictions, seconds }) => {
           expected !== undefined && !dropped.size ? (expected === predictions[0]?.text ? 'as expected' : `expected ${expected}`) + ' · ' : '',
           dropped.size ? `${dropped.size} left out; of the whole it said ${before?.[0]?.text} ${before?.[0] ? score(before[0]) : ''} · ` : '',
           `${short(1000 * seconds)} ms`));
-  shown = predictions.length ? unpacked(predictions[0]) : { maps: [], texts: [] };
+  shown = predictions.length ? unpacked(predictions[0]) : { maps: [], texts: [], pictures: [] };
   draw_view();
 };
 
 const draw_view = () => {
-  const { maps, texts } = shown, view = byId('view');
+  const { maps, texts, pictures } = shown, view = byId('view');
   matrix = links = null;
-  if (!maps.length && !texts.length) {
+  if (!maps.length && !texts.length && !pictures.length) {
     view.replaceChildren(element('p', { class: 'muted' }, `This model shows no weights (${run.attention}).`));
     return look_inside(view);
   }
-  const parts = [toolbar(maps)];
-  if (upload && run.input !== 'text') parts.push(element('img', { class: 'upload', src: upload.url, alt: upload.name }));
+  const parts = pictures.length ? pictures.map(draw_picture) : [toolbar(maps)];
   const map = maps[Math.min(Number(state.map) || 0, maps.length - 1)];
   if (map) {
     const row = i => links?.show(i);
@@ -262,6 +262,11 @@ const look_inside = async view => {
     say(error.message);
   }
 };
+
+// An image and where it was looked at, as the program draws it.
+const draw_picture = (src, i) => element('figure', { class: 'picture' },
+    element('img', { src, alt: 'The image, and once more for each look or glimpse' }),
+    element('figcaption', {}, element('a', { href: src, download: `fovea-${run.name}-${i + 1}.svg` }, 'SVG')));
 
 const toolbar = maps => element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
     maps.length > 1 ? element('select', {

@@ -1,11 +1,11 @@
-#include "explorer/base64.h"
+#include "io/base64.h"
 
 #include <array>
 #include <cstdint>
 
 #include "fovea/error.h"
 
-namespace fovea::explorer {
+namespace fovea {
 namespace {
 
 constexpr std::string_view kLetters =
@@ -58,4 +58,4 @@ std::string from_base64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace fovea::explorer
+}  // namespace fovea
