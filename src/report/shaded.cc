@@ -68,7 +68,7 @@ std::string inked(const std::string& word, float share, Ink ink) {
   const float size = std::abs(share);
   const auto marks = static_cast<size_t>((size > 0.1f) + (size > 0.3f) + (size > 0.7f));
   const std::string around(marks, share < 0 ? '_' : '*');
-  return around + word + around;
+  return fmt::format("{0}{1}{0}", around, word);
 }
 
 }  // namespace
