@@ -119,7 +119,8 @@ std::string to_text(const ShadedText& text, Ink ink, int width) {
       const float share = weight_in_text(line, w) / full;
       const int columns = columns_of(ink == Ink::colour ? word : inked(word, share, ink));
       if (used > 0 && used + 1 + columns > room) {
-        out += "\n" + std::string(kMargin, ' ');
+        out += '\n';
+        out.append(kMargin, ' ');
         used = 0;
       }
       if (used > 0) out += ' ';
