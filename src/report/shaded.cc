@@ -53,7 +53,7 @@ std::string inked(const std::string& word, float share, Ink ink) {
   const float size = std::abs(share);
   const auto marks = static_cast<size_t>((size > 0.1f) + (size > 0.3f) + (size > 0.7f));
   const std::string around(marks, share < 0 ? '_' : '*');
-  return around + word + around;
+  return fmt::format("{0}{1}{0}", around, word);
 }
 
 }  // namespace
@@ -104,7 +104,8 @@ std::string to_text(const ShadedText& text, Ink ink, int width) {
       const float share = weight_in_text(line, w) / full;
       const int columns = columns_of(ink == Ink::colour ? word : inked(word, share, ink));
       if (used > 0 && used + 1 + columns > room) {
-        out += "\n" + std::string(kMargin, ' ');
+        out += '\n';
+        out.append(kMargin, ' ');
         used = 0;
       }
       if (used > 0) out += ' ';
