@@ -6,6 +6,7 @@
 
 #include "errors.h"
 #include "io/files.h"
+#include "tests/where.h"
 
 namespace fovea::image {
 namespace {
@@ -14,7 +15,7 @@ using test::error_of;
 using test::has;
 
 std::string path_of(const std::string& name) {
-  return std::string(FOVEA_SOURCE_DIR) + "/tests/image/files/" + name;
+  return test::source_dir() + "/tests/image/files/" + name;
 }
 std::string bytes_of(const std::string& name) { return test::read_bytes(path_of(name)); }
 
