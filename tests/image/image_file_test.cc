@@ -6,7 +6,7 @@
 
 #include "errors.h"
 #include "io/files.h"
-#include "where.h"
+#include "tests/where.h"
 
 namespace fovea::image {
 namespace {
