@@ -91,14 +91,18 @@ struct Glimpsed {
 };
 FOVEA_API Glimpsed look_around(const Glimpse&, const Tensor& images, const GlimpsePass& = {});
 
-// What a choice is rewarded for: the last answer's being right, 0 or 1, or a mean of all answers
-// that follow it, a later one counting `discount` times as much as the one before.
+// What an answer is worth: 1 where it is right and else 0, or its p(class).
+enum class Prize : uint8_t { right, likely };
+FOVEA_API const char* name_of(Prize);
+// Which answers a choice is rewarded for: the last, or a mean of all that follow it, a later one
+// counting `discount` times as much as the one before.
 enum class Rewarded : uint8_t { last, each };
 FOVEA_API const char* name_of(Rewarded);
 
 // −log p(class) after the last glimpse, `early` times its mean over the others, and the terms of
 // reinforce().
 struct GlimpseLossConfig : ReinforceConfig {
+  Prize prize = Prize::right;
   Rewarded rewarded = Rewarded::last;
   int64_t copies = 1;
   float early = 0.0f;

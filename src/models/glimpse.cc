@@ -334,8 +334,19 @@ bool chances(const GlimpseConfig& c) {
   return c.model == GlimpseModel::recurrent || c.model == GlimpseModel::random;
 }
 
+// What answers [T,N,C] are worth, [T,N].
+Tensor prizes_of(const Tensor& logits, const Tensor& targets, Prize prize) {
+  const Shape shape{logits.size(0), logits.size(1)};
+  if (prize == Prize::right) {
+    return equal(argmax(logits, 2), targets.unsqueeze(0)).to(DType::f32);
+  }
+  const Tensor wanted = targets.unsqueeze(0).expand(shape).unsqueeze(2);
+  return gather(softmax(logits), 2, wanted).squeeze(2);
+}
+
 }  // namespace
 
+const char* name_of(Prize p) { return p == Prize::right ? "right" : "likely"; }
 const char* name_of(Rewarded r) { return r == Rewarded::last ? "last" : "each"; }
 
 GlimpseLoss loss(const Glimpsed& found, const Tensor& classes, const GlimpseLossConfig& c) {
@@ -352,12 +363,11 @@ GlimpseLoss loss(const Glimpsed& found, const Tensor& classes, const GlimpseLoss
                                                  targets.unsqueeze(0).expand({T - 1, N}));
   }
   if (!found.log_prob) return result;
-  const Tensor answers = argmax(found.logits.slice(0, 1, T).detach(), 2);  // [T−1,N]
-  const Tensor right = equal(answers, targets.unsqueeze(0)).to(DType::f32);
+  const Tensor prizes = prizes_of(found.logits.slice(0, 1, T).detach(), targets, c.prize);
   const Tensor ones = Tensor::full({T - 1, N}, 1.0f), none = Tensor::zeros({T - 1, N});
   const Tensor R = c.rewarded == Rewarded::last
-                       ? right.slice(0, T - 2, T - 1).expand({T - 1, N})
-                       : returns(right, c.discount) / returns(ones, c.discount);
+                       ? prizes.slice(0, T - 2, T - 1).expand({T - 1, N})
+                       : returns(prizes, c.discount) / returns(ones, c.discount);
   const Tensor terms = reinforce({found.log_prob, none, ones}, R, found.baseline, c);
   result.loss = result.loss + terms / static_cast<float>(N);
   return result;

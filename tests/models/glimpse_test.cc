@@ -111,7 +111,8 @@ TEST(Glimpse, EveryModelAnswersAndLearns) {
       const Tensor p = probabilities(m, images, 2, 5);
       EXPECT_EQ(p.shape(), (Shape{T, 4, 3}));
       for (const float total : sum(p, {2}).to_vector()) EXPECT_NEAR(total, 1, 1e-5);
-      const GlimpseLoss l = loss(m, images, classes, {{}, Rewarded::each, 2, 0.5f, 7});
+      const GlimpseLoss l =
+          loss(m, images, classes, {{}, Prize::likely, Rewarded::each, 2, 0.5f, 7});
       EXPECT_GT(l.nll, 0);
       l.loss.backward();
       for (const auto& [name, t] : m.weights.learned()) {
@@ -189,7 +190,7 @@ TEST(Glimpse, TheSameAtAnyNumberOfThreads) {
   const auto result = [&](int threads) {
     set_threads(threads);
     for (const auto& [name, t] : m.weights.learned()) Tensor(t).zero_grad();
-    const GlimpseLoss l = loss(m, images, classes, {{}, Rewarded::each, 2, 0.5f, 7});
+    const GlimpseLoss l = loss(m, images, classes, {{}, Prize::likely, Rewarded::each, 2, 0.5f, 7});
     l.loss.backward();
     return std::pair(l.loss.item(), m.see.weight.grad().to_vector());
   };
@@ -294,6 +295,10 @@ TEST(Glimpse, ChoicesAreRewardedForTheLastAnswerOrForEach) {
   EXPECT_NEAR(terms(), (1 + 1 + 1 + 1) / 2.0, 1e-5);
   how.rewarded = Rewarded::each;  // 1, 1 and (0 + ½)/(1 + ½), 1
   EXPECT_NEAR(terms(), (1 + 1 + 1.0 / 9 + 1) / 2.0, 1e-5);
+  how.rewarded = Rewarded::last;
+  how.prize = Prize::likely;
+  const double p = 1 / (1 + std::exp(-1.0));
+  EXPECT_NEAR(terms(), 4 * p * p / 2.0, 1e-5);
 }
 
 // Two glimpses: J(β) = E[right] for the bias β of where the second is aimed, by summing over a fine

@@ -68,6 +68,8 @@ void Config::visit(Fields& f) {
   f.group("Learning where to look");
   f.integer("copies", loss.copies, "ways that each image of a batch is looked at", {1, 1000});
   f.real("reward-weight", loss.reward, "weight of the REINFORCE term", {0, 1e3});
+  f.named("prize", loss.prize, "of an answer: 1 where it is right, or its probability",
+          std::vector{models::Prize::right, models::Prize::likely});
   f.named("rewarded", loss.rewarded, "a choice, for the last answer or for each that follows",
           std::vector{models::Rewarded::last, models::Rewarded::each});
   f.real("discount", loss.discount, "each: how much a later answer counts", {0, 1});
@@ -99,14 +101,10 @@ void Config::suit_data() {
 }
 
 std::string Config::data_name() const {
-  std::string name = data.builtin;
-  if (!data.data.empty()) {
-    std::filesystem::path path(data.data);
-    if (!path.has_filename()) path = path.parent_path();
-    name = path.stem().string();
-  }
-  if (data.placed.placing == image::Placing::plain) return name;
-  return fmt::format("{}-{}", name, name_of(data.placed.placing));
+  if (data.data.empty()) return data.builtin;
+  std::filesystem::path path(data.data);
+  if (!path.has_filename()) path = path.parent_path();
+  return path.stem().string();
 }
 
 std::string Config::model() const {
