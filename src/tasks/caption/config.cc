@@ -118,7 +118,6 @@ void CaptionConfig::suit_data() {
   train.schedule.rate = 1e-3f;
   train.schedule.warmup = 200;
   train.batch_examples = 32;
-  watch = "bleu4";
 }
 
 std::string CaptionConfig::data_name() const {

@@ -149,7 +149,7 @@ extern const Task task_image = {
     .about = "Image to classes: a convolution network whose places attend to each other",
     .examples =
         "  fovea train image                              built-in pairs, a minute\n"
-        "  fovea train image --no-attention               the same without attention: chance\n"
+        "  fovea train image --no-attention               the same without attention\n"
         "  fovea train image photos/                      a folder for each class, PNG and JPEG\n"
         "  fovea train image photos/ --height 96 --width 96 --stride 8 --blocks 4\n"
         "  fovea predict runs/image-photos photo.jpg --n-best 3\n"
