@@ -131,7 +131,7 @@ TEST(TrainVerb, ExplainsBadInputInOneLine) {
       {"train", "translate", "--score", "dott", "--out", folder / "r"},
       {"train", "translate", "--src", folder / "pairs.tsv", "--out", folder / "r"},
       {"train", "translate", "--resume", "--out", folder / "r"},
-      {"train", "caption"},
+      {"train", "juggling"},
       {"predict", folder / "none", "x"},
       {"eval", folder / "none"},
       {"report", folder / "none"},
