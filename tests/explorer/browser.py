@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The explorer in a real browser, used as a person would: browser.py FOVEA [SCREENSHOTS]
+"""The explorer in a real browser, used as a person would: browser.py FOVEA [SCREENSHOTS [TEST...]]
 
 Trains small runs, serves them, opens the page in headless Chromium (Debian's chromium,
 chromium-driver and python3-selenium) and checks what is on the screen. Exit code 77: no browser.
@@ -255,7 +255,7 @@ class Inside(Page):
         self.one("#inside summary").click()
         for way in ("attention", "jacobian", "occlusion"):
             self.one(f"#inside input[value={way}]").click()
-        self.wait(lambda d: len(self.all("#explained canvas")) == 3, 60)
+        self.wait(lambda d: len(self.all("#explained canvas.matrix")) == 3, 60)
         taus = [float(c.text) for c in self.all(".agreement td") if re.match(r"^[-−]?[01]\.\d+$", c.text)]
         self.assertTrue(taus)
         self.assertTrue(all(-1 <= t <= 1 for t in taus))
@@ -376,7 +376,7 @@ class Start(Page):
 if __name__ == "__main__":
     SITE = Site()
     try:
-        result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
+        result = unittest.main(argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2).result
     finally:
         code = SITE.stop()
     sys.exit(0 if result.wasSuccessful() and code == 0 else 1)
