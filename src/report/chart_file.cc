@@ -2,10 +2,10 @@
 
 #include "fovea/error.h"
 #include "image/svg.h"
-#include "io/atomic_file.h"
 #include "report/files.h"
 #include "report/label.h"
 #include "report/plot.h"
+#include "report/written.h"
 
 // Charts as files of their own, one below the other.
 namespace fovea::report {
@@ -86,9 +86,7 @@ void write(const std::filesystem::path& path, const std::vector<Chart>& charts) 
     throw Error("write", path.string() + ": a chart is drawn as .svg or .png");
   }
   const std::string bytes = format == PictureFormat::svg ? to_svg(charts) : to_png(charts);
-  AtomicFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.commit();
+  write_file(path, bytes);
 }
 
 }  // namespace fovea::report

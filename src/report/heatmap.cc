@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
-#include "io/atomic_file.h"
 #include "report/label.h"
 #include "report/picture.h"
+#include "report/written.h"
 
 namespace fovea::report {
 namespace {
@@ -37,16 +37,6 @@ Json json_of(const Heatmap& map) {
     weights.push_back(std::move(row));
   }
   return {{"title", map.title}, {"rows", map.rows}, {"columns", map.columns}, {"weights", weights}};
-}
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-void write_file(const std::filesystem::path& path, const std::string& bytes) {
-  AtomicFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.commit();
 }
 
 }  // namespace

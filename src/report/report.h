@@ -69,8 +69,7 @@ struct Scanpaths {
 
 struct Section {
   std::string heading;
-  std::vector<
-      std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts, SeenImages, Scanpaths>>
+  std::vector<std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts, SeenImages, Scanpaths>>
       blocks;
 };
 struct Page {

@@ -8,8 +8,8 @@
 
 #include "fovea/error.h"
 #include "image/svg.h"
-#include "io/atomic_file.h"
 #include "report/label.h"
+#include "report/written.h"
 
 namespace fovea::report {
 namespace {
@@ -40,30 +40,10 @@ Json json_of(const Scanpath& path) {
   return {{"title", path.title}, {"image", json_of(path.image)}, {"glimpses", glimpses}};
 }
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-void write_file(const std::filesystem::path& path, const std::string& bytes) {
-  AtomicFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.commit();
-}
-
-// Two pixels for each unit, unless the picture is large without it.
 std::string to_png(const std::vector<Scanpath>& paths) {
-  constexpr double kManyPixels = 1 << 24;
   const ScanpathDrawing d = drawing_of(paths);
-  image::Drawing drawing{.svg = d.svg, .width = d.width, .height = d.height, .scale = 2};
-  if (4 * d.width * d.height > kManyPixels || !fits(drawing)) drawing.scale = 1;
-  if (!fits(drawing)) {
-    throw Error("write",
-                fmt::format("{} images would be a picture of {:.0f} × {:.0f} pixels, at most "
-                            "{:.0f} on a side are drawn; write .svg or .json instead, or "
-                            "fewer images",
-                            paths.size(), d.width, d.height, image::kLargestSide));
-  }
-  return image::to_png(drawing);
+  const double scale = png_scale(d.width, d.height, fmt::format("{} images", paths.size()));
+  return image::to_png({d.svg, d.width, d.height, scale});
 }
 
 // The number of the glimpse that is shown in a cell of the terminal; the latest one wins.

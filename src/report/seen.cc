@@ -10,10 +10,10 @@
 #include "fovea/error.h"
 #include "image/image_file.h"
 #include "image/svg.h"
-#include "io/atomic_file.h"
 #include "io/base64.h"
 #include "report/label.h"
 #include "report/markup.h"
+#include "report/written.h"
 
 namespace fovea::report {
 namespace {
@@ -117,19 +117,10 @@ Json json_of(const SeenImage& seen) {
           {"rows", seen.rows},   {"columns", seen.columns},     {"looks", looks}};
 }
 
-std::string dumped(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 std::string to_png(const std::vector<SeenImage>& images) {
-  const SeenDrawing sheet = drawing_of(images);
-  image::Drawing drawing{sheet.svg, sheet.width, sheet.height, 2};
-  if (!image::fits(drawing)) drawing.scale = 1;
-  if (!image::fits(drawing)) {
-    throw Error("write",
-                fmt::format("{} images would be a picture of {:.0f} × {:.0f} pixels; write "
-                            ".svg or .json instead, or fewer images",
-                            images.size(), sheet.width, sheet.height));
-  }
-  return image::to_png(drawing);
+  const SeenDrawing d = drawing_of(images);
+  const double scale = png_scale(d.width, d.height, fmt::format("{} images", images.size()));
+  return image::to_png({d.svg, d.width, d.height, scale});
 }
 
 }  // namespace
@@ -143,7 +134,7 @@ void check(const SeenImage& seen) {
   }
 }
 
-std::string to_json(const SeenImage& seen) { return dumped(json_of(seen)); }
+std::string to_json(const SeenImage& seen) { return dump(json_of(seen)); }
 
 SeenDrawing drawing_of(const std::vector<SeenImage>& images) {
   Markup body;
@@ -182,7 +173,7 @@ void write(const std::filesystem::path& path, const std::vector<SeenImage>& imag
     case PictureFormat::json: {
       Json all = Json::array();
       for (const SeenImage& seen : images) all.push_back(json_of(seen));
-      bytes = dumped(images.size() == 1 ? all[0] : all) + "\n";
+      bytes = dump(images.size() == 1 ? all[0] : all) + "\n";
       break;
     }
     case PictureFormat::svg:
@@ -192,9 +183,7 @@ void write(const std::filesystem::path& path, const std::vector<SeenImage>& imag
       bytes = to_png(images);
       break;
   }
-  AtomicFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.commit();
+  write_file(path, bytes);
 }
 
 }  // namespace fovea::report

@@ -8,9 +8,9 @@
 
 #include "fovea/error.h"
 #include "image/svg.h"
-#include "io/atomic_file.h"
 #include "report/label.h"
 #include "report/shaded_svg.h"
+#include "report/written.h"
 
 namespace fovea::report {
 namespace {
@@ -24,16 +24,6 @@ Json json_of(const ShadedText& text) {
     lines.push_back({{"weight", line.weight}, {"words", line.words}, {"weights", line.weights}});
   }
   return {{"title", text.title}, {"lines", lines}};
-}
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-void write_file(const std::filesystem::path& path, const std::string& bytes) {
-  AtomicFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.commit();
 }
 
 // A word of a terminal by its share of the full weight.
@@ -119,19 +109,10 @@ std::string to_text(const ShadedText& text, Ink ink, int width) {
 
 std::string to_svg(const std::vector<ShadedText>& texts) { return drawing_of(texts).svg; }
 
-// Two pixels for each unit, so that letters are sharp, unless the picture is large without it.
 std::string to_png(const std::vector<ShadedText>& texts) {
-  constexpr double kManyPixels = 1 << 24;
   const ShadedDrawing d = drawing_of(texts);
-  image::Drawing drawing{.svg = d.svg, .width = d.width, .height = d.height, .scale = 2};
-  if (4 * d.width * d.height > kManyPixels || !fits(drawing)) drawing.scale = 1;
-  if (!fits(drawing)) {
-    throw Error("write", fmt::format("{} texts would be a picture of {:.0f} × {:.0f} pixels, at "
-                                     "most {:.0f} on a side are drawn; write .svg or .json "
-                                     "instead, or fewer texts",
-                                     texts.size(), d.width, d.height, image::kLargestSide));
-  }
-  return image::to_png(drawing);
+  const double scale = png_scale(d.width, d.height, fmt::format("{} texts", texts.size()));
+  return image::to_png({d.svg, d.width, d.height, scale});
 }
 
 void write(const std::filesystem::path& path, const std::vector<ShadedText>& texts) {

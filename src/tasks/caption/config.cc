@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tasks/caption/caption.h"
+#include "tasks/decoder_fields.h"
 #include "tasks/mechanism_names.h"
 
 namespace fovea::tasks::captions {
@@ -48,20 +49,6 @@ void visit_network(Fields& f, models::CaptionerConfig& m) {
   f.integer("longest", m.longest_caption, "words of a caption, at most", {1, 10000});
 }
 
-void visit_loss(Fields& f, models::LossConfig& l) {
-  f.group("Regularisation, and hard attention");
-  f.real("dropout", l.dropout, "of places, words, and before the output", {0, 0.95});
-  f.real("label-smoothing", l.label_smoothing, "share of a target spread over the others",
-         {0, 0.9});
-  f.named("baseline", l.baseline, "hard: compared with a guess, or with the mean's own reward",
-          std::vector{models::Baseline::learned, models::Baseline::expected});
-  f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
-  f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
-  f.real("discount", l.discount, "hard: how much later words count in a choice's reward", {0, 1});
-  f.real("semi-sampling", l.semi_sampling,
-         "hard, learned baseline: share of images that take the mean", {0, 1});
-}
-
 }  // namespace
 
 const std::vector<Measure>& measures() {
@@ -80,7 +67,7 @@ const std::vector<Measure>& measures() {
 void CaptionConfig::visit(Fields& f) {
   visit_data(f, *this);
   visit_network(f, network);
-  visit_loss(f, loss);
+  visit_writer_loss(f, loss, "of places, words, and before the output", "images");
   visit_training(f, measures());
   f.integer("batch-images", train.batch_examples, "images with a caption each", {1, 1e6});
   f.integer("valid-images", valid_images, "captioned at each validation", {0, 1e6});
@@ -140,17 +127,11 @@ std::string CaptionConfig::attention() const {
 
 bool looks(const CaptionConfig& c) { return c.network.context == models::Context::attention; }
 
-void EvaluateSettings::visit(Fields& f) {
-  f.group("Decoding");
-  f.integer("beam", decode.beam, "hypotheses kept at each step; 1 is greedy",
-            {1, models::kLargestBeam});
-  f.real("length-power", decode.length_power, "compare by log p / length^POWER", {0, 10});
-}
+void EvaluateSettings::visit(Fields& f) { visit_search(f, decode); }
 
 void PredictSettings::visit(Fields& f) {
   EvaluateSettings::visit(f);
-  f.integer("n-best", decode.n_best, "print this many, each with its score",
-            {1, models::kLargestBeam});
+  visit_n_best(f, decode);
 }
 
 }  // namespace fovea::tasks::captions

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tasks/decoder_fields.h"
 #include "tasks/mechanism_names.h"
 #include "tasks/transformer_fields.h"
 #include "tasks/translate/builtin.h"
@@ -67,20 +68,6 @@ void visit_network(Fields& f, TranslateConfig& c) {
   f.integer("longest-source", m.longest_source, "location score: tokens it is made for", {1, 1e5});
 }
 
-void visit_loss(Fields& f, models::LossConfig& l) {
-  f.group("Regularisation, and hard attention");
-  f.real("dropout", l.dropout, "of embeddings, between layers, and before the output", {0, 0.95});
-  f.real("label-smoothing", l.label_smoothing, "share of a target spread over the others",
-         {0, 0.9});
-  f.named("baseline", l.baseline, "hard: compared with a guess, or with the mean's own reward",
-          std::vector{models::Baseline::learned, models::Baseline::expected});
-  f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
-  f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
-  f.real("discount", l.discount, "hard: how much later words count in a choice's reward", {0, 1});
-  f.real("semi-sampling", l.semi_sampling,
-         "hard, learned baseline: share of sentences that take the mean", {0, 1});
-}
-
 }  // namespace
 
 const std::vector<Measure>& measures() {
@@ -100,7 +87,7 @@ void TranslateConfig::visit(Fields& f) {
   visit_text(f, *this);
   visit_network(f, *this);
   visit_transformer(f, transformer);
-  visit_loss(f, loss);
+  visit_writer_loss(f, loss, "of embeddings, between layers, and before the output", "sentences");
   visit_training(f, measures());
   f.integer("batch-tokens", train.batch_tokens, "sentences times the longest of them", {1, 1e9});
   f.integer("batch-sentences", train.batch_examples, "at most; 0: no limit", {0, 1e9});
@@ -192,17 +179,11 @@ std::string TranslateConfig::attention() const {
   return fmt::format("{} {}, {}", name_of(network.locality), network.score, network.weighting);
 }
 
-void EvaluateSettings::visit(Fields& f) {
-  f.group("Decoding");
-  f.integer("beam", decode.beam, "hypotheses kept at each step; 1 is greedy",
-            {1, models::kLargestBeam});
-  f.real("length-power", decode.length_power, "compare by log p / length^POWER", {0, 10});
-}
+void EvaluateSettings::visit(Fields& f) { visit_search(f, decode); }
 
 void PredictSettings::visit(Fields& f) {
   EvaluateSettings::visit(f);
-  f.integer("n-best", decode.n_best, "print this many, each with its score",
-            {1, models::kLargestBeam});
+  visit_n_best(f, decode);
   f.integer("longest", decode.longest, "tokens; 0: twice the source and ten", {0, 1e6});
 }
 
