@@ -63,7 +63,6 @@ Log read_log(const fs::path& file, const Task& task) {
   return log;
 }
 
-
 report::Section scores_of(const Task& task, const Evaluation& e) {
   report::Table table{{"measure", "value"}, {}};
   for (const auto& [name, value] : e.scores) {

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include "io/base64.h"
 #include "explorer/explorer.h"
+#include "io/base64.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"
