@@ -16,6 +16,7 @@ enum class Placing : std::uint8_t {
   cluttered,   // and pieces of other images anywhere, too
 };
 const char* name_of(Placing);
+std::vector<Placing> placings();  // all of them
 
 struct PlacedConfig {
   Placing placing = Placing::plain;

@@ -9,7 +9,6 @@ namespace fovea::tasks::glimpsing {
 namespace {
 
 void visit_data(Fields& f, ImageData& d) {
-  using image::Placing;
   f.group("Data");
   f.choice("builtin", d.builtin, "built-in images, where none are given", {"digits"});
   f.integer("examples", d.examples, "how many built-in images", {100, 1e7});
@@ -17,7 +16,7 @@ void visit_data(Fields& f, ImageData& d) {
   f.named("variant", d.placed.placing,
           "images as they are, anywhere on a canvas, or among pieces of others, too; anew in every "
           "epoch",
-          std::vector{Placing::plain, Placing::translated, Placing::cluttered});
+          image::placings());
   f.integer("canvas", d.placed.canvas, "side of the canvas; 0: the images' own", {0, 1024});
   f.integer("clutter", d.placed.pieces, "cluttered: pieces of other images", {0, 1000});
   f.integer("clutter-side", d.placed.side, "cluttered: pixels along a side of a piece", {1, 256});
