@@ -36,7 +36,7 @@ bool is_text(std::string_view value) {
                      [](unsigned char c) { return c == '\t' || (c >= 0x20 && c != 0x7f); });
 }
 
-// %41 and, in queries, + for a space; false where it is malformed or holds a zero byte.
+// %41 and, in queries, + for a space; false where it is malformed.
 bool decode(std::string_view from, bool query, std::string& to) {
   to.clear();
   for (size_t i = 0; i < from.size(); ++i) {
@@ -47,7 +47,7 @@ bool decode(std::string_view from, bool query, std::string& to) {
       if (i + 2 >= from.size()) return false;
       const char* digits = from.data() + i + 1;
       const auto [end, error] = std::from_chars(digits, digits + 2, value, 16);
-      if (error != std::errc() || end != digits + 2 || value == 0) return false;
+      if (error != std::errc() || end != digits + 2) return false;
       to += static_cast<char>(value);
       i += 2;
     } else {

@@ -100,6 +100,7 @@ TEST_F(Answers, WhatIsWrongIsSaidInOneLine) {
   EXPECT_EQ(ask("GET", "/api/runs/none").status, 404);
   EXPECT_EQ(ask("GET", "/api/runs/..").status, 404);
   EXPECT_EQ(ask("GET", "/api/runs/../dates").status, 404);
+  EXPECT_EQ(ask("GET", std::string("/api/runs/dates\0", 16)).status, 404);
   EXPECT_EQ(ask("GET", "/api/elsewhere").status, 404);
   EXPECT_EQ(ask("POST", "/api/runs/dates/predict").status, 422);
   EXPECT_EQ(ask("POST", "/api/runs/dates/predict", {{"input", 7}}).status, 400);
