@@ -33,8 +33,8 @@ const held = (place, { rows }) => place.replaceChildren(element('table', { class
         element('th', { scope: 'row', dir: 'auto' }, r.output), element('td', {}, short(r.before)),
         element('td', {}, short(r.after)), element('td', {}, r.same ? 'yes' : 'no'))))));
 
-// `question()` gives {run, input}; `cell()` the row and column that are pointed at, or null.
-export const inside = async (question, cell) => {
+// `question()` gives {input}; `cell()` the row and column that are pointed at, or null.
+export const inside = async ({ run, question, cell }) => {
   ways ??= await api.get('ways');
   const result = element('div', { id: 'explained', 'aria-live': 'polite' });
   const hand = element('div', { id: 'held', 'aria-live': 'polite' });
@@ -58,10 +58,10 @@ export const inside = async (question, cell) => {
   const fail = (place, error) => place.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
   const ask = async () => {
     if (!chosen.size) return result.replaceChildren();
-    const { run, input } = question();
+    const { input } = question();
     result.setAttribute('aria-busy', 'true');
     try {
-      const answer = await asked(signal => api.post(['runs', run, 'explain'], { input, by: [...chosen], layer, head }, signal));
+      const answer = await asked(signal => api.post(['runs', run.name, 'explain'], { input, by: [...chosen], layer, head }, signal));
       if (!answer) return;
       offer(answer.layers);
       draw(result, answer);
@@ -72,10 +72,10 @@ export const inside = async (question, cell) => {
     }
   };
   const take = async weights => {
-    const { run, input } = question(), at = cell();
+    const { input } = question(), at = cell();
     if (weights === 'given' && !at) return fail(hand, new Error('Point at a cell of the map first.'));
     try {
-      held(hand, await api.post(['runs', run, 'hold'], { input, weights, ...(at && { row: at[0], column: at[1] }) }));
+      held(hand, await api.post(['runs', run.name, 'hold'], { input, weights, ...(at && { row: at[0], column: at[1] }) }));
     } catch (error) {
       fail(hand, error);
     }

@@ -1,6 +1,6 @@
 // What is shown, in the address: only what differs from the beginning, long inputs left out.
 const kLongest = 1000;
-const start = { run: '', input: '', map: '0', row: '', scale: 'one', table: '' };
+const start = { run: '', input: '', map: '0', row: '', scale: 'one', table: '', beside: '' };
 const read = () => ({ ...start, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });
 
 export const state = read();
@@ -17,3 +17,13 @@ export const onChange = act => addEventListener('hashchange', () => {
   Object.assign(state, read());
   act();
 });
+
+// What is on the page and not in the address.
+export const now = {
+  runs: [], tasks: [], training: {},  // as the program has them
+  run: null,                          // the one that is shown
+  settings: {},                       // of its predictions
+  upload: null,                       // {name, file}: a file instead of a text
+  predictions: [],                    // of the input, best first
+  dropped: new Set(), whole: null,    // lines of a text that are left out, and the whole of it
+};
