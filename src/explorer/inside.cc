@@ -11,14 +11,6 @@
 namespace fovea::explorer {
 namespace {
 
-tasks::Inside inside_of(const Runs::Lent& lent, const std::string& input) {
-  std::optional<tasks::Inside> inside = lent.run().inside(input);
-  if (!inside) throw Error("explain", "of such a run there is nothing to see inside");
-  return std::move(*inside);
-}
-
-Json table_json(const report::Table& t) { return {{"header", t.header}, {"rows", t.rows}}; }
-
 // The weights to use: "uniform", "permuted", or a row of the held ones.
 models::Intervention intervention_of(const Json& asked, const Tensor& own) {
   const std::string how = asked.at("weights").get<std::string>();
@@ -38,6 +30,12 @@ models::Intervention intervention_of(const Json& asked, const Tensor& own) {
 }
 
 }  // namespace
+
+tasks::Inside inside_of(const Runs::Lent& lent, const std::string& input) {
+  std::optional<tasks::Inside> inside = lent.run().inside(input);
+  if (!inside) throw Error("explain", "of such a run there is nothing to see inside");
+  return std::move(*inside);
+}
 
 Json ways_of_looking() {
   Json list = Json::array();
@@ -72,7 +70,7 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
   }
   return {{"title", inside.title}, {"maps", maps},
           {"texts", texts},        {"notes", notes},
-          {"layers", layers},      {"agreement", table_json(tasks::agreement_of(all))}};
+          {"layers", layers},      {"agreement", json_of(tasks::agreement_of(all))}};
 }
 
 // By output: how likely what it said is with its own weights and with those that were given.

@@ -16,11 +16,15 @@ export const predictions_list = (predictions, scored) =>
         element('span', { class: 'said' }, p.text || '(nothing)'), p.ended ? '' : ' …',
         element('span', { class: 'score' }, score(p)), scored ? share(p.score) : null)));
 
-export const draw_answer = ({ predictions, seconds }) => {
+const named = (name, predictions, scored, i) => element('div', {}, element('h3', { class: `of s${i}` }, name), predictions_list(predictions, scored));
+
+export const draw_answer = ({ predictions, seconds }, beside = null) => {
   const { run, dropped } = now;
   const expected = run.examples.find(e => e.input === state.input)?.expected;
   if (!dropped.size) of_whole = predictions;
-  byId('output').replaceChildren(predictions_list(predictions, run.scored),
+  byId('output').replaceChildren(beside
+      ? element('div', { class: 'pair' }, named(run.name, predictions, run.scored, 0), named(state.beside, beside.predictions, run.scored, 1))
+      : predictions_list(predictions, run.scored),
       element('p', { class: 'muted' },
           expected !== undefined && !dropped.size ? (expected === predictions[0]?.text ? 'as expected' : `expected ${expected}`) + ' · ' : '',
           dropped.size ? `${dropped.size} left out; of the whole it said ${of_whole?.[0]?.text} ${score(of_whole?.[0])} · ` : '',

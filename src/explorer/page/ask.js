@@ -1,13 +1,25 @@
 import * as api from './api.js';
 import { byId, element } from './dom.js';
-import { keep, now, state } from './state.js';
+import { keep, keep_option, now, option, state } from './state.js';
 
 // The input, and what is asked with it.
 const kTyping = 200;  // milliseconds
+const kLabels = { prefix: 'begins with' };
 const asked = api.latest();
 let answered = () => {}, fail = () => {};
 
 const usable = () => now.run?.usable && (now.run.input === 'text' ? state.input : now.upload || state.input);
+
+// As the address has them; classes stand side by side.
+export const settings_from_address = run => {
+  const settings = run.scored && 'n-best' in run.options ? { 'n-best': 8 } : {};
+  for (const [name, value] of Object.entries(run.options)) {
+    const said = option(name);
+    if (said === undefined) continue;
+    settings[name] = typeof value === 'number' ? Number(said) : typeof value === 'boolean' ? said === 'true' : said;
+  }
+  return settings;
+};
 
 export const whole_again = () => {
   now.dropped = new Set();
@@ -25,17 +37,22 @@ export const draw_form = () => {
   byId('examples').replaceChildren(element('option', { value: '' }, run.examples.length ? 'choose one …' : 'none'),
       ...run.examples.map((e, i) => element('option', { value: i }, e.input.length > 80 ? e.input.slice(0, 79) + '…' : e.input)));
   byId('options').replaceChildren(...Object.entries(run.options).filter(
-      ([, value]) => ['number', 'boolean'].includes(typeof value)).map(([name, value]) => {
+      ([, value]) => ['number', 'boolean', 'string'].includes(typeof value)).map(([name, value]) => {
+    const kind = { number: 'number', boolean: 'checkbox', string: 'text' }[typeof value];
+    const set = wait => {
+      settings[name] = kind === 'checkbox' ? field.checked : kind === 'number' ? Number(field.value) : field.value;
+      keep_option(name, settings[name] === value ? undefined : settings[name]);
+      clearTimeout(give.waiting);
+      give.waiting = setTimeout(ask, wait);
+    };
     const field = element('input', {
-      type: typeof value === 'number' ? 'number' : 'checkbox', step: 'any', value: settings[name] ?? value, name,
-      checked: value === true ? true : undefined,
-      onchange: () => {
-        settings[name] = field.type === 'checkbox' ? field.checked : Number(field.value);
-        ask();
-      },
+      type: kind, step: 'any', value: settings[name] ?? value, name, dir: 'auto', autocomplete: 'off', spellcheck: 'false',
+      checked: (settings[name] ?? value) === true ? true : undefined,
+      [kind === 'text' ? 'oninput' : 'onchange']: () => set(kind === 'text' ? kTyping : 0),
     });
-    return element('label', {}, name + ' ', field);
+    return element('label', {}, kLabels[name] ?? name, ' ', field);
   }));
+  draw_beside();
 };
 
 // What is asked: the input without the lines that are left out.
@@ -47,13 +64,34 @@ export const question = () => {
   return { input: now.whole.lines.filter((_, i) => !now.dropped.has(i)).map(l => l.words.join(' ')).join('\n') };
 };
 
+// The runs that the one on the page can be compared with: same task, same input.
+export const others = () => now.runs.filter(
+    r => r.usable && r.name !== state.run && r.task === now.run?.task && r.input === 'text');
+export const beside_run = () => others().find(r => r.name === state.beside);
+
+const draw_beside = () => {
+  const some = others();
+  byId('beside').replaceChildren(element('option', { value: '' }, some.length ? 'no other run' : 'there is no other'),
+      ...some.map(r => element('option', { value: r.name }, r.name)));
+  byId('beside').value = beside_run() ? state.beside : '';
+};
+
+// Side by side with this run; with none, alone again.
+export const compare = name => {
+  keep({ beside: name });
+  draw_beside();
+  ask();
+};
+
 export const ask = async () => {
   if (!usable()) return;
   byId('output').setAttribute('aria-busy', 'true');
   try {
-    const answer = await asked(signal => api.post(['runs', now.run.name, 'predict'],
-        { ...question(), settings: now.settings }, signal));
-    if (answer) answered(answer);
+    const body = { ...question(), settings: now.settings };
+    const of = (name, signal) => api.post(['runs', name, 'predict'], body, signal);
+    const answers = await asked(signal => Promise.all([of(now.run.name, signal),
+      ...beside_run() ? [of(state.beside, signal)] : []]));
+    if (answers) answered(...answers);
   } catch (error) {
     fail(error);
   } finally {
@@ -83,6 +121,7 @@ export const start_asking = does => {
   ({ answered, fail } = does);
   byId('ask').addEventListener('submit', event => event.preventDefault());
   byId('input').addEventListener('input', () => give(byId('input').value, kTyping));
+  byId('beside').addEventListener('change', event => compare(event.target.value));
   byId('examples').addEventListener('change', event => {
     const example = now.run.examples[event.target.value];
     if (example) give(example.input);

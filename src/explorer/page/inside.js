@@ -86,11 +86,12 @@ export const inside = async ({ run, question, cell }) => {
       ask();
     },
   }), ' ' + w.name);
-  return element('details', { id: 'inside' }, element('summary', {}, 'Look inside'),
+  const node = element('details', { id: 'inside' }, element('summary', {}, 'Look inside'),
       element('fieldset', { class: 'ways' }, element('legend', {}, 'Where it looks, by'), ways.map(box), which),
       result,
       element('fieldset', {}, element('legend', {}, 'Take the weights in hand'),
           [['uniform', 'all the same'], ['permuted', 'in another order'], ['given', 'all on the cell pointed at']].map(
               ([name, label]) => element('button', { type: 'button', 'data-weights': name, onclick: () => take(name) }, label))),
       hand);
+  return { node, renew: () => { hand.replaceChildren(); ask(); } };
 };

@@ -1,10 +1,12 @@
 import * as api from './api.js';
 import { draw_answer } from './answer.js';
-import { ask, draw_form, start_asking, whole_again } from './ask.js';
+import { ask, beside_run, compare, draw_form, others, settings_from_address, start_asking, whole_again } from './ask.js';
 import { chart } from './curves.js';
 import { byId, element } from './dom.js';
-import { draw_runs, load_runs, start_runs } from './runs.js';
-import { keep, now, onChange, state } from './state.js';
+import { Learned } from './learned.js';
+import { clear_panels } from './panels.js';
+import { draw_runs, fold, load_runs, start_runs } from './runs.js';
+import { forget_options, keep, now, onChange, state } from './state.js';
 import { clear_view, draw_again, draw_view, key_of_view } from './view.js';
 
 const kWatching = 1500;  // milliseconds
@@ -22,18 +24,29 @@ const draw_about = run => byId('about').replaceChildren(element('h2', {}, run.na
     element('p', {}, `${run.title}: ${run.model}; attention: ${run.attention}. `,
         run.finished ? element('a', { href: `/runs/${encodeURIComponent(run.name)}/report.html` }, 'Its report') : ''));
 
+let learned = null, curves = [];
+
 const draw_curves = async () => {
   const name = state.run;
   try {
+    if (learned?.run !== name) {
+      learned = new Learned(name, step => { for (const c of curves) c.mark(step); });
+      byId('curves').replaceChildren(element('div', { class: 'charts' }), learned.node);
+    }
     const { charts } = await api.get('runs', name, 'log');
-    if (name === state.run) byId('curves').replaceChildren(...charts.map(chart).filter(Boolean));
+    if (name !== state.run) return;
+    curves = charts.map(chart).filter(Boolean);
+    byId('curves').firstChild.replaceChildren(...curves);
+    await learned.load();
+    learned.tell();
   } catch {  // it has not begun to write
   }
 };
 
 const choose = async name => {
   if (name !== state.run) {
-    keep({ run: name, input: '', row: '', map: '0' });
+    forget_options();
+    keep({ run: name, input: '', row: '', map: '0', beside: '', step: '' });
     now.upload = null;
   }
   whole_again();
@@ -46,11 +59,12 @@ const choose = async name => {
     return fail(error);
   }
   const { run } = now;
-  now.settings = run.scored && 'n-best' in run.options ? { 'n-best': 8 } : {};  // classes side by side
+  now.settings = settings_from_address(run);
   draw_about(run);
   draw_form();
   byId('output').replaceChildren();
   clear_view();
+  clear_panels();
   draw_curves();
   await ask();
 };
@@ -82,7 +96,15 @@ const toggle_help = () => {
   byId('help').setAttribute('aria-expanded', String(!byId('keys').hidden));
 };
 
+// No other run, the first of them, the next …
+const compare_next = () => {
+  const names = ['', ...others().map(r => r.name)];
+  if (names.length < 2) return say('There is no other run of this task to compare with.');
+  compare(names[(names.indexOf(beside_run()?.name ?? '') + 1) % names.length]);
+};
+
 const keys = {
+  'x': compare_next,
   '/': () => byId('input').focus(), '?': toggle_help,
   'e': () => document.querySelector('.export button')?.focus(),
 };
@@ -99,9 +121,14 @@ addEventListener('keydown', event => {
   act();
 });
 
+const draw_all = () => {
+  draw_again();
+  learned?.draw_again();
+};
+
 const set_theme = theme => {
   if (theme) document.documentElement.dataset.theme = theme;
-  draw_again();
+  draw_all();
 };
 
 byId('theme').addEventListener('click', () => {
@@ -114,16 +141,17 @@ byId('help').addEventListener('click', toggle_help);
 let resized = 0;
 addEventListener('resize', () => {
   cancelAnimationFrame(resized);
-  resized = requestAnimationFrame(draw_again);
+  resized = requestAnimationFrame(draw_all);
 });
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw_again);
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw_all);
 onChange(() => choose(state.run));
 
 set_theme(localStorage.getItem('fovea-theme'));
 start_runs({ choose, fail });
-start_asking({ fail, answered: answer => { draw_answer(answer); draw_view(answer.predictions); } });
+start_asking({ fail, answered: (answer, beside) => { draw_answer(answer, beside); draw_view(answer.predictions, beside?.predictions); } });
 try {
   await load_runs();
+  fold();
   const first = now.runs.find(r => r.name === state.run) || now.runs.find(r => r.usable) || now.runs[0];
   if (first) await choose(first.name);
 } catch (error) {

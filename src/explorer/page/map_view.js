@@ -1,7 +1,7 @@
 import { byId, element } from './dom.js';
 import { export_buttons } from './exported.js';
 import { Links } from './links.js';
-import { Matrix } from './matrix.js';
+import { kLarge, map_of } from './big_map.js';
 import { keep, state } from './state.js';
 
 // Maps of who looked at whom, one at a time, with what was read and written under it.
@@ -9,15 +9,17 @@ export const map_view = ({ maps }, { redraw }) => {
   if (!maps.length) return null;
   const chosen = Math.min(Number(state.map) || 0, maps.length - 1), map = maps[chosen];
   let links = null;
-  const row = i => links.show(i);
-  const matrix = new Matrix(map, {
+  const row = i => links?.show(i);
+  const matrix = map_of(map, {
     scale: state.scale, onRow: row,
     onHold: i => { keep({ row: i >= 0 ? String(i) : '' }); row(i); },
   });
-  links = new Links(map, {
-    onHover: i => links.show(i >= 0 ? i : matrix.held),
-    onHold: i => { matrix.at = null; matrix.hold(i); links.show(matrix.held); },
-  });
+  if (Math.max(map.rows.length, map.columns.length) <= kLarge) {
+    links = new Links(map, {
+      onHover: i => links.show(i >= 0 ? i : matrix.held),
+      onHold: i => { matrix.at = null; matrix.hold(i); links.show(matrix.held); },
+    });
+  }
 
   const other = by => {
     if (maps.length < 2) return;
@@ -40,8 +42,8 @@ export const map_view = ({ maps }, { redraw }) => {
       element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
       export_buttons(() => ({ maps: [map] })));
   return {
-    nodes: [toolbar, matrix.node, links.node, state.table ? matrix.table() : null],
-    draw: () => { matrix.draw(); links.show(matrix.held); },
+    nodes: [toolbar, matrix.node, links?.node, state.table ? matrix.table() : null],
+    draw: () => { matrix.draw(); row(matrix.held); },
     begin: () => {
       matrix.draw();
       if (state.row !== '' && Number(state.row) < map.rows.length) matrix.hold(Number(state.row));

@@ -5,11 +5,16 @@ import { now, state } from './state.js';
 // The list of runs, and a training begun from the page.
 let choose = () => {}, fail = () => {};
 
+// Where there is little room, the list opens to choose from and closes again.
+const narrow = matchMedia('(max-width: 48rem)');
+export const fold = () => { byId('list').open = !narrow.matches || !now.runs.length; };
+
 export const draw_runs = () => {
   const { runs, training, tasks } = now;
+  byId('current').textContent = state.run;
   byId('runs').replaceChildren(...runs.map(r => element('li', {}, element('button', {
     type: 'button', 'aria-current': r.name === state.run ? 'true' : undefined, disabled: !!r.error,
-    title: r.error || r.model, onclick: () => choose(r.name),
+    title: r.error || r.model, onclick: () => { fold(); choose(r.name); },
   }, element('b', {}, r.name), element('span', {}, r.error || r.title + ' · ' + r.attention),
   (r.scores || []).slice(0, 2).map(s => element('span', { class: 'score' }, `${s.title} ${s.value}`)),
   r.error || r.finished ? null : element('span', { class: 'live' },
@@ -25,9 +30,13 @@ export const draw_runs = () => {
       training.failure ? element('p', { class: 'error' }, training.failure) : '');
 };
 
+// Drawn anew only where something changed, so that whoever stands in the list stays there.
+let latest = '';
 export const load_runs = async () => {
-  const { runs, training, tasks } = await api.get('runs');
-  Object.assign(now, { runs, training, tasks });
+  const all = await api.get('runs'), text = JSON.stringify(all);
+  if (text === latest) return;
+  latest = text;
+  Object.assign(now, all);
   draw_runs();
 };
 
@@ -42,4 +51,7 @@ const train = async task => {
   }
 };
 
-export const start_runs = does => { ({ choose, fail } = does); };
+export const start_runs = does => {
+  ({ choose, fail } = does);
+  narrow.addEventListener('change', fold);
+};

@@ -1,9 +1,10 @@
 import * as api from './api.js';
 import { ask, question } from './ask.js';
 import { byId, element } from './dom.js';
-import { inside } from './inside.js';
+import { compare_view } from './compare_view.js';
 import { map_view } from './map_view.js';
 import { picture_view } from './picture_view.js';
+import { draw_panels } from './panels.js';
 import { now } from './state.js';
 import { text_view } from './text_view.js';
 
@@ -14,35 +15,15 @@ import { text_view } from './text_view.js';
 //    draw(),   anew: other sizes, other colours
 //    cell(),   the row and column that are pointed at, or null
 //    keys}     what it does at which key
-const views = [picture_view, map_view, text_view];
+const views = [compare_view, picture_view, map_view, text_view];
 
-// Under the view, for texts: asked when they are opened. A panel is a function of {run, question, cell}
-// and gives (a promise of) a <details> with an id, or null.
-const panels = [inside];
-
-let view = null, best = null;
+let view = null, best = null;  // with what the run beside it said, if there is one
 
 const unpacked = prediction => ({
   ...prediction,
   maps: prediction.maps.map(m => ({ ...m, weights: api.unpacked(m.cells) })),
   texts: prediction.texts.map(t => ({ ...t, lines: t.lines.map(l => ({ ...l, weights: api.unpacked(l.cells) })) })),
 });
-
-// Kept open from one answer to the next, but asked anew.
-const add_panels = async place => {
-  const { run } = now, mine = best;
-  if (run.input !== 'text') return;
-  const open = new Set([...document.querySelectorAll('#panels > details[open]')].map(d => d.id));
-  const doings = { run, question, cell: () => view?.cell?.() ?? null };
-  try {
-    const made = (await Promise.all(panels.map(panel => panel(doings)))).filter(Boolean);
-    if (mine !== best) return;
-    for (const node of made) node.open = open.has(node.id);
-    place.append(...made);
-  } catch (error) {
-    byId('status').textContent = error.message;
-  }
-};
 
 const redraw = () => {
   const place = byId('view'), doings = { run: now.run, ask, question, redraw };
@@ -51,17 +32,17 @@ const redraw = () => {
     view = one(best, doings);
     if (view) break;
   }
-  const panels_place = element('div', { id: 'panels' });
-  add_panels(panels_place);
   place.replaceChildren(...view?.nodes.filter(Boolean) ?? [], element('p', { class: 'muted' }, view
-      ? 'Where the model looked, not why it answered.' : `This model shows no weights (${now.run.attention}).`), panels_place);
+      ? 'Where the model looked, not why it answered.' : `This model shows no weights (${now.run.attention}).`));
   view?.begin?.();
 };
 
-export const draw_view = predictions => {
+export const draw_view = (predictions, beside = null) => {
   now.predictions = predictions;
   best = predictions.length ? unpacked(predictions[0]) : null;
+  if (best && beside?.length) best.beside = unpacked(beside[0]);
   redraw();
+  draw_panels({ run: now.run, question, cell: () => view?.cell?.() ?? null });
 };
 
 export const clear_view = () => {
