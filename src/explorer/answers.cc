@@ -1,13 +1,12 @@
 #include "explorer/answers.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <cmath>
-#include <fstream>
 
+#include "explorer/upload.h"
 #include "fovea/error.h"
-#include "io/base64.h"
+#include "image/resize.h"
 #include "tasks/page.h"
 
 namespace fovea::explorer {
@@ -27,6 +26,13 @@ tasks::ShareDone giving_up(const Caller& caller) {
 
 // As JSON has it: no NaN.
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(); }
+
+// An example's image, small enough for a dozen of them.
+std::string thumbnail_of(const image::Image& image) {
+  constexpr int64_t kSide = 96;
+  const bool small = std::max(image.height, image.width) <= kSide;
+  return for_page(small ? image : image::fitted(image, kSide, kSide));
+}
 
 Json scores_of(const tasks::Task& task, const train::Scores& scores) {
   Json list = Json::array();
@@ -61,46 +67,14 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
 }
 
 Json json_of(const tasks::Prediction& p) {
-  Json maps = Json::array(), texts = Json::array(), pictures = Json::array();
+  Json maps = Json::array(), texts = Json::array(), images = Json::array(), paths = Json::array();
   for (const report::Heatmap& m : p.maps) maps.push_back(for_page(m));
   for (const report::ShadedText& t : p.texts) texts.push_back(for_page(t));
-  for (const report::SeenImage& image : p.images) {
-    pictures.push_back(to_base64(report::drawing_of(std::vector{image}).svg));
-  }
-  for (const report::Scanpath& path : p.paths) {
-    pictures.push_back(to_base64(report::drawing_of(std::vector{path}).svg));
-  }
-  return {{"text", p.text}, {"score", number(p.score)}, {"ended", p.ended},
-          {"maps", maps},   {"texts", texts},           {"pictures", pictures}};
+  for (const report::SeenImage& i : p.images) images.push_back(for_page(i));
+  for (const report::Scanpath& path : p.paths) paths.push_back(for_page(path));
+  return {{"text", p.text}, {"score", number(p.score)}, {"ended", p.ended}, {"maps", maps},
+          {"texts", texts}, {"images", images},         {"paths", paths}};
 }
-
-// A file that the page sent, for a task that reads files; gone with this.
-class Upload {
- public:
-  Upload(const std::string& name, const std::string& bytes) {
-    std::string path = (fs::temp_directory_path() / "fovea-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) throw Error("predict", "no folder for the file");
-    folder_ = path;
-    // The name for people, without any way out of the folder.
-    std::string safe;
-    for (const char c : fs::path(name).filename().string()) {
-      safe += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' ? c : '_';
-    }
-    file_ = folder_ / (safe.empty() || safe[0] == '.' ? "file" : safe);
-    std::ofstream(file_, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  }
-  ~Upload() {
-    std::error_code none;
-    fs::remove_all(folder_, none);
-  }
-  Upload(const Upload&) = delete;
-  Upload& operator=(const Upload&) = delete;
-  std::string path() const { return file_.string(); }
-
- private:
-  fs::path folder_, file_;
-};
 
 Json error_json(const std::string& what) { return {{"error", what}}; }
 
@@ -149,11 +123,7 @@ Response route(const Request& request, Caller& caller, Runs& runs, Training& tra
     return json_response(hold(runs, parts[2], body_of(request)));
   }
   if (n == 3 && parts[1] == "draw" && !get) {
-    const Json asked = body_of(request);
-    Drawn drawn;
-    for (const Json& m : asked.value("maps", Json::array())) drawn.maps.push_back(heatmap_from(m));
-    for (const Json& t : asked.value("texts", Json::array())) drawn.texts.push_back(shaded_from(t));
-    return draw(drawn, parts[2]);
+    return draw(drawn_from(body_of(request)), parts[2]);
   }
   if (n == 2 && parts[1] == "train" && !get) {
     return json_response({{"run", training.begin(body_of(request).at("task").get<std::string>())}});
@@ -197,7 +167,8 @@ Json describe_run(Runs& runs, const std::string& name) {
   if (j["usable"].get<bool>()) {
     try {
       for (const tasks::Example& e : runs.borrow(name).run().examples(kExamples)) {
-        examples.push_back({{"input", e.input}, {"expected", e.expected}});
+        Json& made = examples.emplace_back(Json{{"input", e.input}, {"expected", e.expected}});
+        if (!e.image.pixels.empty()) made["image"] = thumbnail_of(e.image);
       }
     } catch (const Error& e) {  // the data are gone: the model still serves
       j["examples_missing"] = plain(e);
@@ -230,20 +201,17 @@ Json predict(Runs& runs, const std::string& name, const Json& asked, Caller& cal
     merged.update(asked["settings"]);
     tasks::from_json(merged, *settings, "settings");
   }
-  std::unique_ptr<Upload> upload;
-  std::string input = asked.value("input", "");
-  if (asked.contains("file")) {
-    upload = std::make_unique<Upload>(asked.value("name", "file"),
-                                      from_base64(asked["file"].get<std::string>()));
-    input = upload->path();
-  }
+  const Asked about(asked);
   tasks::Predicting how{.maps = tasks::Maps::keep, .done = giving_up(caller)};
   how.piece = [&](std::string_view) { how.done(0); };
   const auto began = std::chrono::steady_clock::now();
-  const std::vector<tasks::Predictions> all =
-      lent.run().predict(std::vector<std::string>{input}, *settings, how);
   Json predictions = Json::array();
-  for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
+  try {
+    const auto all = lent.run().predict(std::vector<std::string>{about.input()}, *settings, how);
+    for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
+  } catch (const Error& e) {
+    throw about.renamed(e);
+  }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   return {
       {"input", asked.value("input", "")}, {"predictions", predictions}, {"seconds", took.count()}};

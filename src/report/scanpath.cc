@@ -66,8 +66,8 @@ void check(const Scanpath& path) {
   for (const Scanpath::Glimpse& g : path.glimpses) {
     for (const image::Image& one : g.seen) check(one);
     if (g.shares.empty() || g.shares.size() == path.classes.size()) continue;
-    throw Error("scanpath", fmt::format("{} shares of {} classes", g.shares.size(),
-                                        path.classes.size()));
+    throw Error("scanpath",
+                fmt::format("{} shares of {} classes", g.shares.size(), path.classes.size()));
   }
 }
 
@@ -84,8 +84,8 @@ Density density_of(const Scanpath& path) {
   };
   for (const std::vector<Scanpath::Place>& way : path.others) {
     for (const Scanpath::Place& at : way) {
-      int64_t& n = d.glimpses[static_cast<size_t>(cell(at.y, d.rows) * d.columns +
-                                                  cell(at.x, d.columns))];
+      int64_t& n =
+          d.glimpses[static_cast<size_t>(cell(at.y, d.rows) * d.columns + cell(at.x, d.columns))];
       d.most = std::max(d.most, ++n);
     }
   }

@@ -33,7 +33,7 @@ void check(const Scanpath&);
 // How often the other ways looked where, on a grid of squares over the image.
 struct Density {
   int64_t rows = 0, columns = 0;
-  double side = 1;               // of a square, in pixels of the image
+  double side = 1;                // of a square, in pixels of the image
   std::vector<int64_t> glimpses;  // row by row
   int64_t most = 0;
 };

@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kPanel = 132, kGap = 14, kLine = 20, kSmall = 16, kMargin = 16;
 constexpr size_t kAcross = 6, kLeast = 3;  // panels of a row, and room for the legend
-constexpr int kDarks = 12;        // shades of what was not looked at
-constexpr double kDarkest = 0.8;  // how much of it is hidden
+constexpr int kDarks = 12;                 // shades of what was not looked at
+constexpr double kDarkest = 0.8;           // how much of it is hidden
 
 double largest(const std::vector<float>& weights) {
   double most = 0;

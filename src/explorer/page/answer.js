@@ -18,7 +18,7 @@ export const predictions_list = (predictions, scored) =>
 
 export const draw_answer = ({ predictions, seconds }) => {
   const { run, dropped } = now;
-  const expected = run.examples.find(e => e.input === state.input)?.expected;
+  const expected = now.upload ? undefined : run.examples.find(e => e.input === state.input)?.expected;
   if (!dropped.size) of_whole = predictions;
   byId('output').replaceChildren(predictions_list(predictions, run.scored),
       element('p', { class: 'muted' },

@@ -39,6 +39,13 @@ export const latest = () => {
   };
 };
 
+export const packed = weights => {
+  const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
+  let text = '';
+  for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
+  return btoa(text);
+};
+
 // Weights come as base64 of 32-bit floats.
 export const unpacked = text => {
   const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0));

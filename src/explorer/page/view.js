@@ -3,7 +3,8 @@ import { ask, question } from './ask.js';
 import { byId, element } from './dom.js';
 import { inside } from './inside.js';
 import { map_view } from './map_view.js';
-import { picture_view } from './picture_view.js';
+import { path_view } from './path_view.js';
+import { seen_view } from './seen_view.js';
 import { now } from './state.js';
 import { text_view } from './text_view.js';
 
@@ -14,7 +15,7 @@ import { text_view } from './text_view.js';
 //    draw(),   anew: other sizes, other colours
 //    cell(),   the row and column that are pointed at, or null
 //    keys}     what it does at which key
-const views = [picture_view, map_view, text_view];
+const views = [seen_view, path_view, map_view, text_view];
 
 // Under the view, for texts: asked when they are opened. A panel is a function of {run, question, cell}
 // and gives (a promise of) a <details> with an id, or null.
