@@ -45,14 +45,15 @@ void put_image(Markup& svg, const image::Image& image, double x, double y, doubl
   svg.put("</g>");
 }
 
-// Squares as opaque as they were looked at often.
+// Squares as opaque as the root of how often they were looked at, so that few show too.
 void put_density(Markup& svg, const Scanpath& path, double left, double top) {
   const Density d = density_of(path);
   std::array<std::string, kGreys> squares;
   for (size_t n = 0; n < d.glimpses.size(); ++n) {
     const auto columns = static_cast<size_t>(d.columns);
     if (d.glimpses[n] == 0) continue;
-    const int64_t k = (d.glimpses[n] * (kGreys - 1) + d.most - 1) / d.most;
+    const double share = static_cast<double>(d.glimpses[n]) / static_cast<double>(d.most);
+    const auto k = std::ceil(std::sqrt(share) * (kGreys - 1));
     squares[static_cast<size_t>(k)] += fmt::format("M{} {}h1v1h-1z", n % columns, n / columns);
   }
   const double scale =
@@ -62,7 +63,7 @@ void put_density(Markup& svg, const Scanpath& path, double left, double top) {
   for (size_t k = 1; k < squares.size(); ++k) {
     if (squares[k].empty()) continue;
     svg.put(R"(<path fill="#43d17c" fill-opacity="{:.3f}" d="{}"/>)",
-            0.15 + 0.7 * static_cast<double>(k) / (kGreys - 1), squares[k]);
+            0.25 + 0.6 * static_cast<double>(k) / (kGreys - 1), squares[k]);
   }
   svg.put("</g>");
 }

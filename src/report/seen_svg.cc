@@ -61,6 +61,25 @@ void put_darkness(Markup& svg, const SeenImage& seen, const SeenImage::Look& loo
   }
 }
 
+// Around the places that have half of the largest weight or more, so that they are found on any
+// image; in units of a cell.
+void put_outline(Markup& svg, const SeenImage& seen, const SeenImage::Look& look) {
+  const double half = largest(look.weights) / 2;
+  const auto inside = [&](int64_t y, int64_t x) {
+    return y >= 0 && x >= 0 && y < seen.rows && x < seen.columns &&
+           static_cast<double>(look.weights[static_cast<size_t>(y * seen.columns + x)]) >= half;
+  };
+  std::string edges;
+  for (int64_t y = 0; y <= seen.rows; ++y) {
+    for (int64_t x = 0; x <= seen.columns; ++x) {
+      if (inside(y, x) != inside(y - 1, x)) edges += fmt::format("M{} {}h1", x, y);
+      if (inside(y, x) != inside(y, x - 1)) edges += fmt::format("M{} {}v1", x, y);
+    }
+  }
+  svg.put(R"(<path fill="none" stroke="#35c8ff" vector-effect="non-scaling-stroke" d="{}"/>)",
+          edges);
+}
+
 struct Frame {
   double width, height;  // of a panel's image
 };
@@ -81,6 +100,7 @@ void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
     svg.put(R"x(<g shape-rendering="crispEdges" transform="scale({:.4f} {:.4f})">)x",
             f.width / static_cast<double>(seen.columns), f.height / static_cast<double>(seen.rows));
     put_darkness(svg, seen, look);
+    put_outline(svg, seen, look);
     svg.put("</g>");
   }
   const double scale = f.width / static_cast<double>(seen.image.width);
@@ -101,7 +121,7 @@ void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
 // What bright and dark mean, and what would be said of weights that are all the same.
 double put_legend(Markup& svg, const SeenImage& seen, double y) {
   const auto places = static_cast<double>(seen.rows * seen.columns);
-  put_small(svg, kMargin, y + kSmall, "bright: looked at, to each picture's largest weight");
+  put_small(svg, kMargin, y + kSmall, "bright: each picture's largest weight; blue: half of it");
   put_small(svg, kMargin, y + 2 * kSmall,
             fmt::format("{} places; equal weights: {:.2g}, entropy H {:.3g} nats", places,
                         1 / places, std::log(places)));

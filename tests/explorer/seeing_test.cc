@@ -33,8 +33,14 @@ const Folder& trained() {
   static const Folder folder;
   static const bool once = [] {
     train_hardly(folder, "caption",
-                 {{"examples", "40"}, {"hidden", "8"}, {"features", "8"}, {"embedding", "8"},
-                  {"steps", "3"},     {"seed", "1"},   {"stride", "8"},   {"longest", "12"}});
+                 {{"examples", "40"},
+                  {"hidden", "8"},
+                  {"features", "8"},
+                  {"embedding", "8"},
+                  {"steps", "3"},
+                  {"seed", "1"},
+                  {"stride", "8"},
+                  {"longest", "12"}});
     train_hardly(folder, "image",
                  {{"examples", "40"}, {"features", "8"}, {"blocks", "1"}, {"steps", "2"}});
     train_hardly(folder, "glimpse",

@@ -76,7 +76,8 @@ TEST(SeenImage, SaysHowMuchAndHowUndecided) {
   EXPECT_TRUE(has(svg, "most 1 H 0<"));
   EXPECT_TRUE(has(svg, "6 places; equal weights: 0.17, entropy H 1.79 nats"));
   EXPECT_TRUE(has(svg, "prefers-color-scheme:dark"));
-  const std::string html = to_html({.title = "t", .sections = {{"s", {SeenImages{{{"c", some()}}}}}}});
+  const std::string html =
+      to_html({.title = "t", .sections = {{"s", {SeenImages{{{"c", some()}}}}}}});
   EXPECT_TRUE(has(html, "most 0.8 H 0.5<"));
   EXPECT_FALSE(has(html, "class=\"paper\""));
 }

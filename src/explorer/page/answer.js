@@ -12,7 +12,7 @@ const share = p => {
 const score = p => Number.isFinite(p?.score) ? short(p.score) : '';
 
 export const predictions_list = (predictions, scored) =>
-    element('ol', { class: 'predictions' }, predictions.map(p => element('li', { dir: 'auto' },
+    element('ol', { class: scored ? 'predictions classes' : 'predictions' }, predictions.map(p => element('li', { dir: 'auto' },
         element('span', { class: 'said' }, p.text || '(nothing)'), p.ended ? '' : ' …',
         element('span', { class: 'score' }, score(p)), scored ? share(p.score) : null)));
 

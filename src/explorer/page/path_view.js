@@ -6,7 +6,7 @@ import { keep, now, state } from './state.js';
 // An image that was looked at in glimpses, one after the other: the way over it, the squares of the
 // glimpse that is shown, what each saw, and how likely each class was then. In the address, row=2 is the
 // third glimpse.
-const kWide = 420, kBeat = 900, kWays = 50, kMostBars = 12;
+const kWide = 420, kRim = 16, kBeat = 900, kWays = 50, kMostBars = 12;
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
 
 const picture = source => `data:image/png;base64,${source}`;
@@ -24,10 +24,10 @@ const drawing = (path, t) => {
   const dense = path.density;
   const cells = dense ? dense.glimpses.map((n, i) => n ? element('rect', {
     x: i % dense.columns * dense.side * k, y: Math.floor(i / dense.columns) * dense.side * k,
-    width: dense.side * k, height: dense.side * k, 'fill-opacity': (0.15 + 0.7 * n / dense.most).toFixed(3),
+    width: dense.side * k, height: dense.side * k, 'fill-opacity': (0.25 + 0.6 * Math.sqrt(n / dense.most)).toFixed(3),
   }) : null) : [];
   return element('svg', {
-    viewBox: `0 0 ${kWide} ${height.toFixed(1)}`, role: 'img',
+    viewBox: `${-kRim} ${-kRim} ${kWide + 2 * kRim} ${(height + 2 * kRim).toFixed(1)}`, role: 'img',
     'aria-label': `Glimpse ${t + 1} of ${g.length}, at ${short(g[t].x)}, ${short(g[t].y)}; it would have said ${g[t].said}`,
   }, element('g', { class: 'density' }, cells), element('path', { class: 'way later', d: line(g) }),
   element('path', { class: 'way', d: line(g.slice(0, t + 1)) }), g[t].sides.map(square),
@@ -120,8 +120,8 @@ export const path_view = ({ paths }, { run }) => {
         element('div', { class: 'frame-of path' },
             element('img', { src: picture(path.image), alt: 'The image' }), over),
         element('div', {}, said, shares, element('div', { class: 'legend tall' },
-            element('div', { class: 'muted' }, `Orange: the sensor, ${sides.map(short).join(', ')} pixels wide, the smallest the sharpest. ` +
-                'Blue: the way so far.'),
+            element('div', { class: 'muted' }, `Orange: the sensor, ${sides.map(short).join(', ')} pixels wide` +
+                (sides.length > 1 ? ', the smallest the sharpest' : '') + '. Blue: the way so far. Outside it is black.'),
             ways ? element('div', { class: 'muted' }, element('span', { class: 'bar dense' }),
                 ` Green: ${ways} ways that chance might lead, ${short(path.density.most)} glimpses in the fullest square`) : null))),
     element('div', { class: 'films', role: 'group', 'aria-label': 'What each glimpse saw' }, films)],

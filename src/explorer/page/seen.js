@@ -5,7 +5,7 @@ import { entropy } from './matrix.js';
 // An image and where it was looked at: a look (a word, a step) shows the places it looked at, a place
 // the looks that went there; or, where places look at each other, what it looks at itself. Drawn as the
 // program draws it: dark where it was not looked at, in squares.
-const kDarkest = 0.8, kTint = 0.75, kSmooth = 128;  // pixels of an image that is not shown as squares
+const kDarkest = 0.8, kPale = 0.6, kInk = 0.9, kSmooth = 128;  // pixels of an image that is not shown as squares
 const kEqual = 1e-6;
 export const kFilm = 104;
 
@@ -37,7 +37,8 @@ export const shown_of = (seen, weights, kind) => {
   return { weights, full: full || 1, signed: false };
 };
 
-// A pixel for each place: black as deep as it was not looked at; of signs, blue below and orange above.
+// A pixel for each place: black as deep as it was not looked at; of signs, blue below and orange above,
+// over the image made pale.
 const veil = ({ rows, columns }, { weights, full, signed }) => {
   const made = document.createElement('canvas');
   made.width = columns;
@@ -46,11 +47,26 @@ const veil = ({ rows, columns }, { weights, full, signed }) => {
   weights.forEach((w, n) => {
     const share = Math.min(Math.max(w / full, -1), 1);
     const [r, g, b, a] = !signed ? [0, 0, 0, kDarkest * (1 - Math.max(share, 0))]
-        : share > 0 ? [224, 110, 16, kTint * share] : [25, 90, 200, -kTint * share];
+        : share > 0 ? [200, 90, 10, kInk * share] : [33, 102, 172, -kInk * share];
     data.data.set([r, g, b, 255 * a], 4 * n);
   });
   pen.putImageData(data, 0, 0);
   return made;
+};
+
+// Around the places that have half of the full weight or more, so that they are found on any image.
+const outline = (pen, { rows, columns }, { weights, full }, w, h) => {
+  const inside = (y, x) => y >= 0 && x >= 0 && y < rows && x < columns && weights[y * columns + x] >= full / 2;
+  pen.beginPath();
+  for (let y = 0; y <= rows; ++y) {
+    for (let x = 0; x <= columns; ++x) {
+      if (inside(y, x) !== inside(y - 1, x)) { pen.moveTo(x * w, y * h); pen.lineTo((x + 1) * w, y * h); }
+      if (inside(y, x) !== inside(y, x - 1)) { pen.moveTo(x * w, y * h); pen.lineTo(x * w, (y + 1) * h); }
+    }
+  }
+  pen.lineWidth = 1.5;
+  pen.strokeStyle = '#35c8ff';
+  pen.stroke();
 };
 
 // On a canvas `width` wide: {image, seen, weights or null, kind, blur, boxes, cell}.
@@ -65,8 +81,14 @@ export const paint = (canvas, width, { image, seen, weights, kind, blur, boxes =
   pen.imageSmoothingEnabled = Math.max(seen.width, seen.height) > kSmooth;
   pen.drawImage(image, 0, 0, width, height);
   if (weights?.length) {
+    const shown = shown_of(seen, weights, kind);
     pen.imageSmoothingEnabled = blur;
-    pen.drawImage(veil(seen, shown_of(seen, weights, kind)), 0, 0, width, height);
+    if (shown.signed) {
+      pen.fillStyle = `rgba(255, 255, 255, ${kPale})`;
+      pen.fillRect(0, 0, width, height);
+    }
+    pen.drawImage(veil(seen, shown), 0, 0, width, height);
+    if (!shown.signed && !blur) outline(pen, seen, shown, width / seen.columns, height / seen.rows);
   }
   const frame = (colour, wide, x, y, w, h) => {
     pen.lineWidth = wide;
@@ -98,15 +120,16 @@ export const tell_look = (seen, label, weights) => {
 // What light and dark mean, what equal weights would be, and a warning where they are.
 export const legend = (seen, weights, kind) => {
   const n = seen.rows * seen.columns, words = [];
-  const grid = `${seen.rows} × ${seen.columns} places; equal weights would be ${short(1 / n)} each, entropy ${short(Math.log(n))} nats`;
-  if (!weights?.length) return [element('span', { class: 'muted' }, grid)];
+  const grid = `${seen.rows} × ${seen.columns} places; equal weights would be ${short(1 / n)} each`;
+  if (!weights?.length) return [element('span', { class: 'muted' }, `${grid}, entropy ${short(Math.log(n))} nats`)];
   const { full, signed } = shown_of(seen, weights, kind);
   words.push(signed ? `−${short(full)} ` : 'not looked at ', element('span', { class: signed ? 'bar signs' : 'bar light' }),
       signed ? ` +${short(full)}${seen.signed ? '' : `, ${kinds.mean}`}`
-          : ` ${short(full)}, ${kind === 'all' ? 'the largest of all looks' : 'the largest of this look'}`);
+          : ` ${short(full)}, ${kind === 'all' ? 'the largest of all looks' : 'the largest of this look'}`,
+      signed ? '' : element('span', { class: 'half' }), signed ? '' : 'half of it or more');
   const h = entropy(weights);
   return [element('div', {}, words), element('div', { class: 'muted' },
-      `largest ${short(largest(weights))} · entropy ${short(h)} of ${short(Math.log(n))} nats · ${grid}`),
+      `${kind === 'own' ? '' : `largest ${short(largest(weights))} · `}entropy ${short(h)} of ${short(Math.log(n))} nats · ${grid}`),
   h > 0.999 * Math.log(n) ? element('div', { class: 'warn' }, 'The same everywhere: it is untrained, or it does not look.') : null,
   ].filter(Boolean);
 };
