@@ -127,7 +127,7 @@ export const path_view = ({ paths }, { run }) => {
     element('div', { class: 'films', role: 'group', 'aria-label': 'What each glimpse saw' }, films)],
     begin: show,
     keys: {
-      ArrowLeft: () => step(-1), ArrowRight: () => step(1), ' ': () => (timer ? stop() : begin_play()),
+      ArrowLeft: () => step(-1), ArrowRight: () => step(1), p: () => (timer ? stop() : begin_play()),
       d: () => can_draw && toggle_ways(), Escape: stop,
     },
   };
