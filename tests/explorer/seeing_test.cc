@@ -100,7 +100,8 @@ TEST_F(Seeing, ExamplesCanBeChosenBySight) {
     const Json about = json(std::string("/api/runs/") + run);
     ASSERT_FALSE(about["examples"].empty()) << run;
     for (const Json& e : about["examples"]) {
-      const image::Image image = image::decoded(from_base64(e.at("image")), "example");
+      const image::Image image =
+          image::decoded(from_base64(e.at("image").get<std::string>()), "example");
       EXPECT_LE(image.width, 96) << run;
     }
   }
@@ -157,20 +158,20 @@ TEST_F(Seeing, AFileIsTakenAndABrokenOneIsNamed) {
 TEST_F(Seeing, AFileIsGoneWithTheQuestion) {
   std::string path;
   {
-    const Asked about({{"name", "x.png"}, {"file", to_base64("bytes")}});
+    const Asked about(Json{{"name", "x.png"}, {"file", to_base64("bytes")}});
     path = about.input();
     EXPECT_EQ(test::read_bytes(path), "bytes");
     EXPECT_TRUE(has(about.renamed(Error("read", path + ": broken")).what(), "x.png: broken"));
     EXPECT_FALSE(has(about.renamed(Error("read", path + ": broken")).what(), path));
   }
   EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_EQ(Asked({{"input", "scene:1"}}).input(), "scene:1");
+  EXPECT_EQ(Asked(Json{{"input", "scene:1"}}).input(), "scene:1");
 }
 
 TEST_F(Seeing, PlacesLookAtEachOther) {
   const Json one = best("image", "pair:3", {{"n-best", 2}})["images"][0];
   const size_t places = one["rows"].get<size_t>() * one["columns"].get<size_t>();
-  const std::vector<float> between = unpacked(one["between"]);
+  const std::vector<float> between = unpacked(one["between"].get<std::string>());
   ASSERT_EQ(between.size(), places * places);
   for (const size_t p : {size_t{0}, size_t{17}, places - 1}) {
     EXPECT_NEAR(sum(between, p * places, places), 1.0f, 1e-4f);
