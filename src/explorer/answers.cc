@@ -1,14 +1,14 @@
 #include "explorer/answers.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 
+#include "explorer/upload.h"
 #include "fovea/error.h"
-#include "io/base64.h"
+#include "image/resize.h"
 #include "tasks/looked.h"
 #include "tasks/page.h"
 
@@ -17,6 +17,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kExamples = 12;
+
+// An example's image, small enough for a dozen of them.
+std::string thumbnail_of(const image::Image& image) {
+  constexpr int64_t kSide = 96;
+  const bool small = std::max(image.height, image.width) <= kSide;
+  return for_page(small ? image : image::fitted(image, kSide, kSide));
+}
 
 Json scores_of(const tasks::Task& task, const train::Scores& scores) {
   Json list = Json::array();
@@ -51,46 +58,14 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
 }
 
 Json json_of(const tasks::Prediction& p) {
-  Json maps = Json::array(), texts = Json::array(), pictures = Json::array();
+  Json maps = Json::array(), texts = Json::array(), images = Json::array(), paths = Json::array();
   for (const report::Heatmap& m : p.maps) maps.push_back(for_page(m));
   for (const report::ShadedText& t : p.texts) texts.push_back(for_page(t));
-  for (const report::SeenImage& image : p.images) {
-    pictures.push_back(to_base64(report::drawing_of(std::vector{image}).svg));
-  }
-  for (const report::Scanpath& path : p.paths) {
-    pictures.push_back(to_base64(report::drawing_of(std::vector{path}).svg));
-  }
-  return {{"text", p.text}, {"score", number(p.score)}, {"ended", p.ended},
-          {"maps", maps},   {"texts", texts},           {"pictures", pictures}};
+  for (const report::SeenImage& i : p.images) images.push_back(for_page(i));
+  for (const report::Scanpath& path : p.paths) paths.push_back(for_page(path));
+  return {{"text", p.text}, {"score", number(p.score)}, {"ended", p.ended}, {"maps", maps},
+          {"texts", texts}, {"images", images},         {"paths", paths}};
 }
-
-// A file that the page sent, for a task that reads files; gone with this.
-class Upload {
- public:
-  Upload(const std::string& name, const std::string& bytes) {
-    std::string path = (fs::temp_directory_path() / "fovea-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) throw Error("predict", "no folder for the file");
-    folder_ = path;
-    // The name for people, without any way out of the folder.
-    std::string safe;
-    for (const char c : fs::path(name).filename().string()) {
-      safe += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' ? c : '_';
-    }
-    file_ = folder_ / (safe.empty() || safe[0] == '.' ? "file" : safe);
-    std::ofstream(file_, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  }
-  ~Upload() {
-    std::error_code none;
-    fs::remove_all(folder_, none);
-  }
-  Upload(const Upload&) = delete;
-  Upload& operator=(const Upload&) = delete;
-  std::string path() const { return file_.string(); }
-
- private:
-  fs::path folder_, file_;
-};
 
 // Whether there are heads to look at, tried on an example.
 bool has_heads(const Runs::Lent& lent, const Json& examples) {
@@ -159,7 +134,8 @@ Json describe_run(Runs& runs, const std::string& name) {
     try {
       const Runs::Lent lent = runs.borrow(name);
       for (const tasks::Example& e : lent.run().examples(kExamples)) {
-        examples.push_back({{"input", e.input}, {"expected", e.expected}});
+        Json& made = examples.emplace_back(Json{{"input", e.input}, {"expected", e.expected}});
+        if (!e.image.pixels.empty()) made["image"] = thumbnail_of(e.image);
       }
       j["blocks"] = lent.run().blocks(1).has_value();
       j["heads"] = has_heads(lent, examples);
@@ -196,20 +172,17 @@ Json predict(Runs& runs, const std::string& name, const Json& asked, Caller& cal
     merged.update(asked["settings"]);
     tasks::from_json(merged, *settings, "settings");
   }
-  std::unique_ptr<Upload> upload;
-  std::string input = asked.value("input", "");
-  if (asked.contains("file")) {
-    upload = std::make_unique<Upload>(asked.value("name", "file"),
-                                      from_base64(asked["file"].get<std::string>()));
-    input = upload->path();
-  }
+  const Asked about(asked);
   tasks::Predicting how{.maps = tasks::Maps::keep, .done = giving_up(caller)};
   how.piece = [&](std::string_view) { how.done(0); };
   const auto began = std::chrono::steady_clock::now();
-  const std::vector<tasks::Predictions> all =
-      lent.run().predict(std::vector<std::string>{input}, *settings, how);
   Json predictions = Json::array();
-  for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
+  try {
+    const auto all = lent.run().predict(std::vector<std::string>{about.input()}, *settings, how);
+    for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
+  } catch (const Error& e) {
+    throw about.renamed(e);
+  }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   return {
       {"input", asked.value("input", "")}, {"predictions", predictions}, {"seconds", took.count()}};

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "explorer/answers.h"
+#include "explorer/upload.h"
 #include "fovea/error.h"
 #include "fovea/look.h"
 #include "tasks/explain.h"
@@ -47,7 +48,8 @@ Json ways_of_looking() {
 
 Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks::ShareDone& done) {
   const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked.at("input").get<std::string>());
+  const Asked about(asked);
+  const tasks::Inside inside = inside_of(lent, about.input());
   tasks::Explaining how;
   for (const Json& by : asked.at("by")) how.by.push_back(tasks::way(by.get<std::string>()));
   how.layer = asked.value("layer", "");
@@ -76,7 +78,8 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
 // By output: how likely what it said is with its own weights and with those that were given.
 Json hold(Runs& runs, const std::string& name, const Json& asked) {
   const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked.at("input").get<std::string>());
+  const Asked about(asked);
+  const tasks::Inside inside = inside_of(lent, about.input());
   if (!inside.look) throw Error("hold", "this model has no look that can be taken in hand");
   const NoGrad off;
   const explain::Seen own = inside.look({});

@@ -45,14 +45,6 @@ struct Route {
   std::function<Response(const Question&)> answer;
 };
 
-Response drawn_by(const Question& q) {
-  const Json asked = q.body();
-  Drawn drawn;
-  for (const Json& m : asked.value("maps", Json::array())) drawn.maps.push_back(heatmap_from(m));
-  for (const Json& t : asked.value("texts", Json::array())) drawn.texts.push_back(shaded_from(t));
-  return draw(drawn, q.name);
-}
-
 // What a function of the question gives, as the answer.
 template <class F>
 std::function<Response(const Question&)> as_json(F f) {
@@ -87,7 +79,7 @@ const std::vector<Route>& routes() {
       {"POST", {"runs", "*", "rank"}, as_json([](auto& q) {
          return rank(q.runs, q.name, q.body(), telling(q.caller));
        })},
-      {"POST", {"draw", "*"}, drawn_by},
+      {"POST", {"draw", "*"}, [](const Question& q) { return draw(drawn_from(q.body()), q.name); }},
       {"POST", {"train"}, as_json([](auto& q) {
          return Json{{"run", q.training.begin(q.body().at("task").template get<std::string>())}};
        })},

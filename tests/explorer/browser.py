@@ -12,12 +12,14 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 import xml.dom.minidom
+import zlib
 
 try:
     from selenium import webdriver
@@ -43,6 +45,9 @@ RUNS = {
               "--query-depth", "32", "--heads", "4"],
     "reviews": ["documents", "--examples", "300", "--epochs", "2"],
     "reviews-2": ["documents", "--examples", "200", "--epochs", "1", "--seed", "2"],
+    "scenes": ["caption", "--examples", "400", "--epochs", "3", "--hidden", "32", "--features", "24", "--stride", "8"],
+    "digits": ["glimpse", "--examples", "1500", "--epochs", "2", "--hidden", "64", "--scales", "2"],
+    "pairs": ["image", "--examples", "200", "--epochs", "1", "--features", "8", "--blocks", "1"],
     "tales": ["lm", "--examples", "60", "--epochs", "1", "--blocks", "1", "--query-depth", "32"],
 }
 
@@ -524,11 +529,251 @@ class LanguageModel(Page):
         self.assertTrue(self.all("canvas.matrix"))
 
 
+def png(width=40, height=30):
+    """A red square on a grey ground."""
+    rows = b"".join(b"\0" + b"".join(bytes([220, 30, 30]) if 8 < x < 22 and 6 < y < 20 else bytes([200, 200, 205])
+                                     for x in range(width)) for y in range(height))
+    chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+class Seeing(Page):
+    """What the views of runs that see share."""
+
+    def ready(self, run, fragment=""):
+        self.open(run, fragment)
+        self.wait(lambda d: self.all(".frame-of"))
+        self.wait(lambda d: self.driver.execute_script(
+            "const c = document.querySelector('canvas.stage'); return !c || c.width != 300"))
+
+    def keys(self, *keys):
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
+
+    def point(self, node, x=0, y=0):
+        webdriver.ActionChains(self.driver).move_to_element_with_offset(node, x, y).perform()
+
+    def tab_to(self, css):
+        for _ in range(80):
+            if self.driver.switch_to.active_element == self.one(css):
+                return
+            self.keys(Keys.TAB)
+        self.fail(f"Tab does not lead to {css}")
+
+    def light(self):
+        """How bright the picture is, from its pixels."""
+        return self.driver.execute_script("""
+          const c = document.querySelector('canvas.stage');
+          const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+          let sum = 0;
+          for (let i = 0; i < d.length; i += 4) sum += d[i] + d[i + 1] + d[i + 2];
+          return sum / d.length * 4 / 3;""")
+
+    def drop(self, name, data):
+        self.driver.execute_script("""
+          const bytes = Uint8Array.from(atob(arguments[1]), c => c.charCodeAt(0)), moved = new DataTransfer();
+          moved.items.add(new File([bytes], arguments[0]));
+          for (const kind of ['dragover', 'drop']) {
+            document.querySelector('#drop').dispatchEvent(new DragEvent(kind, { dataTransfer: moved, bubbles: true, cancelable: true }));
+          }""", name, base64.b64encode(data).decode())
+
+    def export(self, run, expected):
+        for name, holds in expected.items():
+            self.one(f"button[data-format={name}]").click()
+            self.assertTrue(holds(self.saved(f"fovea-{run}.{name}")), name)
+
+    def images_in(self, svg):
+        return len(xml.dom.minidom.parseString(svg).getElementsByTagName("image"))
+
+
+class Caption(Seeing):
+    def test_a_word_shows_its_places_and_a_place_its_words(self):
+        self.ready("scenes")
+        words = self.all(".spoken .word")
+        self.assertEqual(" ".join(w.text for w in words), self.text(".said"))
+        self.assertEqual(len(self.all(".films .film")), len(words), "a picture for each word")
+        plain = self.light()
+        self.point(words[0])
+        self.wait(lambda d: "looked at" in self.text(".detail"))
+        self.assertLess(self.light(), plain - 5, "dark where it was not looked at")
+        self.assertIn("equal weights would be 0.0156 each", self.text(".legend"))
+        self.assertRegex(self.text(".legend"), r"entropy [\d.]+ of 4\.16 nats")
+        self.assertEqual(len(self.all(".film.on")), 1)
+        stage = self.one("canvas.stage")
+        self.point(stage, -60, 40)
+        self.wait(lambda d: "looked at by" in self.text(".seen .say"))
+        shades = self.driver.execute_script(
+            "return [...document.querySelectorAll('.spoken .word')].map(w => +w.style.getPropertyValue('--w'))")
+        self.assertEqual(max(shades), 1)
+        self.assertLess(min(shades), 1, "words that looked there less are lighter")
+        self.assertAlmostEqual(self.light(), plain, delta=2)
+
+    def test_time_goes_by_the_arrows_and_the_keyboard_is_enough(self):
+        self.ready("scenes")
+        plain, n = self.light(), len(self.all(".spoken .word"))
+        self.keys(Keys.ARROW_RIGHT)
+        self.wait(lambda d: f"1 of {n}" in self.text(".seen .say"))
+        self.assertIn("row=0", self.driver.current_url)
+        self.keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+        self.assertIn("row=2", self.driver.current_url)
+        self.assertLess(self.light(), plain - 5)
+        self.keys("b")
+        self.wait(lambda d: self.one("#blur").get_attribute("aria-pressed") == "true")
+        self.keys("n")
+        self.wait(lambda d: "one scale" in self.text("#light"))
+        self.keys("n")
+        self.wait(lambda d: "minus the mean" in self.text(".legend"))
+        self.keys("t")
+        self.wait(lambda d: len(self.all("#view tbody tr")) == n)
+        address, said = self.driver.current_url, self.text(".detail")
+        self.driver.get("about:blank")
+        self.driver.get(address)
+        self.wait(lambda d: self.all(".film.on"))
+        self.assertEqual(self.text(".detail"), said, "the address brings it back")
+        self.keys(Keys.ESCAPE)
+        self.assertNotIn("row=", self.driver.current_url)
+        self.tab_to("canvas.stage")
+        self.keys(Keys.ARROW_DOWN, Keys.ARROW_LEFT)
+        self.wait(lambda d: re.match(r"Place 5, 4: looked at by", self.text(".seen .say")))
+        self.tab_to(".spoken .word")
+        self.keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+        self.assertIn("row=1", self.driver.current_url)
+        self.assertEqual(self.driver.switch_to.active_element.get_attribute("data-look"), "1")
+
+    def test_an_image_is_chosen_dropped_or_taken_from_the_run(self):
+        self.ready("scenes")
+        self.all("#gallery button")[2].click()
+        self.wait(lambda d: "input=scene" in self.driver.current_url and "expected" in self.text("#output"))
+        photo = self.downloads / "a photo.png"
+        photo.write_bytes(png())
+        self.one("#file").send_keys(str(photo))
+        self.wait(lambda d: "a photo.png is shown" in self.text("#drop"))
+        self.wait(lambda d: "expected" not in self.text("#output") and self.all(".said"))
+        self.assertFalse(self.all("#gallery [aria-pressed=true]"))
+        photo.unlink()
+        self.drop("broken.png", png()[:70])
+        self.wait(lambda d: self.all("#output .error"))
+        self.assertRegex(self.text("#output .error"), r"^broken\.png.*$")
+        self.assertFalse(self.all(".frame-of"))
+        self.drop("fine.png", png(64, 64))
+        self.wait(lambda d: self.all(".frame-of canvas"))
+        self.driver.execute_script("""
+          const moved = new DataTransfer();
+          moved.items.add(new File([new Uint8Array(11100000)], 'huge.png'));
+          document.querySelector('#drop').dispatchEvent(new DragEvent('drop', { dataTransfer: moved, bubbles: true, cancelable: true }));""")
+        self.wait(lambda d: "at most 11 are taken" in self.text("#output"))
+        self.driver.get_log("browser")  # the refusal is in the console, as it should be
+
+    def test_it_is_saved_as_the_command_draws_it(self):
+        self.ready("scenes")
+        n = len(self.all(".spoken .word"))
+        self.export("scenes", {
+            "svg": lambda b: self.images_in(b) == n + 1 and b"scenes: scene:" in b and b"equal weights" in b,
+            "png": lambda b: b.startswith(b"\x89PNG"),
+            "csv": lambda b: len(b.splitlines()) == 64 * n + 1,
+            "json": lambda b: len(json.loads(b)[0]["looks"]) == n,
+            "html": lambda b: b.count(b"<image") == n + 1 and b.strip().endswith(b"</html>")})
+
+
+class Glimpses(Seeing):
+    def shown(self):
+        return self.one("#glimpse").get_attribute("value")
+
+    def test_glimpse_by_glimpse(self):
+        self.ready("digits")
+        films = self.all(".films .film")
+        self.assertEqual(len(films), 6)
+        self.assertEqual(len(self.all(".film img")), 12, "two patches each")
+        self.assertEqual(self.shown(), "6")
+        self.assertEqual(len(self.all(".over circle")), 6)
+        self.keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+        self.assertEqual(self.shown(), "4")
+        self.assertIn("row=3", self.driver.current_url)
+        self.assertEqual(len(self.all(".over .later circle")), 2)
+        self.assertEqual(len(self.all(".over .sensor")), 2, "the squares of the sensor")
+        films[0].click()
+        self.assertIn("Glimpse 1 of 6, at 14, 14", self.text(".seen .say"))
+        shares = [float(v.text) for v in self.all(".bars li > :last-child")]
+        self.assertAlmostEqual(sum(shares), 1, delta=0.06)
+        self.tab_to("#glimpse")
+        self.keys(Keys.ARROW_RIGHT)
+        self.assertIn("Glimpse 2 of 6", self.text(".seen .say"))
+
+    def test_it_plays_unless_motion_is_unwelcome(self):
+        self.ready("digits", "&row=3")
+        self.one("#play").click()
+        self.assertIn("Pause", self.text("#play"))
+        self.wait(lambda d: self.shown() == "6")
+        self.wait(lambda d: "Play" in self.text("#play"))
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-reduced-motion", "value": "reduce"}]})
+        try:
+            self.ready("digits", "&row=0")
+            self.assertFalse(self.one("#play").is_enabled())
+            self.keys("p")
+            self.assertEqual(self.shown(), "1")
+            self.keys(Keys.ARROW_RIGHT)
+            self.assertEqual(self.shown(), "2")
+        finally:
+            self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    def test_many_ways_as_density_and_all_of_it_saved(self):
+        self.ready("digits")
+        self.assertFalse(self.all(".density rect"))
+        self.one("#ways").click()
+        self.wait(lambda d: self.all(".density rect"))
+        self.assertIn("50 ways", self.text(".legend"))
+        self.assertEqual(self.one("#options input[name=ways]").get_attribute("value"), "50")
+        self.export("digits", {
+            "svg": lambda b: xml.dom.minidom.parseString(b) and b'class="density"' in b and b"digits: test:" in b,
+            "png": lambda b: b.startswith(b"\x89PNG"),
+            "csv": lambda b: b.startswith(b"picture,glimpse,x,y") and len(b.splitlines()) == 7,
+            "json": lambda b: len(json.loads(b)[0]["others"]) == 50,
+            "html": lambda b: b'class="scan"' in b})
+        self.keys("d")
+        self.wait(lambda d: not self.all(".density rect"))
+        self.drop("mine.png", png(28, 28))
+        self.wait(lambda d: "mine.png" in self.text("#drop") and self.all(".over circle"))
+
+
+class Places(Seeing):
+    def test_a_place_shows_what_it_attends_to(self):
+        self.ready("pairs")
+        self.assertEqual(len(self.all(".predictions .meter")), 2, "a bar for each class")
+        stage, n = self.one("canvas.stage"), len(self.all(".film"))
+        self.point(stage, 100, -100)
+        self.wait(lambda d: "attends most to" in self.text(".seen .say"))
+        at = re.match(r"Place (\d+), (\d+)", self.text(".seen .say"))
+        stage.click()
+        self.wait(lambda d: "row=p" in self.driver.current_url)
+        self.point(self.one(".legend"))
+        self.assertRegex(self.text(".detail"), r"^from \d+, \d+ looked at")
+        self.assertNotEqual(self.text(".detail").split(" looked")[0], f"from {at[1]}, {at[2]}")
+        self.export("pairs", {"svg": lambda b: self.images_in(b) == n + 2})
+        self.keys(Keys.ESCAPE)
+        self.tab_to("canvas.stage")
+        self.keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ENTER)
+        self.assertIn("row=p", self.driver.current_url)
+
+
+class SeeingDark(Seeing):
+    dark = True
+
+    def test_words(self):
+        self.ready("scenes", "&row=1")
+        self.assertIn("looked at", self.text(".detail"))
+
+    def test_glimpses(self):
+        self.ready("digits", "&row=2")
+        colour = self.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        self.assertEqual(colour, "rgb(18, 21, 26)")
+
+
 class Phone(Page):
     phone = True
 
     def test_nothing_is_wider_than_the_screen(self):
-        for run in ("dates", "reviews", "heads", "tales"):
+        for run in ("dates", "reviews", "heads", "tales", "scenes", "digits", "pairs"):
             self.open(run)
             self.assertEqual(self.driver.execute_script("return document.documentElement.clientWidth"), 390)
             if run == "heads":

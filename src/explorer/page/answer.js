@@ -12,7 +12,7 @@ const share = p => {
 const score = p => Number.isFinite(p?.score) ? short(p.score) : '';
 
 export const predictions_list = (predictions, scored) =>
-    element('ol', { class: 'predictions' }, predictions.map(p => element('li', { dir: 'auto' },
+    element('ol', { class: scored ? 'predictions classes' : 'predictions' }, predictions.map(p => element('li', { dir: 'auto' },
         element('span', { class: 'said' }, p.text || '(nothing)'), p.ended ? '' : ' …',
         element('span', { class: 'score' }, score(p)), scored ? share(p.score) : null)));
 
@@ -20,7 +20,7 @@ const named = (name, predictions, scored, i) => element('div', {}, element('h3',
 
 export const draw_answer = ({ predictions, seconds }, beside = null) => {
   const { run, dropped } = now;
-  const expected = run.examples.find(e => e.input === state.input)?.expected;
+  const expected = now.upload ? undefined : run.examples.find(e => e.input === state.input)?.expected;
   if (!dropped.size) of_whole = predictions;
   byId('output').replaceChildren(beside
       ? element('div', { class: 'pair' }, named(run.name, predictions, run.scored, 0), named(state.beside, beside.predictions, run.scored, 1))

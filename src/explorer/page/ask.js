@@ -1,9 +1,11 @@
 import * as api from './api.js';
 import { byId, element } from './dom.js';
+import { draw_gallery, mark_gallery } from './gallery.js';
 import { keep, keep_option, now, option, state } from './state.js';
 
 // The input, and what is asked with it.
-const kTyping = 200;  // milliseconds
+const kTyping = 200;      // milliseconds
+const kMostBytes = 11e6;  // of a file; as base64 it has to pass the server's 16 MB
 const kLabels = { prefix: 'begins with' };
 const asked = api.latest();
 let answered = () => {}, fail = () => {};
@@ -29,17 +31,19 @@ export const whole_again = () => {
 export const draw_form = () => {
   const { run, settings } = now, text = run.input === 'text';
   byId('ask').hidden = !run.usable;
-  byId('input').hidden = !text;
-  byId('ask').querySelector('label[for=input]').hidden = !text;
+  byId('input').rows = text ? 2 : 1;
+  byId('ask').querySelector('label[for=input]').textContent = text ? 'Input' : "Input: one of the run's own, by name, or a file on this machine";
   byId('drop').hidden = text;
   if (!state.input && run.examples.length) keep({ input: run.examples[0].input });
-  byId('input').value = state.input;
+  byId('input').value = now.upload ? '' : state.input;
+  draw_gallery(input => give(input));
+  mark_gallery();
   byId('examples').replaceChildren(element('option', { value: '' }, run.examples.length ? 'choose one …' : 'none'),
       ...run.examples.map((e, i) => element('option', { value: i }, e.input.length > 80 ? e.input.slice(0, 79) + '…' : e.input)));
   byId('options').replaceChildren(...Object.entries(run.options).filter(
       ([, value]) => ['number', 'boolean', 'string'].includes(typeof value)).map(([name, value]) => {
     const kind = { number: 'number', boolean: 'checkbox', string: 'text' }[typeof value];
-    const set = wait => {
+    const change = wait => {
       settings[name] = kind === 'checkbox' ? field.checked : kind === 'number' ? Number(field.value) : field.value;
       keep_option(name, settings[name] === value ? undefined : settings[name]);
       clearTimeout(give.waiting);
@@ -48,7 +52,7 @@ export const draw_form = () => {
     const field = element('input', {
       type: kind, step: 'any', value: settings[name] ?? value, name, dir: 'auto', autocomplete: 'off', spellcheck: 'false',
       checked: (settings[name] ?? value) === true ? true : undefined,
-      [kind === 'text' ? 'oninput' : 'onchange']: () => set(kind === 'text' ? kTyping : 0),
+      [kind === 'text' ? 'oninput' : 'onchange']: () => change(kind === 'text' ? kTyping : 0),
     });
     return element('label', {}, kLabels[name] ?? name, ' ', field);
   }));
@@ -74,6 +78,7 @@ const draw_beside = () => {
   byId('beside').replaceChildren(element('option', { value: '' }, some.length ? 'no other run' : 'there is no other'),
       ...some.map(r => element('option', { value: r.name }, r.name)));
   byId('beside').value = beside_run() ? state.beside : '';
+  byId('compare').hidden = now.run.input !== 'text';
 };
 
 // Side by side with this run; with none, alone again.
@@ -99,21 +104,33 @@ export const ask = async () => {
   }
 };
 
+// Another setting of the predictions, from now on.
+export const set = (name, value) => {
+  now.settings[name] = value;
+  keep_option(name, value === now.run.options[name] ? undefined : value);
+  draw_form();
+  ask();
+};
+
 // Another input, from now on.
 export const give = (input, wait = 0) => {
   keep({ input, row: '' });
   if (byId('input').value !== input) byId('input').value = input;
   now.upload = null;
+  mark_gallery();
   whole_again();
   clearTimeout(give.waiting);
   give.waiting = setTimeout(ask, wait);
 };
 
 const take_file = async given => {
-  const bytes = new Uint8Array(await given.arrayBuffer());
-  let text = '';
-  for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
-  now.upload = { name: given.name, file: btoa(text) };
+  if (given.size > kMostBytes) {
+    return fail(new Error(`${given.name} has ${Math.ceil(given.size / 1e6)} MB; at most ${kMostBytes / 1e6} are taken.`));
+  }
+  now.upload = { name: given.name, file: api.packed(new Uint8Array(await given.arrayBuffer())) };
+  keep({ row: '' });
+  byId('input').value = '';
+  mark_gallery();
   await ask();
 };
 

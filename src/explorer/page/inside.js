@@ -1,6 +1,7 @@
 import * as api from './api.js';
 import { byId, element, short } from './dom.js';
 import { Matrix } from './matrix.js';
+import { sheet } from './seen.js';
 import { shaded } from './shaded.js';
 
 // Other ways of asking where it looks, beside each other, and whether they agree; and what the model
@@ -20,7 +21,7 @@ const unpacked = m => ({ ...m, weights: api.unpacked(m.cells) });
 const draw = (place, answer) => {
   const parts = answer.maps.map(m => new Matrix(unpacked(m), {}));
   place.replaceChildren(...[agreement(answer.agreement), ...answer.notes.map(n => element('p', { class: 'muted' }, n)),
-    ...parts.map(p => p.node), ...answer.texts.map(t => shaded(
+    ...parts.map(p => p.node), ...(answer.images ?? []).map(sheet), ...answer.texts.map(t => shaded(
         { ...t, lines: t.lines.map(l => ({ ...l, weights: api.unpacked(l.cells) })) }))].filter(Boolean));
   for (const part of parts) part.draw();
 };
@@ -33,7 +34,7 @@ const held = (place, { rows }) => place.replaceChildren(element('table', { class
         element('th', { scope: 'row', dir: 'auto' }, r.output), element('td', {}, short(r.before)),
         element('td', {}, short(r.after)), element('td', {}, r.same ? 'yes' : 'no'))))));
 
-// `question()` gives {input}; `cell()` the row and column that are pointed at, or null.
+// `question()` gives {input} or {name, file}; `cell()` the row and column that are pointed at, or null.
 export const inside = async ({ run, question, cell }) => {
   ways ??= await api.get('ways');
   const result = element('div', { id: 'explained', 'aria-live': 'polite' });
@@ -58,10 +59,9 @@ export const inside = async ({ run, question, cell }) => {
   const fail = (place, error) => place.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
   const ask = async () => {
     if (!chosen.size) return result.replaceChildren();
-    const { input } = question();
     result.setAttribute('aria-busy', 'true');
     try {
-      const answer = await asked(signal => api.post(['runs', run.name, 'explain'], { input, by: [...chosen], layer, head }, signal));
+      const answer = await asked(signal => api.post(['runs', run.name, 'explain'], { ...question(), by: [...chosen], layer, head }, signal));
       if (!answer) return;
       offer(answer.layers);
       draw(result, answer);
@@ -72,10 +72,10 @@ export const inside = async ({ run, question, cell }) => {
     }
   };
   const take = async weights => {
-    const { input } = question(), at = cell();
+    const at = cell();
     if (weights === 'given' && !at) return fail(hand, new Error('Point at a cell of the map first.'));
     try {
-      held(hand, await api.post(['runs', run.name, 'hold'], { input, weights, ...(at && { row: at[0], column: at[1] }) }));
+      held(hand, await api.post(['runs', run.name, 'hold'], { ...question(), weights, ...(at && { row: at[0], column: at[1] }) }));
     } catch (error) {
       fail(hand, error);
     }

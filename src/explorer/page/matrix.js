@@ -34,7 +34,7 @@ export const full_of = (weights, signed = false) => {
 };
 
 // In nats; rows that do not sum to 1 are taken as shares.
-const entropy = row => {
+export const entropy = row => {
   let sum = 0, h = 0;
   for (const w of row) sum += Math.max(w, 0);
   if (sum <= 0) return 0;

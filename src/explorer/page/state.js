@@ -1,6 +1,8 @@
 // What is shown, in the address: only what differs from the beginning, long inputs left out.
 const kLongest = 1000;
-const start = { run: '', input: '', map: '0', row: '', scale: 'one', table: '', beside: '', step: '' };
+const start = {
+  run: '', input: '', map: '0', row: '', scale: 'one', table: '', light: '', blur: '', beside: '', step: '',
+};
 const read = () => ({ ...start, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });
 
 export const state = read();

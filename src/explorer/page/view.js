@@ -3,8 +3,9 @@ import { ask, question } from './ask.js';
 import { byId, element } from './dom.js';
 import { compare_view } from './compare_view.js';
 import { map_view } from './map_view.js';
-import { picture_view } from './picture_view.js';
 import { draw_panels } from './panels.js';
+import { path_view } from './path_view.js';
+import { seen_view } from './seen_view.js';
 import { now } from './state.js';
 import { text_view } from './text_view.js';
 
@@ -15,7 +16,7 @@ import { text_view } from './text_view.js';
 //    draw(),   anew: other sizes, other colours
 //    cell(),   the row and column that are pointed at, or null
 //    keys}     what it does at which key
-const views = [compare_view, picture_view, map_view, text_view];
+const views = [compare_view, seen_view, path_view, map_view, text_view];
 
 let view = null, best = null;  // with what the run beside it said, if there is one
 
