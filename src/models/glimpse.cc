@@ -1,5 +1,6 @@
 #include "fovea/glimpse.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <vector>

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "attention/expect.h"
 #include "fovea/memory.h"
 #include "fovea/ops.h"

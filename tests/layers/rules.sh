@@ -40,5 +40,18 @@ none "work is shared among threads in src/core and src/kernels" 'parallel_for' \
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
   include src/tensor src/attention src/explain src/io app
 
+# with HEADER FUNCTIONS: who calls one includes the header; some compilers forgive, others do not.
+with() {
+  local without
+  without=$(grep -rlE --include='*.h' --include='*.cc' "std::(ranges::)?($2)\\(" include src app tests bench |
+    xargs grep -L "#include <$1>")
+  [[ -z $without ]] && return
+  printf '%s\n' "$without"
+  echo "broken: what uses <$1> includes it"
+  wrong=1
+}
+with algorithm "(stable_|partial_|is_)?sort(ed)?|(any|all|none)_of|find(_if)?|count(_if)?|copy(_n|_if)?|fill(_n)?|transform|(max|min)(_element)?|equal|reverse|unique|(lower|upper)_bound|clamp|nth_element|remove_if|replace|generate|binary_search|mismatch"
+with numeric 'iota|accumulate|inner_product'
+
 ((wrong == 0)) && echo "all rules hold"
 exit $wrong

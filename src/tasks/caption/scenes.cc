@@ -47,7 +47,7 @@ bool overlap(const Box& a, const Box& b) {
          b.top < a.bottom + kApart;
 }
 
-// Neither which comes first nor how two lie is a matter of a pixel.
+// Neither which is upper nor how two lie is a matter of a pixel.
 bool clear_of(const SceneObject& o, const std::vector<SceneObject>& others) {
   return std::none_of(others.begin(), others.end(), [&](const SceneObject& other) {
     const double dx = std::abs(centre_x(o.box) - centre_x(other.box)),
@@ -79,15 +79,16 @@ std::vector<SceneObject> some_objects(Draw& draw) {
     if (clear_of(o, objects)) objects.push_back(std::move(o));
   }
   std::sort(objects.begin(), objects.end(), [](const SceneObject& a, const SceneObject& b) {
-    return a.small != b.small ? b.small : centre_y(a.box) < centre_y(b.box);
+    return centre_y(a.box) < centre_y(b.box);
   });
   return objects;
 }
 
-std::vector<std::string> relation(const Box& a, const Box& b) {
-  const double dx = centre_x(a) - centre_x(b), dy = centre_y(a) - centre_y(b);
-  if (std::abs(dy) > std::abs(dx)) return {dy < 0 ? "above" : "below"};
-  return {dx < 0 ? "left" : "right", "of"};
+// How the upper of two lies to the other.
+std::vector<std::string> relation(const Box& upper, const Box& lower) {
+  const double dx = centre_x(lower) - centre_x(upper), dy = centre_y(lower) - centre_y(upper);
+  if (dy > std::abs(dx)) return {"above"};
+  return {dx > 0 ? "left" : "right", "of"};
 }
 
 void say(Scene& scene) {

@@ -8,8 +8,8 @@
 
 // Images made up on the spot: coloured shapes, a sentence that names them, and where each is.
 //   "a red circle above a small blue square and a green cross"
-// Larger shapes are named before small ones, of equals the upper one first; the relation is the one
-// along which the first two lie further apart. So that a scene has one sentence.
+// An upper shape is named before a lower one; the relation is the one along which the first two lie
+// further apart. So that a scene has one sentence.
 namespace fovea::tasks::captions {
 
 inline constexpr int64_t kSceneSide = 64;

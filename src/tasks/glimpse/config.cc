@@ -20,6 +20,8 @@ void visit_data(Fields& f, ImageData& d) {
   f.integer("canvas", d.placed.canvas, "side of the canvas; 0: the images' own", {0, 1024});
   f.integer("clutter", d.placed.pieces, "cluttered: pieces of other images", {0, 1000});
   f.integer("clutter-side", d.placed.side, "cluttered: pixels along a side of a piece", {1, 256});
+  f.real("shift", d.augmentation.shift, "training images are moved by up to this share of a side",
+         {0, 0.5});
   f.real("valid-share", d.valid_share, "share of the training images, to validate", {0, 0.5});
   f.real("test-share", d.test_share, "share to test, where the data name no such images", {0, 0.9});
 }
@@ -95,6 +97,13 @@ void Config::suit_data() {
   if (!plain && data.placed.canvas == 0) data.placed.canvas = 60;
   if (data.placed.canvas >= 100) network.sensor.scales = 4;
   network.glimpses = plain ? 6 : 8;
+  network.cell = nn::Cell::lstm;
+  network.sigma = 0.15f;
+  loss.prize = models::Prize::likely;
+  loss.rewarded = models::Rewarded::each;
+  loss.reward = 1.0f;
+  loss.early = 0.5f;
+  data.augmentation.shift = plain ? 0.08 : 0;
   train.epochs = data.data.empty() ? 8 : 30;
   if (!plain) train.epochs *= 3;
 }

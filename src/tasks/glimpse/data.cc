@@ -214,8 +214,19 @@ Tensor held_out_batch(const ImageData& d, std::span<const LabelledImage> images,
 
 Tensor training_batch(const ImageData& d, std::span<const LabelledImage> images,
                       std::span<const int64_t> which, int64_t side, uint64_t seed) {
-  return batch(d, images, which, side,
-               [&](int64_t i) { return Seed(seed).at("placed").at(i).value(); });
+  Tensor all = batch(d, images, which, side,
+                     [&](int64_t i) { return Seed(seed).at("placed").at(i).value(); });
+  if (d.augmentation.shift == 0) return all;
+  const auto size = static_cast<size_t>(side * side);
+  Image one{side, side, 1, std::vector<float>(size)};
+  for (size_t i = 0; i < which.size(); ++i) {
+    float* at = all.mutable_data<float>() + i * size;
+    one.pixels.assign(at, at + size);
+    const uint64_t own = Seed(seed).at("augmentation").at(static_cast<int64_t>(i)).value();
+    const Image moved = image::augmented(one, d.augmentation, own);
+    std::copy(moved.pixels.begin(), moved.pixels.end(), at);
+  }
+  return all;
 }
 
 Tensor classes_of(std::span<const LabelledImage> images, std::span<const int64_t> which) {

@@ -8,6 +8,7 @@
 #include "fovea/glimpse.h"
 #include "image/image.h"
 #include "image/placed.h"
+#include "image/resize.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
 
@@ -24,6 +25,7 @@ struct ImageData {
   int64_t examples = 12000;        // of the built-in ones
   std::string data;                // the user's: a folder of idx files, or a CSV file
   image::PlacedConfig placed;
+  image::Augmentation augmentation;            // of training images
   double valid_share = 0.1, test_share = 0.1;  // test: where the data have no such set of their own
 };
 

@@ -52,7 +52,7 @@ void ImageConfig::suit_data() {
   if (data.data.empty()) {
     network.heads = 4;
     network.depth = 8;
-    train.epochs = 10;
+    train.epochs = 5;
     train.schedule.rate = 3e-3f;
     return;
   }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/random.h"
 #include "fovea/error.h"
 #include "tasks/lm/lm.h"

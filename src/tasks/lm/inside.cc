@@ -1,5 +1,7 @@
 #include "tasks/inside.h"
 
+#include <algorithm>
+
 #include "fovea/error.h"
 #include "fovea/ops.h"
 #include "tasks/lm/lm.h"

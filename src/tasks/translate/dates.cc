@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <iterator>
 
 #include "tasks/draw.h"
 #include "tasks/translate/builtin.h"
