@@ -1,7 +1,7 @@
 import { element, short } from './dom.js';
 
 // Lines over steps, with the values under the pointer.
-const kWidth = 640, kHeight = 200, kLeft = 48, kBottom = 22, kTop = 8;
+const kWidth = 640, kHeight = 200, kLeft = 60, kBottom = 22, kTop = 8;
 
 const thinned = (points, most = 400) => {
   if (points.length <= most) return points;

@@ -228,13 +228,13 @@ export class Matrix {
   // The five columns it looks at most, and how undecided it is.
   tell_row(i) {
     if (i < 0) return this.detail.replaceChildren();
-    const row = this.row(i);
-    const first = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, 5);
+    const row = this.row(i), { signed } = this.map, size = w => signed ? Math.abs(w) : w;
+    const first = [...row.keys()].sort((a, b) => size(row[b]) - size(row[a])).slice(0, 5);
     this.detail.replaceChildren(
-        element('b', { dir: 'auto' }, visible(this.map.rows[i])), ' looks at ',
+        element('b', { dir: 'auto' }, visible(this.map.rows[i])), signed ? ' most at ' : ' looks at ',
         ...first.map(j => element('span', { class: 'chip', dir: 'auto' },
             visible(this.map.columns[j]), ' ', element('i', {}, short(row[j])))),
-        element('span', { class: 'muted' }, `entropy ${short(entropy(row))} of ${short(Math.log(row.length))} nats`));
+        signed ? '' : element('span', { class: 'muted' }, `entropy ${short(entropy(row))} of ${short(Math.log(row.length))} nats`));
   }
 
   hold(row = this.at ? this.at[0] : -1) {
