@@ -199,7 +199,7 @@ TEST(Train, keeps_the_last_weights_where_told) {
   TrainConfig config = tiny_config();
   config.steps = 6;
   config.validate_every = 2;
-  config.keep = Keep::last;
+  config.keep = Kept::last;
   const Finished finished = train(folders / "run", tiny.learner, config);
   EXPECT_EQ(finished.best_step, 6);
   EXPECT_EQ(finished.best, (Scores{{"accuracy", 0.3}}));
@@ -416,7 +416,7 @@ TEST(Train, says_what_it_needs) {
   EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) { c.schedule.rate = 0; }), "rate"));
   EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) { c.average = 1; }), "average"));
   EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) {
-                    c.keep = Keep::last;
+                    c.keep = Kept::last;
                     c.stop_after = 2;
                   }),
                   "keep the best"));

@@ -116,7 +116,7 @@ void DocumentsConfig::suit_data() {
   train.batch_tokens = 1 << 15;
   train.batch_examples = 32;
   train.average = 0.98f;
-  train.keep = train::Keep::last;
+  train.keep = train::Kept::last;
   reading.min_count = 3;
   network.embedding = 64;
   network.hidden = 32;
