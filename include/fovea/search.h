@@ -38,12 +38,13 @@ class FOVEA_API Generator {
 inline constexpr int64_t kLargestBeam = 1024;
 
 struct DecodeConfig {
-  int64_t beam = 1;           // 1: greedy
-  int64_t n_best = 1;         // at most beam
-  int64_t longest = 0;        // tokens, the end included; 0: as a sequence's own limit says
-  float length_power = 1.0f;  // hypotheses compare by log p / length^power
-  bool weights = false;       // keep what was attended to
-  bool places = false;        // keep what was attended to most
+  int64_t beam = 1;                  // 1: greedy
+  int64_t n_best = 1;                // at most beam
+  int64_t longest = 0;               // tokens, the end included; 0: as a sequence's own limit says
+  float length_power = 1.0f;         // hypotheses compare by log p / length^power
+  bool weights = false;              // keep what was attended to
+  bool places = false;               // keep what was attended to most
+  std::vector<int64_t> prefix = {};  // tokens that every hypothesis begins with; their p counts
 };
 // Throws, naming the field and its range.
 FOVEA_API void check(const DecodeConfig&);

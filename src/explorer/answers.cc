@@ -1,14 +1,15 @@
 #include "explorer/answers.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <fstream>
 
+#include "explorer/upload.h"
 #include "fovea/error.h"
-#include "io/base64.h"
+#include "image/resize.h"
+#include "tasks/looked.h"
 #include "tasks/page.h"
 
 namespace fovea::explorer {
@@ -17,17 +18,12 @@ namespace {
 
 constexpr size_t kExamples = 12;
 
-struct Cancelled {};
-
-// Ends work that nobody waits for any more.
-tasks::ShareDone giving_up(const Caller& caller) {
-  return [&caller](double) {
-    if (caller.gone()) throw Cancelled();
-  };
+// An example's image, small enough for a dozen of them.
+std::string thumbnail_of(const image::Image& image) {
+  constexpr int64_t kSide = 96;
+  const bool small = std::max(image.height, image.width) <= kSide;
+  return for_page(small ? image : image::fitted(image, kSide, kSide));
 }
-
-// As JSON has it: no NaN.
-Json number(double x) { return std::isfinite(x) ? Json(x) : Json(); }
 
 Json scores_of(const tasks::Task& task, const train::Scores& scores) {
   Json list = Json::array();
@@ -62,107 +58,46 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
 }
 
 Json json_of(const tasks::Prediction& p) {
-  Json maps = Json::array(), texts = Json::array(), pictures = Json::array();
+  Json maps = Json::array(), texts = Json::array(), images = Json::array(), paths = Json::array();
   for (const report::Heatmap& m : p.maps) maps.push_back(for_page(m));
   for (const report::ShadedText& t : p.texts) texts.push_back(for_page(t));
-  for (const report::SeenImage& image : p.images) {
-    pictures.push_back(to_base64(report::drawing_of(std::vector{image}).svg));
-  }
-  for (const report::Scanpath& path : p.paths) {
-    pictures.push_back(to_base64(report::drawing_of(std::vector{path}).svg));
-  }
-  return {{"text", p.text}, {"score", number(p.score)}, {"ended", p.ended},
-          {"maps", maps},   {"texts", texts},           {"pictures", pictures}};
+  for (const report::SeenImage& i : p.images) images.push_back(for_page(i));
+  for (const report::Scanpath& path : p.paths) paths.push_back(for_page(path));
+  return {{"text", p.text}, {"score", number(p.score)}, {"ended", p.ended}, {"maps", maps},
+          {"texts", texts}, {"images", images},         {"paths", paths}};
 }
 
-// A file that the page sent, for a task that reads files; gone with this.
-class Upload {
- public:
-  Upload(const std::string& name, const std::string& bytes) {
-    std::string path = (fs::temp_directory_path() / "fovea-XXXXXX").string();
-    if (::mkdtemp(path.data()) == nullptr) throw Error("predict", "no folder for the file");
-    folder_ = path;
-    // The name for people, without any way out of the folder.
-    std::string safe;
-    for (const char c : fs::path(name).filename().string()) {
-      safe += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' ? c : '_';
-    }
-    file_ = folder_ / (safe.empty() || safe[0] == '.' ? "file" : safe);
-    std::ofstream(file_, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  }
-  ~Upload() {
-    std::error_code none;
-    fs::remove_all(folder_, none);
-  }
-  Upload(const Upload&) = delete;
-  Upload& operator=(const Upload&) = delete;
-  std::string path() const { return file_.string(); }
-
- private:
-  fs::path folder_, file_;
-};
-
-Json error_json(const std::string& what) { return {{"error", what}}; }
-
-Response json_response(const Json& j, int status = 200) {
-  return {.status = status, .body = j.dump(-1, ' ', false, Json::error_handler_t::replace)};
+// Whether there are heads to look at, tried on an example.
+bool has_heads(const Runs::Lent& lent, const Json& examples) {
+  if (lent.task().input != tasks::Input::text || examples.empty()) return false;
+  const auto inside = lent.run().inside(examples[0]["input"].get<std::string>());
+  return inside && inside->hooked;
 }
+
+}  // namespace
 
 std::string plain(const Error& e) {
   const std::string line = e.what(), tag = '[' + e.call() + "] ";
   return line.starts_with(tag) ? line.substr(tag.size()) : line;
 }
 
-std::vector<std::string> parts_of(const std::string& path) {
-  std::vector<std::string> parts;
-  for (size_t at = 1; at <= path.size();) {
-    const size_t end = std::min(path.find('/', at), path.size());
-    parts.push_back(path.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
-}
+Json number(double x) { return std::isfinite(x) ? Json(x) : Json(); }
 
-Json body_of(const Request& request) {
-  const Json j = Json::parse(request.body, nullptr, false);
-  if (!j.is_object()) throw Error("request", "the body is no JSON object");
-  return j;
-}
+Json json_of(const report::Table& t) { return {{"header", t.header}, {"rows", t.rows}}; }
 
-Response route(const Request& request, Caller& caller, Runs& runs, Training& training) {
-  const std::vector<std::string> parts = parts_of(request.path);
-  const size_t n = parts.size();
-  const bool get = request.method != "POST";
-  if (n == 2 && parts[1] == "runs" && get) return json_response(list_runs(runs, training));
-  if (n == 3 && parts[1] == "runs" && get) return json_response(describe_run(runs, parts[2]));
-  if (n == 4 && parts[1] == "runs" && get && parts[3] == "log") {
-    return json_response(curves_of(runs, parts[2]));
+Json json_of(const std::vector<report::Chart>& all) {
+  Json charts = Json::array();
+  for (const report::Chart& chart : all) {
+    Json curves = Json::array();
+    for (const report::Curve& c : chart.curves) {
+      Json points = Json::array();
+      for (const auto& [x, y] : c.points) points.push_back({number(x), number(y)});
+      curves.push_back({{"name", c.name}, {"points", points}});
+    }
+    charts.push_back({{"x", chart.x}, {"y", chart.y}, {"log", chart.log_y}, {"curves", curves}});
   }
-  if (n == 4 && parts[1] == "runs" && !get && parts[3] == "predict") {
-    return json_response(predict(runs, parts[2], body_of(request), caller));
-  }
-  if (n == 2 && parts[1] == "ways" && get) return json_response(ways_of_looking());
-  if (n == 4 && parts[1] == "runs" && !get && parts[3] == "explain") {
-    return json_response(explain(runs, parts[2], body_of(request), giving_up(caller)));
-  }
-  if (n == 4 && parts[1] == "runs" && !get && parts[3] == "hold") {
-    return json_response(hold(runs, parts[2], body_of(request)));
-  }
-  if (n == 3 && parts[1] == "draw" && !get) {
-    const Json asked = body_of(request);
-    Drawn drawn;
-    for (const Json& m : asked.value("maps", Json::array())) drawn.maps.push_back(heatmap_from(m));
-    for (const Json& t : asked.value("texts", Json::array())) drawn.texts.push_back(shaded_from(t));
-    return draw(drawn, parts[2]);
-  }
-  if (n == 2 && parts[1] == "train" && !get) {
-    return json_response({{"run", training.begin(body_of(request).at("task").get<std::string>())}});
-  }
-  throw NotThere{"no such page"};
+  return charts;
 }
-
-}  // namespace
 
 Json list_runs(Runs& runs, const Training& training) {
   Json list = Json::array();
@@ -197,9 +132,13 @@ Json describe_run(Runs& runs, const std::string& name) {
   Json examples = Json::array();
   if (j["usable"].get<bool>()) {
     try {
-      for (const tasks::Example& e : runs.borrow(name).run().examples(kExamples)) {
-        examples.push_back({{"input", e.input}, {"expected", e.expected}});
+      const Runs::Lent lent = runs.borrow(name);
+      for (const tasks::Example& e : lent.run().examples(kExamples)) {
+        Json& made = examples.emplace_back(Json{{"input", e.input}, {"expected", e.expected}});
+        if (!e.image.pixels.empty()) made["image"] = thumbnail_of(e.image);
       }
+      j["blocks"] = lent.run().blocks(1).has_value();
+      j["heads"] = has_heads(lent, examples);
     } catch (const Error& e) {  // the data are gone: the model still serves
       j["examples_missing"] = plain(e);
     }
@@ -210,17 +149,19 @@ Json describe_run(Runs& runs, const std::string& name) {
 
 Json curves_of(Runs& runs, const std::string& name) {
   const tasks::RunFolder folder = runs.folder(name);
-  Json charts = Json::array();
-  for (const report::Chart& chart : tasks::training_charts(folder)) {
-    Json curves = Json::array();
-    for (const report::Curve& c : chart.curves) {
-      Json points = Json::array();
-      for (const auto& [x, y] : c.points) points.push_back({number(x), number(y)});
-      curves.push_back({{"name", c.name}, {"points", points}});
-    }
-    charts.push_back({{"x", chart.x}, {"y", chart.y}, {"curves", curves}});
+  return {{"charts", json_of(tasks::training_charts(folder))}, {"finished", folder.is_finished()}};
+}
+
+Json looks_of(Runs& runs, const std::string& name) {
+  const tasks::Looks looks = tasks::looks_of(runs.folder(name));
+  Json each = Json::array();
+  for (const tasks::LookedAt& at : looks.each) {
+    Json maps = Json::array(), texts = Json::array();
+    for (const report::Heatmap& m : at.drawn.maps) maps.push_back(for_page(m));
+    for (const report::ShadedText& t : at.drawn.texts) texts.push_back(for_page(t));
+    each.push_back({{"step", at.step}, {"output", at.output}, {"maps", maps}, {"texts", texts}});
   }
-  return {{"charts", charts}, {"finished", folder.is_finished()}};
+  return {{"input", looks.input}, {"looks", each}};
 }
 
 Json predict(Runs& runs, const std::string& name, const Json& asked, Caller& caller) {
@@ -231,37 +172,20 @@ Json predict(Runs& runs, const std::string& name, const Json& asked, Caller& cal
     merged.update(asked["settings"]);
     tasks::from_json(merged, *settings, "settings");
   }
-  std::unique_ptr<Upload> upload;
-  std::string input = asked.value("input", "");
-  if (asked.contains("file")) {
-    upload = std::make_unique<Upload>(asked.value("name", "file"),
-                                      from_base64(asked["file"].get<std::string>()));
-    input = upload->path();
-  }
+  const Asked about(asked);
   tasks::Predicting how{.maps = tasks::Maps::keep, .done = giving_up(caller)};
   how.piece = [&](std::string_view) { how.done(0); };
   const auto began = std::chrono::steady_clock::now();
-  const std::vector<tasks::Predictions> all =
-      lent.run().predict(std::vector<std::string>{input}, *settings, how);
   Json predictions = Json::array();
-  for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
+  try {
+    const auto all = lent.run().predict(std::vector<std::string>{about.input()}, *settings, how);
+    for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
+  } catch (const Error& e) {
+    throw about.renamed(e);
+  }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   return {
       {"input", asked.value("input", "")}, {"predictions", predictions}, {"seconds", took.count()}};
-}
-
-Response answer(const Request& request, Caller& caller, Runs& runs, Training& training) {
-  try {
-    return route(request, caller, runs, training);
-  } catch (const NotThere& e) {
-    return json_response(error_json(e.what), 404);
-  } catch (const Cancelled&) {
-    return json_response(error_json("cancelled"), 409);
-  } catch (const Error& e) {
-    return json_response(error_json(plain(e)), 422);
-  } catch (const Json::exception& e) {
-    return json_response(error_json(std::string("the request is malformed: ") + e.what()), 400);
-  }
 }
 
 }  // namespace fovea::explorer

@@ -6,17 +6,23 @@
 #include "explorer/http.h"
 #include "explorer/runs.h"
 #include "explorer/training.h"
+#include "fovea/error.h"
 #include "report/report.h"
 
 // What the page asks for, as JSON:
 //   GET  /api/runs               every run: task, scores, whether it is being trained
 //   GET  /api/runs/NAME          settings, examples, options of its predictions
 //   GET  /api/runs/NAME/log      its curves so far
+//   GET  /api/runs/NAME/looks    one example's weights at each validation
 //   POST /api/runs/NAME/predict  {"input" or "file", "settings"} → predictions, with weights
 //   GET  /api/ways               of looking inside
-//   POST /api/runs/NAME/explain  {"input", "by", "layer", "head"} → maps, and whether they agree
+//   POST /api/runs/NAME/explain  {"input" or "file", "by", "layer", "head"} → maps, and τ
 //   POST /api/runs/NAME/hold     {"input", "weights"} → what it says with other weights
-//   POST /api/draw/FORMAT        {"maps", "texts"} → a file: svg, png, json, csv, html
+//   POST /api/runs/NAME/heads    {"input"} → every head, small, and what it is like
+//   POST /api/runs/NAME/without  {"input", "off"} → what it says with heads switched off
+//   POST /api/runs/NAME/faithful {"inputs"} → lines {"done"} …, then what `fovea faithful` finds
+//   POST /api/runs/NAME/rank     {"sequences"} → the same of `fovea rank`
+//   POST /api/draw/FORMAT        {"maps", "texts", "images", "paths"} → svg, png, json, csv, html
 //   POST /api/train              {"task"}: on its built-in data, in the folder of runs
 // Weights travel as base64 of 32-bit floats, which keeps them exact.
 namespace fovea::explorer {
@@ -27,21 +33,51 @@ Json for_page(const report::Heatmap&);
 Json for_page(const report::ShadedText&);
 report::Heatmap heatmap_from(const Json&);
 report::ShadedText shaded_from(const Json&);
+std::string for_page(const image::Image&);  // PNG
+Json for_page(const report::SeenImage&);
+Json for_page(const report::Scanpath&);
+report::SeenImage seen_from(const Json&);
+report::Scanpath path_from(const Json&);
+std::string packed(const std::vector<float>&);
+std::vector<float> unpacked(const std::string&);
 
+// One kind of picture at a time is drawn: the first of these that there are some of.
 struct Drawn {
   std::vector<report::Heatmap> maps;
   std::vector<report::ShadedText> texts;
+  std::vector<report::SeenImage> images;
+  std::vector<report::Scanpath> paths;
 };
+Drawn drawn_from(const Json& asked);
 Response draw(const Drawn&, const std::string& format);
+
+std::string plain(const Error&);  // without the call it came of
+// As JSON has it: no NaN.
+Json number(double);
+Json json_of(const report::Table&);
+Json json_of(const std::vector<report::Chart>&);
+
+// Nobody waits for the answer any more.
+struct Cancelled {};
+// Ends work that nobody waits for; `telling` also says how far it has come, a line at a time.
+tasks::ShareDone giving_up(const Caller&);
+tasks::ShareDone telling(Caller&);
 
 Json list_runs(Runs&, const Training&);
 Json describe_run(Runs&, const std::string& name);
 Json curves_of(Runs&, const std::string& name);
+Json looks_of(Runs&, const std::string& name);
 Json predict(Runs&, const std::string& name, const Json& asked, Caller&);
 
 Json ways_of_looking();
 Json explain(Runs&, const std::string& name, const Json& asked, const tasks::ShareDone&);
 Json hold(Runs&, const std::string& name, const Json& asked);
+Json heads(Runs&, const std::string& name, const Json& asked);
+Json without_heads(Runs&, const std::string& name, const Json& asked);
+tasks::Inside inside_of(const Runs::Lent&, const std::string& input);  // throws where there is none
+
+Json faithful(Runs&, const std::string& name, const Json& asked, const tasks::ShareDone&);
+Json rank(Runs&, const std::string& name, const Json& asked, const tasks::ShareDone&);
 
 // Everything below /api; what is bad about a request is said in {"error": …} with status 4xx.
 Response answer(const Request&, Caller&, Runs&, Training&);

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "explorer/answers.h"
 #include "explorer/files.h"
@@ -17,25 +17,17 @@ namespace {
 
 constexpr std::string_view kTokenHere = "{{token}}";
 
-struct Asset {
-  std::string_view path, type, text;
-};
-
-const std::vector<Asset>& assets() {
-  static constexpr std::string_view kScript = "text/javascript; charset=utf-8";
-  static const std::vector<Asset> all = {
-      {"/page/explorer.css", "text/css; charset=utf-8", files::explorer_css},
-      {"/page/main.js", kScript, files::main_js},
-      {"/page/api.js", kScript, files::api_js},
-      {"/page/state.js", kScript, files::state_js},
-      {"/page/matrix.js", kScript, files::matrix_js},
-      {"/page/links.js", kScript, files::links_js},
-      {"/page/inside.js", kScript, files::inside_js},
-      {"/page/shaded.js", kScript, files::shaded_js},
-      {"/page/curves.js", kScript, files::curves_js},
-      {"/page/dom.js", kScript, files::dom_js},
-  };
-  return all;
+// What lies under /page/: scripts and styles.
+std::optional<Response> asset(std::string_view path) {
+  constexpr std::string_view kFolder = "/page/";
+  if (!path.starts_with(kFolder)) return {};
+  for (const auto& [name, text] : files::all) {
+    if (name != path.substr(kFolder.size()) || name.ends_with(".html")) continue;
+    return Response{
+        .type = fmt::format("text/{}; charset=utf-8", name.ends_with(".js") ? "javascript" : "css"),
+        .body = std::string(text)};
+  }
+  return {};
 }
 
 bool is_loopback(const std::string& host) {
@@ -112,11 +104,7 @@ Response Explorer::Inside::respond(const Request& request, Caller& caller) {
     const size_t end = request.path.size() - kReport.size();
     return report_of(runs, end > 6 ? request.path.substr(6, end - 6) : "");
   } else {
-    const auto found = std::find_if(assets().begin(), assets().end(),
-                                    [&](const Asset& a) { return a.path == request.path; });
-    r = found == assets().end()
-            ? not_there()
-            : Response{.type = std::string(found->type), .body = std::string(found->text)};
+    r = asset(request.path).value_or(not_there());
   }
   add_common_headers(r);
   return r;

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <span>
 #include <string_view>
+#include <utility>
 
 // The page's files, as CMake embeds them (cmake/Embed.cmake).
 namespace fovea::explorer::files {
 
-extern const std::string_view index_html, explorer_css, main_js, api_js, state_js, matrix_js,
-    links_js, inside_js, shaded_js, curves_js, dom_js;
+extern const std::string_view index_html;
+extern const std::span<const std::pair<std::string_view, std::string_view>> all;  // name, text
 
 }  // namespace fovea::explorer::files

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "explorer/answers.h"
+#include "explorer/upload.h"
 #include "fovea/error.h"
 #include "fovea/look.h"
 #include "tasks/explain.h"
@@ -11,14 +12,6 @@
 // Where a model looks by other ways of asking, and what it says when its weights are taken in hand.
 namespace fovea::explorer {
 namespace {
-
-tasks::Inside inside_of(const Runs::Lent& lent, const std::string& input) {
-  std::optional<tasks::Inside> inside = lent.run().inside(input);
-  if (!inside) throw Error("explain", "of such a run there is nothing to see inside");
-  return std::move(*inside);
-}
-
-Json table_json(const report::Table& t) { return {{"header", t.header}, {"rows", t.rows}}; }
 
 // The weights to use: "uniform", "permuted", or a row of the held ones.
 models::Intervention intervention_of(const Json& asked, const Tensor& own) {
@@ -40,6 +33,12 @@ models::Intervention intervention_of(const Json& asked, const Tensor& own) {
 
 }  // namespace
 
+tasks::Inside inside_of(const Runs::Lent& lent, const std::string& input) {
+  std::optional<tasks::Inside> inside = lent.run().inside(input);
+  if (!inside) throw Error("explain", "of such a run there is nothing to see inside");
+  return std::move(*inside);
+}
+
 Json ways_of_looking() {
   Json list = Json::array();
   for (const tasks::By by : tasks::ways()) {
@@ -50,7 +49,8 @@ Json ways_of_looking() {
 
 Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks::ShareDone& done) {
   const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked.at("input").get<std::string>());
+  const Asked about(asked);
+  const tasks::Inside inside = inside_of(lent, about.input());
   tasks::Explaining how;
   for (const Json& by : asked.at("by")) how.by.push_back(tasks::way(by.get<std::string>()));
   how.layer = asked.value("layer", "");
@@ -73,13 +73,14 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
   }
   return {{"title", inside.title}, {"maps", maps},
           {"texts", texts},        {"notes", notes},
-          {"layers", layers},      {"agreement", table_json(tasks::agreement_of(all))}};
+          {"layers", layers},      {"agreement", json_of(tasks::agreement_of(all))}};
 }
 
 // By output: how likely what it said is with its own weights and with those that were given.
 Json hold(Runs& runs, const std::string& name, const Json& asked) {
   const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked.at("input").get<std::string>());
+  const Asked about(asked);
+  const tasks::Inside inside = inside_of(lent, about.input());
   if (!inside.look) throw Error("hold", "this model has no look that can be taken in hand");
   const NoGrad off;
   const explain::Seen own = inside.look({});

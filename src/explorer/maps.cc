@@ -10,6 +10,8 @@ namespace {
 
 constexpr size_t kMostCells = size_t{1} << 24;
 
+}  // namespace
+
 std::string packed(const std::vector<float>& cells) {
   return to_base64({reinterpret_cast<const char*>(cells.data()), cells.size() * sizeof(float)});
 }
@@ -23,8 +25,6 @@ std::vector<float> unpacked(const std::string& text) {
   std::memcpy(cells.data(), bytes.data(), bytes.size());
   return cells;
 }
-
-}  // namespace
 
 Json for_page(const report::Heatmap& m) {
   return {{"title", m.title},

@@ -142,11 +142,31 @@ class Search {
     return all;
   }
 
+  // While a beginning is given, it is the only one.
+  Candidates given(int64_t token) {
+    const Tensor log_p = log_softmax(generator_.logits().contiguous());
+    const int64_t V = log_p.size(1);
+    if (token < 0 || token >= V) {
+      throw Error("search", "the prefix has token " + std::to_string(token) + ", expected one of " +
+                                std::to_string(V));
+    }
+    Candidates all(static_cast<size_t>(B_));
+    for (int64_t b = 0; b < B_; ++b) {
+      const auto row = static_cast<size_t>(b * K_);
+      all[static_cast<size_t>(b)] = {
+          {scores_[row] + static_cast<double>(raw(log_p)[b * K_ * V + token]), 0, token}};
+    }
+    return all;
+  }
+
   std::vector<int64_t> advance(const std::vector<int64_t>& previous, int64_t t) {
     Trace trace;
     generator_.advance(Tensor::from_ids(previous, {B_ * K_}));
     if (c_.weights || c_.places) keep_looks(generator_.weights(), trace);
-    std::optional<Candidates> best = likeliest();
+    const auto step = static_cast<size_t>(t);
+    std::optional<Candidates> best;
+    if (step < c_.prefix.size()) best = given(c_.prefix[step]);
+    if (!best) best = likeliest();
     if (!best) best = candidates();
     trace.parent.resize(previous.size());
     std::iota(trace.parent.begin(), trace.parent.end(), 0);
@@ -246,6 +266,23 @@ class Search {
   std::vector<Trace> traces_;
 };
 
+void check_prefix(const Sequences& s, const DecodeConfig& c) {
+  for (const int64_t token : c.prefix) {
+    if (token == s.end || is_in(s.never, token)) {
+      throw Error("search", "the prefix has token " + std::to_string(token) +
+                                ", which ends a sequence or is in none");
+    }
+  }
+  const auto room = [&](int64_t limit) {
+    if (static_cast<int64_t>(c.prefix.size()) < limit) return;
+    throw Error("search", "a prefix of " + std::to_string(c.prefix.size()) +
+                              " tokens leaves nothing to write: the limit is " +
+                              std::to_string(limit));
+  };
+  if (c.longest > 0) return room(c.longest);
+  for (const int64_t limit : s.limits) room(limit);
+}
+
 void check(const Sequences& s, const DecodeConfig& c) {
   if (c.longest > 0) return;
   if (s.limits.size() != s.first.size()) {
@@ -284,6 +321,7 @@ std::vector<std::vector<Decoded>> search(Generator& generator, const Sequences& 
                                          const DecodeConfig& c) {
   check(c);
   check(sequences, c);
+  if (!c.prefix.empty()) check_prefix(sequences, c);
   const NoGrad off;
   return Search(generator, sequences, c).run();
 }

@@ -34,16 +34,17 @@ Json json_of(const Scanpath& path) {
   for (const Scanpath::Glimpse& g : path.glimpses) {
     Json seen = Json::array();
     for (const image::Image& one : g.seen) seen.push_back(json_of(one));
-    glimpses.push_back(
-        {{"x", g.x}, {"y", g.y}, {"sides", g.sides}, {"said", g.said}, {"seen", seen}});
+    Json& made = glimpses.emplace_back(
+        Json{{"x", g.x}, {"y", g.y}, {"sides", g.sides}, {"said", g.said}, {"seen", seen}});
+    if (!g.shares.empty()) made["shares"] = g.shares;
   }
-  return {{"title", path.title}, {"image", json_of(path.image)}, {"glimpses", glimpses}};
-}
-
-std::string to_png(const std::vector<Scanpath>& paths) {
-  const ScanpathDrawing d = drawing_of(paths);
-  const double scale = png_scale(d.width, d.height, fmt::format("{} images", paths.size()));
-  return image::to_png({d.svg, d.width, d.height, scale});
+  Json j = {{"title", path.title}, {"image", json_of(path.image)}, {"glimpses", glimpses}};
+  if (!path.classes.empty()) j["classes"] = path.classes;
+  for (const std::vector<Scanpath::Place>& way : path.others) {
+    Json& places = j["others"].emplace_back(Json::array());
+    for (const Scanpath::Place& at : way) places.push_back({at.x, at.y});
+  }
+  return j;
 }
 
 // The number of the glimpse that is shown in a cell of the terminal; the latest one wins.
@@ -64,7 +65,37 @@ void check(const Scanpath& path) {
   check(path.image);
   for (const Scanpath::Glimpse& g : path.glimpses) {
     for (const image::Image& one : g.seen) check(one);
+    if (g.shares.empty() || g.shares.size() == path.classes.size()) continue;
+    throw Error("scanpath",
+                fmt::format("{} shares of {} classes", g.shares.size(), path.classes.size()));
   }
+}
+
+Density density_of(const Scanpath& path) {
+  constexpr double kAcross = 30;  // squares along the longer side, or as many as it has pixels
+  const auto tall = static_cast<double>(path.image.height),
+             wide = static_cast<double>(path.image.width);
+  Density d{.side = std::max(1.0, std::max(tall, wide) / kAcross)};
+  d.rows = static_cast<int64_t>(std::ceil(tall / d.side));
+  d.columns = static_cast<int64_t>(std::ceil(wide / d.side));
+  d.glimpses.resize(static_cast<size_t>(d.rows * d.columns));
+  const auto cell = [&](double at, int64_t n) {
+    return static_cast<int64_t>(std::clamp(at / d.side, 0.0, static_cast<double>(n - 1)));
+  };
+  for (const std::vector<Scanpath::Place>& way : path.others) {
+    for (const Scanpath::Place& at : way) {
+      int64_t& n =
+          d.glimpses[static_cast<size_t>(cell(at.y, d.rows) * d.columns + cell(at.x, d.columns))];
+      d.most = std::max(d.most, ++n);
+    }
+  }
+  return d;
+}
+
+std::string to_png(const std::vector<Scanpath>& paths) {
+  const ScanpathDrawing d = drawing_of(paths);
+  const double scale = png_scale(d.width, d.height, fmt::format("{} images", paths.size()));
+  return image::to_png({d.svg, d.width, d.height, scale});
 }
 
 std::string to_json(const Scanpath& path) { return dump(json_of(path)); }

@@ -11,24 +11,42 @@ namespace fovea::report {
 
 // A grey image and where it was looked at, glimpse by glimpse.
 struct Scanpath {
+  struct Place {  // in pixels of the image
+    double x = 0, y = 0;
+  };
   struct Glimpse {
     double x = 0, y = 0;             // its middle, in pixels of the image
     std::vector<double> sides;       // of the squares around it, in pixels, the sharpest first
     std::vector<image::Image> seen;  // what was seen of each
     std::string said;                // what the answer would have been then
+    std::vector<float> shares;       // how likely each class was then, if that is known
   };
   std::string title;
   image::Image image;
   std::vector<Glimpse> glimpses;
+  std::vector<std::string> classes;        // that `shares` are of
+  std::vector<std::vector<Place>> others;  // ways that chance might have led: shown as density
 };
-void check(const Scanpath&);  // throws where pixels are not those of a grey image
+// Throws where pixels are not those of a grey image, or shares not of the classes.
+void check(const Scanpath&);
 
-// Drawn: the image with the path, beside it what each glimpse saw, the sharpest above.
+// How often the other ways looked where, on a grid of squares over the image.
+struct Density {
+  int64_t rows = 0, columns = 0;
+  double side = 1;                // of a square, in pixels of the image
+  std::vector<int64_t> glimpses;  // row by row
+  int64_t most = 0;
+};
+Density density_of(const Scanpath&);
+
+// Drawn: the image with the path, over the density of other ways where there are some; beside it
+// what each glimpse saw, the sharpest above.
 struct ScanpathDrawing {
   std::string svg;  // of itself, to stand in a page too
   double width = 0, height = 0;
 };
 ScanpathDrawing drawing_of(const std::vector<Scanpath>&);
+std::string to_png(const std::vector<Scanpath>&);  // throws where it would be too large
 
 std::string to_json(const Scanpath&);
 // For a terminal: the image in letters, the glimpses in it by their numbers.

@@ -45,6 +45,29 @@ void put_image(Markup& svg, const image::Image& image, double x, double y, doubl
   svg.put("</g>");
 }
 
+// Squares as opaque as the root of how often they were looked at, so that few show too.
+void put_density(Markup& svg, const Scanpath& path, double left, double top) {
+  const Density d = density_of(path);
+  std::array<std::string, kGreys> squares;
+  for (size_t n = 0; n < d.glimpses.size(); ++n) {
+    const auto columns = static_cast<size_t>(d.columns);
+    if (d.glimpses[n] == 0) continue;
+    const double share = static_cast<double>(d.glimpses[n]) / static_cast<double>(d.most);
+    const auto k = std::ceil(std::sqrt(share) * (kGreys - 1));
+    squares[static_cast<size_t>(k)] += fmt::format("M{} {}h1v1h-1z", n % columns, n / columns);
+  }
+  const double scale =
+      d.side * kImage / static_cast<double>(std::max(path.image.height, path.image.width));
+  svg.put(R"svg(<g class="density" transform="translate({:.2f} {:.2f}) scale({:.4f})">)svg", left,
+          top, scale);
+  for (size_t k = 1; k < squares.size(); ++k) {
+    if (squares[k].empty()) continue;
+    svg.put(R"(<path fill="#43d17c" fill-opacity="{:.3f}" d="{}"/>)",
+            0.25 + 0.6 * static_cast<double>(k) / (kGreys - 1), squares[k]);
+  }
+  svg.put("</g>");
+}
+
 // The sharpest square of each glimpse, the way between them, and their numbers.
 void put_path(Markup& svg, const Scanpath& path, double left, double top) {
   const double scale = kImage / static_cast<double>(std::max(path.image.height, path.image.width));
@@ -72,7 +95,9 @@ void put_path(Markup& svg, const Scanpath& path, double left, double top) {
 double height_of(const Scanpath& path) {
   size_t scales = 1;
   for (const Scanpath::Glimpse& g : path.glimpses) scales = std::max(scales, g.seen.size());
-  return kLine + std::max(kImage, kLine + static_cast<double>(scales) * (kPatch + kGap) + kLine) +
+  return kLine +
+         std::max(kImage + (path.others.empty() ? 0 : kLine),
+                  kLine + static_cast<double>(scales) * (kPatch + kGap) + 2 * kLine) +
          kMargin;
 }
 
@@ -85,6 +110,12 @@ void put_scanpath(Markup& svg, const Scanpath& path, double top) {
           escape(cut(visible(path.title), 80)));
   top += kLine;
   put_image(svg, path.image, kMargin, top, kImage);
+  if (!path.others.empty()) {
+    put_density(svg, path, kMargin, top);
+    svg.put(R"(<text class="muted" style="font-size:11px" x="{}" y="{:.1f}">{}</text>)", kMargin,
+            top + kImage + 14,
+            fmt::format("green: {} ways, {} at most", path.others.size(), density_of(path).most));
+  }
   put_path(svg, path, kMargin, top);
   double x = kMargin + kImage + 2 * kGap;
   for (size_t i = 0; i < path.glimpses.size(); ++i, x += kPatch + kGap) {
@@ -98,6 +129,11 @@ void put_scanpath(Markup& svg, const Scanpath& path, double top) {
     }
     svg.put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", x + kPatch / 2, y + 10,
             escape(cut(visible(g.said), 7)));
+    if (g.shares.empty()) continue;
+    svg.put(
+        R"(<text class="muted" style="font-size:11px" x="{:.1f}" y="{:.1f}" text-anchor="middle">)"
+        "{:.2f}</text>",
+        x + kPatch / 2, y + 25, *std::max_element(g.shares.begin(), g.shares.end()));
   }
 }
 

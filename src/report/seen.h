@@ -12,7 +12,7 @@ namespace fovea::report {
 
 // An image and where it was looked at: for each word, step or place, weights over a grid of
 // rows × columns that covers the image. Drawn as a sheet: the image, then the image once for each
-// look, dark where it was not looked at.
+// look, dark where it was not looked at, with its largest weight and its entropy.
 struct SeenImage {
   struct Box {  // in the image's pixels
     double left = 0, top = 0, width = 0, height = 0;
@@ -26,6 +26,9 @@ struct SeenImage {
   image::Image image;
   int64_t rows = 0, columns = 0;
   std::vector<Look> looks;
+  // Where places look at each other: for each, its weights over all of them. For whoever points at
+  // one; neither drawn nor written.
+  std::vector<float> between;
 };
 void check(const SeenImage&);  // throws where weights are more or fewer than the grid's places
 
@@ -38,6 +41,7 @@ struct SeenDrawing {
   double width = 0, height = 0;
 };
 SeenDrawing drawing_of(const std::vector<SeenImage>&);
+std::string to_png(const std::vector<SeenImage>&);  // throws where it would be too large
 
 // For a terminal: a heat-map for each look.
 std::string to_text(const SeenImage&, Ink, int width = 80);

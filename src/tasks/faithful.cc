@@ -156,6 +156,11 @@ FaithfulFound measure_faithful(Run& run, const Judged& what, std::span<Run* cons
     if (each.empty()) continue;
     ++found.inputs;
     found.each.insert(found.each.end(), each.begin(), each.end());
+    for (size_t row = 0; row < each.size(); ++row) {
+      const size_t output = inside->side_by_side ? inside->shown : row;
+      found.of.push_back({inputs[i], output < inside->outputs.size() ? inside->outputs[output] : "",
+                          static_cast<int64_t>(row)});
+    }
     for (size_t run_beside = 0; run_beside < beside.size(); ++run_beside) {
       add_beside(*inside, *beside[run_beside], inputs[i], run_beside, found);
     }

@@ -23,7 +23,12 @@ struct FaithfulSettings final : Settings {
 
 struct FaithfulFound {
   std::vector<explain::Faithful> each;  // an output of an input
-  std::vector<double> seeds;            // Jensen–Shannon distances to other seeds' weights
+  struct Of {
+    std::string input, output;
+    int64_t row = 0;  // of the look's weights
+  };
+  std::vector<Of> of;         // by each
+  std::vector<double> seeds;  // Jensen–Shannon distances to other seeds' weights
   // Of each run beside it that has no attention: Kendall τ of the weights here and the Jacobian
   // there, where both wrote the same. A mean over outputs, and of what inputs come to in all.
   struct Implicit {

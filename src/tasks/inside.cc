@@ -50,6 +50,24 @@ Tensor HeadsSeen::named(const std::string& name) const {
   throw Error("explain", "no attention of the name '" + name + "' passed");
 }
 
+nn::HeadsHook without(const std::vector<HeadOff>& off) {
+  return [off](const nn::Heads& heads) {
+    const Tensor w = heads.attended.weights();  // [B,H,Lq,Lk]
+    std::vector<float> on(static_cast<size_t>(w.size(1)), 1.0f);
+    bool all = true;
+    for (const HeadOff& one : off) {
+      if (one.layer != heads.name) continue;
+      if (one.head < 0 || one.head >= w.size(1)) {
+        throw Error("heads", one.layer + " has heads 1 … " + std::to_string(w.size(1)) +
+                                 ", found " + std::to_string(one.head + 1));
+      }
+      on[static_cast<size_t>(one.head)] = 0.0f;
+      all = false;
+    }
+    return all ? Tensor() : w * Tensor::from(on, {1, w.size(1), 1, 1});
+  };
+}
+
 nn::HeadsHook on_heads(const models::Intervention& how, const std::string& ending,
                        std::vector<Tensor>* kept) {
   return [how, ending, kept](const nn::Heads& heads) {

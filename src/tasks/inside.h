@@ -34,6 +34,10 @@ struct Inside {
   std::function<Tensor()> rollout;  // [T,S], or [1,S] where outputs stand side by side
   explain::LookAt look;             // open to an intervention
   explain::Outputs held;            // the same, the looks' weights held as they are
+  // Of heads: log p of what each output can be, [T,V], every layer of them through a hook; and how
+  // one of the V is shown.
+  std::function<Tensor(const nn::HeadsHook&)> hooked;
+  std::function<std::string(int64_t)> named;
   // The maps of the last convolution and the outputs that came of them, [R,C,Y,X] and [R,T].
   struct Convolved {
     Tensor maps, log_odds;
@@ -59,6 +63,13 @@ class HeadsSeen {
  private:
   std::vector<std::pair<std::string, Tensor>> seen_;
 };
+
+// Heads of layers that are switched off: their weights are 0.
+struct HeadOff {
+  std::string layer;
+  int64_t head = 0;  // from 0
+};
+nn::HeadsHook without(const std::vector<HeadOff>&);
 
 // An intervention on the layers whose names end so, their heads being rows of it. What was used
 // goes to `kept`, [B·H,Lq,Lk] a layer, where that is not null.

@@ -20,7 +20,7 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kResults = "results.json";
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kLog = "log.jsonl";
-constexpr const char* kOthers[] = {"model.safetensors", "report.html"};
+constexpr const char* kOthers[] = {"model.safetensors", "report.html", "looks.json"};
 constexpr const char* kEarly = "early";  // how it ended
 constexpr const char* kLimit = "limit";
 

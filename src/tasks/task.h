@@ -48,6 +48,7 @@ struct Judged {
 // An input that was held out of training, and what should come of it.
 struct Example {
   std::string input, expected;
+  image::Image image = {};  // where the input is one
 };
 
 struct Prediction {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "fovea/error.h"
+#include "tasks/looked.h"
 #include "tasks/page.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
@@ -72,8 +73,15 @@ Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& c
   claim.make_room();
   if (!claim.goes_on()) run->save_files(folder);
   folder.save_config(task, run->config());
+  Looked looked(task, folder, *run, claim.goes_on());
+  learner.validate = [&looked, validate = learner.validate] {
+    train::Scores scores = validate();
+    looked.look();
+    return scores;
+  };
   const auto progress = [&](const train::Progress& p) {
     claim.settle();
+    if (p.validated != nullptr) looked.keep(p.step);
     if (watching.progress) watching.progress(p);
   };
   Trained trained;

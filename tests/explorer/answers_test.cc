@@ -20,8 +20,9 @@ using test::has;
 
 struct Here final : Caller {
   bool gone() const override { return left; }
-  void send(std::string_view) override {}
+  void send(std::string_view part) override { sent += part; }
   bool left = false;
+  std::string sent;
 };
 
 // A folder with a run that has hardly been trained.
@@ -32,6 +33,11 @@ const Folder& trained() {
     const tasks::Given typed{{"builtin", "dates"}, {"examples", "60"}, {"hidden", "8"},
                              {"embedding", "8"},   {"steps", "3"},     {"seed", "1"}};
     train_run(task, tasks::RunFolder(folder / "dates"), *tasks::config_from(task, typed),
+              tasks::Former::refuse, {});
+    const tasks::Given blocks{{"builtin", "dates"},  {"examples", "60"}, {"model", "transformer"},
+                              {"query-depth", "16"}, {"heads", "2"},     {"blocks", "2"},
+                              {"steps", "3"},        {"seed", "1"}};
+    train_run(task, tasks::RunFolder(folder / "heads"), *tasks::config_from(task, blocks),
               tasks::Former::refuse, {});
     return true;
   }();
@@ -58,7 +64,7 @@ struct Answers : testing::Test {
 
 TEST_F(Answers, RunsAreListedWithWhatTheyScored) {
   const Json all = json("GET", "/api/runs");
-  ASSERT_EQ(all["runs"].size(), 1u);
+  ASSERT_EQ(all["runs"].size(), 2u);
   const Json& run = all["runs"][0];
   EXPECT_EQ(run["name"], "dates");
   EXPECT_EQ(run["task"], "translate");
@@ -111,6 +117,69 @@ TEST_F(Answers, WhatIsWrongIsSaidInOneLine) {
     EXPECT_TRUE(has(r.body, "beam")) << r.body;
   }
   EXPECT_EQ(ask("POST", "/api/train", {{"task", "juggling"}}).status, 422);
+}
+
+TEST_F(Answers, HeadsAreSmallPicturesAndCanBeSwitchedOff) {
+  EXPECT_EQ(json("GET", "/api/runs/dates")["heads"], false);
+  const Json run = json("GET", "/api/runs/heads");
+  EXPECT_EQ(run["heads"], true);
+  EXPECT_EQ(run["blocks"], true);
+  const std::string input = run["examples"][0]["input"];
+  const Json layers = json("POST", "/api/runs/heads/heads", {{"input", input}})["layers"];
+  ASSERT_EQ(layers.size(), 6u);  // two blocks that read; two that write, each with two looks
+  for (const Json& layer : layers) {
+    ASSERT_EQ(layer["heads"].size(), 2u);
+    for (const Json& head : layer["heads"]) {
+      const std::string bytes = from_base64(head["thumb"]["bytes"].get<std::string>());
+      EXPECT_EQ(bytes.size(),
+                head["thumb"]["rows"].get<size_t>() * head["thumb"]["columns"].get<size_t>());
+      EXPECT_NE(bytes.find('\xff'), std::string::npos);  // the largest of all
+      EXPECT_GE(head["entropy"], 0.0);
+      EXPECT_LE(head["entropy"], 1.0 + 1e-6);
+    }
+  }
+  const auto without = [&](const Json& off) {
+    return json("POST", "/api/runs/heads/without", {{"input", input}, {"off", off}})["rows"];
+  };
+  for (const Json& row : without(Json::array())) {
+    EXPECT_EQ(row["same"], true);
+    EXPECT_EQ(row["before"], row["after"]);
+  }
+  const std::string first = layers[0]["name"];
+  const Json rows = without({{{"layer", first}, {"head", 1}}, {{"layer", first}, {"head", 2}}});
+  bool moved = false;
+  for (const Json& row : rows) moved = moved || row["before"] != row["after"];
+  EXPECT_TRUE(moved);
+  EXPECT_EQ(ask("POST", "/api/runs/heads/without",
+                {{"input", input}, {"off", {{{"layer", first}, {"head", 3}}}}})
+                .status,
+            422);
+  EXPECT_EQ(ask("POST", "/api/runs/dates/heads", {{"input", input}}).status, 422);
+}
+
+TEST_F(Answers, WhatTakesLongTellsHowFarItIs) {
+  const Json found =
+      json("POST", "/api/runs/dates/faithful", {{"inputs", 2}, {"steps", 2}, {"permutations", 2}});
+  EXPECT_EQ(found["inputs"], 2);
+  EXPECT_FALSE(found["verdict"].get<std::string>().empty());
+  EXPECT_EQ(Json::parse(caller.sent.substr(0, caller.sent.find('\n'))).count("done"), 1u);
+  const std::string input = found["each"][0]["input"];
+  const Json best = json("POST", "/api/runs/dates/predict", {{"input", input}})["predictions"][0];
+  EXPECT_EQ(found["each"][0]["output"], best["maps"][0]["rows"][0]);  // what a dot opens
+  EXPECT_EQ(ask("POST", "/api/runs/dates/faithful", {{"inputs", 0}}).status, 422);
+
+  const Json ranked = json("POST", "/api/runs/heads/rank", {{"sequences", 2}});
+  EXPECT_FALSE(ranked["charts"][0]["curves"].empty());
+  EXPECT_EQ(ask("POST", "/api/runs/dates/rank", {{"sequences", 2}}).status, 422);
+  caller.left = true;
+  EXPECT_EQ(ask("POST", "/api/runs/dates/faithful", {{"inputs", 2}, {"steps", 2}}).status, 409);
+}
+
+TEST_F(Answers, AnExamplesWeightsAreKeptWhileItLearns) {
+  const Json looks = json("GET", "/api/runs/dates/looks");
+  ASSERT_FALSE(looks["looks"].empty());
+  const report::Heatmap map = heatmap_from(looks["looks"].back()["maps"][0]);
+  EXPECT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
 }
 
 TEST_F(Answers, AQuestionNobodyWaitsForIsGivenUp) {

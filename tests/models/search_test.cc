@@ -177,6 +177,43 @@ TEST(Search, GreedyTakesTheLikeliestAtEachStep) {
   }
 }
 
+// What begins so, of all that can be written; p of the beginning counts.
+TEST(Search, APrefixBeginsEverySequence) {
+  const Sequences s = two(4);
+  const Tokens prefix = {3, 2};
+  const auto best = found(s, {.beam = 256, .n_best = 256, .prefix = prefix});
+  for (size_t b = 0; b < 2; ++b) {
+    std::vector<Whole> whole = all_of(s.first[b], s.limits[b], 1.0f);
+    std::erase_if(whole, [&](const Whole& w) {
+      return w.tokens.size() < 3 || !std::equal(prefix.begin(), prefix.end(), w.tokens.begin());
+    });
+    ASSERT_EQ(best[b].size(), whole.size());
+    for (size_t n = 0; n < whole.size(); ++n) {
+      ASSERT_EQ(written(best[b][n]), whole[n].tokens) << n;
+      ASSERT_NEAR(best[b][n].score, whole[n].score, 1e-6);
+    }
+  }
+  // By one beam, and with looks of the steps that were given too.
+  const auto greedy = found(s, {.weights = true, .prefix = prefix});
+  for (size_t b = 0; b < 2; ++b) {
+    const Decoded& d = greedy[b][0];
+    ASSERT_GE(d.tokens.size(), 2u);
+    EXPECT_EQ(Tokens(d.tokens.begin(), d.tokens.begin() + 2), prefix);
+    EXPECT_EQ(d.weights.size(), d.tokens.size() + (d.ended ? 1 : 0));
+  }
+}
+
+TEST(Search, APrefixThatCannotBeIsRefused) {
+  using test::error_of;
+  using test::has;
+  const Sequences s = two(3);
+  EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {2, kEnd}}); }), "ends a sequence"));
+  EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {kPadding}}); }), "in none"));
+  EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {99}}); }), "99"));
+  EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {2, 2, 2}}); }), "leaves nothing"));
+  EXPECT_TRUE(has(error_of([&] { found(s, {.longest = 1, .prefix = {2}}); }), "limit is 1"));
+}
+
 TEST(Search, LengthPowerDecidesBetweenShortAndLong) {
   size_t by_power[2] = {0, 0};
   for (int64_t first = 0; first < 20; ++first) {

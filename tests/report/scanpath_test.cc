@@ -52,6 +52,34 @@ TEST(Scanpath, IsAFileOfThreeKinds) {
       has(test::error_of([&] { write(folder / "b.svg", std::vector<Scanpath>()); }), "no image"));
 }
 
+TEST(Scanpath, CountsWhereOtherWaysWent) {
+  Scanpath many = path();
+  EXPECT_FALSE(has(drawing_of(std::vector{many}).svg, "class=\"density\""));
+  many.others = {{{0.2, 0.2}, {5.9, 3.9}}, {{0.9, 0.9}, {6, 4}}, {{-1, 9}}};
+  const Density d = density_of(many);
+  EXPECT_EQ(d.rows, 4);
+  EXPECT_EQ(d.columns, 6);
+  EXPECT_EQ(d.glimpses[0], 2);
+  EXPECT_EQ(d.glimpses[23], 2);
+  EXPECT_EQ(d.glimpses[18], 1);  // kept inside
+  EXPECT_EQ(d.most, 2);
+  const std::string svg = drawing_of(std::vector{many}).svg;
+  EXPECT_TRUE(has(svg, "class=\"density\""));
+  EXPECT_TRUE(has(svg, "green: 3 ways, 2 at most"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(many))["others"][1][1][0], 6);
+}
+
+TEST(Scanpath, SaysHowLikelyEachClassWas) {
+  Scanpath sure = path();
+  sure.classes = {"1", "<7>"};
+  sure.glimpses[0].shares = {0.75f, 0.25f};
+  sure.glimpses[1].shares = {0.125f, 0.875f};
+  EXPECT_TRUE(has(drawing_of(std::vector{sure}).svg, ">0.88</text>"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(sure))["glimpses"][0]["shares"][1], 0.25);
+  sure.classes.pop_back();
+  EXPECT_TRUE(has(test::error_of([&] { check(sure); }), "2 shares of 1 classes"));
+}
+
 TEST(Scanpath, StandsOnAPage) {
   const std::string html = to_html({.title = "t", .sections = {{"s", {Scanpaths{{path()}}}}}});
   EXPECT_TRUE(has(html, "class=\"scan\""));

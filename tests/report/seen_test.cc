@@ -50,7 +50,7 @@ std::string from_base64(const std::string& text) {
 TEST(SeenImage, IsASheetWithThePixelsInside) {
   const SeenDrawing d = drawing_of({some()});
   EXPECT_EQ(count(d.svg, "<image"), 3);
-  EXPECT_EQ(count(d.svg, "<rect"), 1);
+  EXPECT_EQ(count(d.svg, "<rect"), 2);  // the paper and a box
   EXPECT_TRUE(has(d.svg, "a &lt;red&gt; circle"));
   const std::string mark = "data:image/png;base64,";
   const size_t from = d.svg.find(mark) + mark.size();
@@ -68,6 +68,26 @@ TEST(SeenImage, IsDarkWhereItWasNotLookedAt) {
   for (auto& look : bright.looks) look.weights.assign(6, 1.0f);
   write(folder / "b.png", {bright});
   EXPECT_GT(all.dark(), image::pixels_of(test::read_bytes(folder / "b.png")).dark() + 1000);
+}
+
+TEST(SeenImage, SaysHowMuchAndHowUndecided) {
+  const std::string svg = drawing_of({some()}).svg;
+  EXPECT_TRUE(has(svg, "most 0.8 H 0.5<")) << svg;  // −0.2 log 0.2 − 0.8 log 0.8
+  EXPECT_TRUE(has(svg, "most 1 H 0<"));
+  EXPECT_TRUE(has(svg, "6 places; equal weights: 0.17, entropy H 1.79 nats"));
+  EXPECT_TRUE(has(svg, "prefers-color-scheme:dark"));
+  const std::string html =
+      to_html({.title = "t", .sections = {{"s", {SeenImages{{{"c", some()}}}}}}});
+  EXPECT_TRUE(has(html, "most 0.8 H 0.5<"));
+  EXPECT_FALSE(has(html, "class=\"paper\""));
+}
+
+TEST(SeenImage, WeightsBetweenPlacesFitThem) {
+  SeenImage seen = some();
+  seen.between.assign(36, 1.0f / 6);
+  check(seen);
+  seen.between.pop_back();
+  EXPECT_TRUE(has(error_of([&] { check(seen); }), "35 weights between 6 places, expected 36"));
 }
 
 TEST(SeenImage, IsWrittenAsJson) {

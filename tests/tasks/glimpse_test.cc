@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "image/digits.h"
+#include "image/image_file.h"
 #include "io/files.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
@@ -124,6 +125,14 @@ TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
   EXPECT_EQ(path.glimpses[2].sides, (std::vector<double>{12, 24, 48}));
   ASSERT_EQ(path.glimpses[2].seen.size(), 3u);
   EXPECT_EQ(path.glimpses[2].said, found[0][0].text);
+  EXPECT_TRUE(path.others.empty());
+  how.ways = 7;
+  const report::Scanpath many =
+      opened->predict(inputs, how, {.maps = Maps::keep})[0][0].paths.at(0);
+  ASSERT_EQ(many.others.size(), 7u);
+  EXPECT_EQ(many.others[6].size(), 2u);
+  EXPECT_NE(many.others[6][1].x, many.others[5][1].x);
+  EXPECT_EQ(some[0].image.width, 40);
 }
 
 TEST(GlimpseTask, ImagesByName) {
@@ -144,6 +153,11 @@ TEST(GlimpseTask, ImagesByName) {
   EXPECT_EQ(image(csv).pixels[19 * 40 + 19], 1.0f);
   EXPECT_EQ(image(csv + ":1").pixels[20 * 40 + 20], 1.0f);
   EXPECT_TRUE(has(error_of([&] { image(csv + ":2"); }), "there are 2 images"));
+  const std::string photo = (folder / "white.png").string();
+  test::write_bytes(photo, image::to_png(image::Image{3, 5, 3, std::vector<float>(45, 1.0f)}));
+  EXPECT_EQ(image(photo).pixels, std::vector<float>(40 * 40, 1.0f));
+  test::write_bytes(photo, "no image");
+  EXPECT_TRUE(has(error_of([&] { image(photo); }), "neither PNG nor JPEG"));
 }
 
 TEST(GlimpseTask, EveryModelTrains) {
@@ -154,7 +168,7 @@ TEST(GlimpseTask, EveryModelTrains) {
     EXPECT_GT(score_of(t.test.scores, "loss"), 0) << model;
     const auto found = task_glimpse.open(run)->predict(std::vector<std::string>{"test:0"},
                                                        PredictSettings(), {.maps = Maps::keep});
-    EXPECT_EQ(found[0][0].maps.size(), model == std::string("soft") ? 1u : 0u);
+    EXPECT_EQ(found[0][0].images.size(), model == std::string("soft") ? 1u : 0u);
     EXPECT_EQ(found[0][0].paths.size(), model == std::string("random") ? 1u : 0u);
   }
 }

@@ -73,8 +73,8 @@ Trained train_until(const fs::path& run, const TranslateConfig& config, int64_t 
 }
 
 void expect_same_files(const fs::path& a, const fs::path& b) {
-  for (const char* name :
-       {"config.json", "source.vocab", "target.vocab", "log.jsonl", "model.safetensors"}) {
+  for (const char* name : {"config.json", "source.vocab", "target.vocab", "log.jsonl",
+                           "model.safetensors", "looks.json"}) {
     EXPECT_FALSE(read_bytes(a / name).empty()) << name;
     EXPECT_TRUE(read_bytes(a / name) == read_bytes(b / name)) << name << " differs";
   }
@@ -140,6 +140,33 @@ TEST(Translate, IsAFunctionOfTheModelAndTheLine) {
   std::vector<double> shares;
   translate(t, lines, how, [&](double share) { shares.push_back(share); });
   EXPECT_EQ(shares.back(), 1.0);
+}
+
+TEST(Translate, GoesOnFromAPrefix) {
+  const Folder folder;
+  for (const char* kind : {"recurrent", "transformer"}) {
+    const Given typed{{"examples", "120"}, {"model", kind}, {"steps", "2"},
+                      {"hidden", "16"},    {"blocks", "1"}, {"seed", "1"}};
+    const RunFolder run(folder / kind);
+    train_run(task_translate, run, *config_from(task_translate, typed), Former::refuse, {});
+    const auto opened = task_translate.open(run);
+    PredictSettings how;
+    how.prefix = "1999-0";
+    for (const int64_t beam : {1, 4}) {
+      how.decode.beam = beam;
+      const std::string line = "3 May 1979";
+      const Prediction best =
+          opened->predict(std::span(&line, 1), how, {.maps = Maps::keep}).front().front();
+      EXPECT_TRUE(best.text.starts_with("1999-0")) << best.text;
+      ASSERT_EQ(best.maps.size(), 1u);
+      EXPECT_EQ(best.maps[0].rows[3], "9");
+      EXPECT_EQ(best.maps[0].weights.size(),
+                best.maps[0].rows.size() * best.maps[0].columns.size());
+    }
+    how.prefix = "1999漢";
+    const std::string line = "3 May 1979";
+    EXPECT_TRUE(has(error_of([&] { opened->predict(std::span(&line, 1), how); }), "漢"));
+  }
 }
 
 TEST(Translate, AnInterruptedRunGoesOnAsIfItNeverStopped) {

@@ -39,8 +39,32 @@ export const latest = () => {
   };
 };
 
+// Long work: a line for each part that is done, the answer as the last. `tell(share)` is called
+// meanwhile; the signal ends it, here and on the server.
+export const measure = async (parts, body, signal, tell) => {
+  const reader = (await send(parts, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    text += value;
+    const lines = text.split('\n');
+    text = lines.pop();
+    for (const line of lines.slice(-1)) if (line) tell(JSON.parse(line).done);
+  }
+  const answer = JSON.parse(text);
+  if (answer.error) throw new Error(answer.error);
+  return answer;
+};
+
 // Weights come as base64 of 32-bit floats.
 export const unpacked = text => {
   const bytes = Uint8Array.from(atob(text), c => c.charCodeAt(0));
   return new Float32Array(bytes.buffer);
+};
+export const packed = weights => {
+  const bytes = new Uint8Array(weights.buffer, weights.byteOffset, weights.byteLength);
+  let text = '';
+  for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
+  return btoa(text);
 };

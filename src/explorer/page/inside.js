@@ -1,6 +1,7 @@
 import * as api from './api.js';
 import { byId, element, short } from './dom.js';
 import { Matrix } from './matrix.js';
+import { sheet } from './seen.js';
 import { shaded } from './shaded.js';
 
 // Other ways of asking where it looks, beside each other, and whether they agree; and what the model
@@ -20,7 +21,7 @@ const unpacked = m => ({ ...m, weights: api.unpacked(m.cells) });
 const draw = (place, answer) => {
   const parts = answer.maps.map(m => new Matrix(unpacked(m), {}));
   place.replaceChildren(...[agreement(answer.agreement), ...answer.notes.map(n => element('p', { class: 'muted' }, n)),
-    ...parts.map(p => p.node), ...answer.texts.map(t => shaded(
+    ...parts.map(p => p.node), ...(answer.images ?? []).map(sheet), ...answer.texts.map(t => shaded(
         { ...t, lines: t.lines.map(l => ({ ...l, weights: api.unpacked(l.cells) })) }))].filter(Boolean));
   for (const part of parts) part.draw();
 };
@@ -33,8 +34,8 @@ const held = (place, { rows }) => place.replaceChildren(element('table', { class
         element('th', { scope: 'row', dir: 'auto' }, r.output), element('td', {}, short(r.before)),
         element('td', {}, short(r.after)), element('td', {}, r.same ? 'yes' : 'no'))))));
 
-// `question()` gives {run, input}; `cell()` the row and column that are pointed at, or null.
-export const inside = async (question, cell) => {
+// `question()` gives {input} or {name, file}; `cell()` the row and column that are pointed at, or null.
+export const inside = async ({ run, question, cell }) => {
   ways ??= await api.get('ways');
   const result = element('div', { id: 'explained', 'aria-live': 'polite' });
   const hand = element('div', { id: 'held', 'aria-live': 'polite' });
@@ -58,10 +59,9 @@ export const inside = async (question, cell) => {
   const fail = (place, error) => place.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
   const ask = async () => {
     if (!chosen.size) return result.replaceChildren();
-    const { run, input } = question();
     result.setAttribute('aria-busy', 'true');
     try {
-      const answer = await asked(signal => api.post(['runs', run, 'explain'], { input, by: [...chosen], layer, head }, signal));
+      const answer = await asked(signal => api.post(['runs', run.name, 'explain'], { ...question(), by: [...chosen], layer, head }, signal));
       if (!answer) return;
       offer(answer.layers);
       draw(result, answer);
@@ -72,10 +72,10 @@ export const inside = async (question, cell) => {
     }
   };
   const take = async weights => {
-    const { run, input } = question(), at = cell();
+    const at = cell();
     if (weights === 'given' && !at) return fail(hand, new Error('Point at a cell of the map first.'));
     try {
-      held(hand, await api.post(['runs', run, 'hold'], { input, weights, ...(at && { row: at[0], column: at[1] }) }));
+      held(hand, await api.post(['runs', run.name, 'hold'], { ...question(), weights, ...(at && { row: at[0], column: at[1] }) }));
     } catch (error) {
       fail(hand, error);
     }
@@ -86,11 +86,12 @@ export const inside = async (question, cell) => {
       ask();
     },
   }), ' ' + w.name);
-  return element('details', { id: 'inside' }, element('summary', {}, 'Look inside'),
+  const node = element('details', { id: 'inside' }, element('summary', {}, 'Look inside'),
       element('fieldset', { class: 'ways' }, element('legend', {}, 'Where it looks, by'), ways.map(box), which),
       result,
       element('fieldset', {}, element('legend', {}, 'Take the weights in hand'),
           [['uniform', 'all the same'], ['permuted', 'in another order'], ['given', 'all on the cell pointed at']].map(
               ([name, label]) => element('button', { type: 'button', 'data-weights': name, onclick: () => take(name) }, label))),
       hand);
+  return { node, renew: () => { hand.replaceChildren(); ask(); } };
 };

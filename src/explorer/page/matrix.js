@@ -5,7 +5,7 @@ import { dark, element, short, visible } from './dom.js';
 
 // White to dark blue, in the dark the other way round: lightness alone tells the weight.
 // Signed ones: blue, nothing, orange.
-const shades = (night, signed) => {
+export const shades = (night, signed) => {
   const middle = night ? [24, 28, 36] : [255, 255, 255];
   const stops = signed ? [[33, 102, 172], middle, [200, 90, 10]]
       : night ? [[24, 28, 36], [30, 72, 120], [90, 160, 220], [235, 245, 255]]
@@ -21,14 +21,20 @@ const shades = (night, signed) => {
   return table;
 };
 
-const largest = weights => {
+export const largest = weights => {
   let most = 0;
   for (const w of weights) if (Math.abs(w) > most) most = Math.abs(w);
   return most;
 };
 
+// What the whole of a scale stands for: 1, or the largest, where that is small or has a sign.
+export const full_of = (weights, signed = false) => {
+  const most = largest(weights);
+  return signed || most > 1 || most < 0.05 ? most || 1 : 1;
+};
+
 // In nats; rows that do not sum to 1 are taken as shares.
-const entropy = row => {
+export const entropy = row => {
   let sum = 0, h = 0;
   for (const w of row) sum += Math.max(w, 0);
   if (sum <= 0) return 0;
@@ -37,8 +43,9 @@ const entropy = row => {
 };
 
 export class Matrix {
-  constructor(map, { scale = 'one', onRow = () => {}, onHold = () => {} }) {
-    Object.assign(this, { map, scale, onRow, onHold });
+  // full: what the whole of the scale stands for, where others are drawn by the same.
+  constructor(map, { scale = 'one', full = 0, onRow = () => {}, onHold = () => {}, onCell = () => {} }) {
+    Object.assign(this, { map, scale, given: full, onRow, onHold, onCell });
     this.at = null;
     this.held = -1;
     this.say = element('p', { class: 'say', role: 'status', 'aria-live': 'polite' });
@@ -114,8 +121,7 @@ export class Matrix {
 
   paint_cells(pen, night) {
     const { rows, columns, weights, signed } = this.map, table = shades(night, signed);
-    const most = largest(weights);
-    this.full = signed || most > 1 || most < 0.05 ? most || 1 : 1;
+    this.full = this.given || full_of(weights, signed);
     const pixels = new ImageData(columns.length || 1, rows.length || 1);
     for (let i = 0; i < rows.length; ++i) {
       const full = this.scale === 'row' ? largest(this.row(i)) || 1 : this.full;
@@ -133,9 +139,31 @@ export class Matrix {
     small.getContext('2d').putImageData(pixels, 0, 0);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(small, this.left, this.top, this.cell * columns.length, this.cell * rows.length);
+    if (signed && this.cell >= 9) this.paint_signs(pen);
     pen.strokeStyle = night ? '#3a4250' : '#d5dae2';
     pen.lineWidth = 1;
     pen.strokeRect(this.left, this.top, this.cell * columns.length, this.cell * rows.length);
+  }
+
+  // Grey loses the sign: what is a tenth of the scale or more has a mark.
+  paint_signs(pen) {
+    const { rows, columns } = this.map, half = this.cell / 2, arm = Math.min(4, half - 2);
+    pen.strokeStyle = getComputedStyle(this.canvas).color;
+    pen.lineWidth = 1.2;
+    pen.beginPath();
+    for (let i = 0; i < rows.length; ++i) {
+      for (let j = 0; j < columns.length; ++j) {
+        const w = this.weight(i, j);
+        if (!(Math.abs(w) >= 0.1 * this.full)) continue;
+        const x = this.left + j * this.cell + half, y = this.top + i * this.cell + half;
+        pen.moveTo(x - arm, y);
+        pen.lineTo(x + arm, y);
+        if (w < 0) continue;
+        pen.moveTo(x, y - arm);
+        pen.lineTo(x, y + arm);
+      }
+    }
+    pen.stroke();
   }
 
   paint_legend(night) {
@@ -148,7 +176,7 @@ export class Matrix {
     bar.className = 'bar';
     bar.setAttribute('aria-hidden', 'true');
     const end = this.scale === 'row' ? 'the largest of its row' : short(this.full);
-    this.legend.replaceChildren(this.map.signed ? `−${end} ` : '0 ', bar, ' ' + end,
+    this.legend.replaceChildren(this.map.signed ? `− ${end} ` : '0 ', bar, (this.map.signed ? ' + ' : ' ') + end,
         element('span', { class: 'muted' }, ` · largest here ${short(largest(this.map.weights))}`));
   }
 
@@ -166,6 +194,7 @@ export class Matrix {
     if (at?.[0] === this.at?.[0] && at?.[1] === this.at?.[1]) return;
     this.at = at;
     this.mark();
+    this.onCell(at);
     const row = this.held >= 0 ? this.held : at ? at[0] : -1;
     if (row !== this.told) {
       this.told = row;

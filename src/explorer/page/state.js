@@ -1,6 +1,8 @@
 // What is shown, in the address: only what differs from the beginning, long inputs left out.
 const kLongest = 1000;
-const start = { run: '', input: '', map: '0', row: '', scale: 'one', table: '' };
+const start = {
+  run: '', input: '', map: '0', row: '', scale: 'one', table: '', light: '', blur: '', beside: '', step: '',
+};
 const read = () => ({ ...start, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });
 
 export const state = read();
@@ -8,12 +10,31 @@ export const state = read();
 export const keep = changes => {
   Object.assign(state, changes);
   const said = Object.entries(state).filter(
-      ([key, value]) => value !== start[key] && String(value).length <= kLongest);
+      ([key, value]) => value !== undefined && value !== start[key] && String(value).length <= kLongest);
   const hash = new URLSearchParams(said).toString();
   history.replaceState(null, '', hash ? '#' + hash : location.pathname);
 };
 
 export const onChange = act => addEventListener('hashchange', () => {
+  for (const key of Object.keys(state)) delete state[key];
   Object.assign(state, read());
   act();
 });
+
+// Settings of predictions have keys of their own, each begins so.
+const kOption = 'o.';
+export const option = name => state[kOption + name];
+export const keep_option = (name, value) => keep({ [kOption + name]: value === undefined ? undefined : String(value) });
+export const forget_options = () => {
+  for (const key of Object.keys(state)) if (key.startsWith(kOption)) delete state[key];
+};
+
+// What is on the page and not in the address.
+export const now = {
+  runs: [], tasks: [], training: {},  // as the program has them
+  run: null,                          // the one that is shown
+  settings: {},                       // of its predictions
+  upload: null,                       // {name, file}: a file instead of a text
+  predictions: [],                    // of the input, best first
+  dropped: new Set(), whole: null,    // lines of a text that are left out, and the whole of it
+};

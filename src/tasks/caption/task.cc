@@ -49,7 +49,7 @@ class CaptionRun final : public Run {
     std::vector<Example> some;
     for (size_t i = 0; i < n; ++i) {
       const CaptionedImage& x = all[i * all.size() / n];
-      some.push_back({x.name, x.captions.front()});
+      some.push_back({x.name, x.captions.front(), unpacked(x.pixels, fit_of(m_.config))});
     }
     return some;
   }

@@ -130,6 +130,14 @@ void look_inside(const Copies& copies, Inside& inside) {
     return layers;
   };
   if (encoder == nullptr) return;
+  inside.hooked = [copies](const nn::HeadsHook& hook) {
+    models::DocumentPass pass;
+    pass.hook = hook;
+    return log_softmax(models::classify(copies.classifier().model, copies.batch(1), pass).logits);
+  };
+  inside.named = [copies](int64_t c) {
+    return copies.classifier().known.classes.at(static_cast<size_t>(c));
+  };
   inside.rollout = [copies, encoder, look = inside.look] {
     const NoGrad off;
     const HeadsSeen seen = heads_seen(copies);

@@ -13,6 +13,8 @@
 #include "image/csv.h"
 #include "image/digits.h"
 #include "image/idx.h"
+#include "image/image_file.h"
+#include "image/resize.h"
 #include "tasks/glimpse/glimpse.h"
 #include "tasks/json_file.h"
 
@@ -131,7 +133,10 @@ const LabelledImage& at(const std::string& name, std::span<const LabelledImage> 
 }
 
 // A file of the user's. Another format is read here.
-std::vector<LabelledImage> images_in(const std::string& file) {
+std::vector<LabelledImage> images_in(const std::string& file, int64_t side) {
+  if (image::is_image_name(file)) {
+    return {{image::fitted(image::with_channels(image::read_image(file), 1), side, side), 0, file}};
+  }
   if (!image::is_idx(file)) return image::read_csv(file).images;
   std::vector<LabelledImage> all;
   for (Image& one : image::images_of(file, image::read_idx(file)))
@@ -250,7 +255,7 @@ Image named_image(const std::string& name, const ImageData& d, const Known& know
                   d, n);
   }
   const bool whole = colon == std::string::npos || fs::exists(name);
-  const std::vector<LabelledImage> images = images_in(whole ? name : before);
+  const std::vector<LabelledImage> images = images_in(whole ? name : before, known.side);
   ImageData middle = d;
   middle.placed.placing = image::Placing::plain;
   return canvas(images, middle, whole ? 0 : number_in(name, name.substr(colon + 1)));

@@ -50,6 +50,7 @@ struct EvaluateSettings final : Settings {
 };
 struct PredictSettings final : Settings {
   int64_t passes = 0, n_best = 1;
+  int64_t ways = 0;
   void visit(Fields&) override;
 };
 
@@ -80,8 +81,8 @@ Tensor training_batch(const ImageData&, std::span<const image::LabelledImage>,
                       std::span<const int64_t> which, int64_t side, uint64_t seed);
 Tensor classes_of(std::span<const image::LabelledImage>, std::span<const int64_t> which);
 
-// An image that predict names: "test:3", "valid:3", "train:3", or FILE or FILE:3, idx or CSV. On
-// the canvas; one of a file stands in its middle.
+// An image that predict names: "test:3", "valid:3", "train:3", or FILE or FILE:3, idx or CSV, or a
+// PNG or JPEG. On the canvas; one of a file stands in its middle, a photo covers it.
 image::Image named_image(const std::string& name, const ImageData&, const Known&,
                          const std::function<const Sets&()>&);
 

@@ -67,22 +67,31 @@ std::vector<std::string> said(const Viewer& v, const models::Glimpsed& found) {
   return all;
 }
 
+report::Scanpath::Place place_of(const float* xy, const image::Image& image) {
+  const auto pixel = [](float p, int64_t length) {
+    return (static_cast<double>(p) + 1) / 2 * static_cast<double>(length);
+  };
+  return {pixel(xy[0], image.width), pixel(xy[1], image.height)};
+}
+
 report::Scanpath path_of(const Viewer& v, const image::Image& image,
                          const models::Glimpsed& found) {
   const models::Sensor& sensor = v.config.network.sensor;
-  const std::vector<float> places = found.places.to_vector(), seen = found.seen.to_vector();
+  const std::vector<float> places = found.places.to_vector(), seen = found.seen.to_vector(),
+                           p = softmax(found.logits.select(1, 0)).to_vector();
   const std::vector<std::string> answers = said(v, found);
   const int64_t patch = sensor.size * sensor.size;
-  report::Scanpath path{.title = answers.back(), .image = image, .glimpses = {}};
+  report::Scanpath path{.title = answers.back(), .image = image, .classes = v.known.classes};
   auto from = seen.begin();
+  auto shares = p.begin();
   for (size_t t = 0; t < answers.size(); ++t) {
-    const auto pixel = [&](float p, int64_t length) {
-      return (static_cast<double>(p) + 1) / 2 * static_cast<double>(length);
-    };
+    const report::Scanpath::Place at = place_of(&places[2 * t], image);
     report::Scanpath::Glimpse& g = path.glimpses.emplace_back();
-    g.x = pixel(places[2 * t], image.width);
-    g.y = pixel(places[2 * t + 1], image.height);
+    g.x = at.x;
+    g.y = at.y;
     g.said = answers[t];
+    g.shares.assign(shares, shares + v.config.network.classes);
+    shares += v.config.network.classes;
     for (int64_t s = 0; s < sensor.scales; ++s, from += patch) {
       g.sides.push_back(static_cast<double>(sensor.size << s));
       g.seen.push_back({sensor.size, sensor.size, 1, std::vector<float>(from, from + patch)});
@@ -91,18 +100,37 @@ report::Scanpath path_of(const Viewer& v, const image::Image& image,
   return path;
 }
 
-// A row for each look, a column for each place of the grid, row by row.
-report::Heatmap map_of(const Viewer& v, const models::Glimpsed& found) {
-  const std::vector<std::string> answers = said(v, found);
-  report::Heatmap map{
-      .title = answers.back(), .rows = {}, .columns = {}, .weights = found.weights.to_vector()};
-  for (size_t t = 0; t < answers.size(); ++t)
-    map.rows.push_back(fmt::format("{}: {}", t + 1, answers[t]));
-  for (int64_t k = 0; k < v.config.network.grid * v.config.network.grid; ++k) {
-    map.columns.push_back(
-        fmt::format("{},{}", k / v.config.network.grid + 1, k % v.config.network.grid + 1));
+// Ways that chance might have led, as in training. The first place is no choice, unless all are.
+std::vector<std::vector<report::Scanpath::Place>> drawn_ways(const Viewer& v,
+                                                             const image::Image& image,
+                                                             const Tensor& pixels, int64_t n) {
+  const Tensor places =
+      look_around(v.model, pixels, {.seed = kSeed, .copies = n, .draw = true}).places;
+  const std::vector<float> xy = places.to_vector();  // [T,n,2]
+  const int64_t first = v.config.network.model == models::GlimpseModel::random ? 0 : 1;
+  std::vector<std::vector<report::Scanpath::Place>> ways(static_cast<size_t>(n));
+  for (int64_t t = first; t < places.size(0); ++t) {
+    for (int64_t i = 0; i < n; ++i) {
+      ways[static_cast<size_t>(i)].push_back(
+          place_of(&xy[static_cast<size_t>(2 * (t * n + i))], image));
+    }
   }
-  return map;
+  return ways;
+}
+
+// The soft model's weights over its grid of places.
+report::SeenImage seen_of(const Viewer& v, const image::Image& image,
+                          const models::Glimpsed& found) {
+  const std::vector<std::string> answers = said(v, found);
+  const std::vector<float> weights = found.weights.to_vector();
+  const int64_t side = v.config.network.grid;
+  report::SeenImage seen{.title = answers.back(), .image = image, .rows = side, .columns = side};
+  auto from = weights.begin();
+  for (size_t t = 0; t < answers.size(); ++t, from += side * side) {
+    seen.looks.push_back(
+        {fmt::format("{}: {}", t + 1, answers[t]), {from, from + side * side}, {}});
+  }
+  return seen;
 }
 
 }  // namespace
@@ -154,9 +182,11 @@ Predictions predict(const Viewer& v, const image::Image& image, const PredictSet
   const models::Glimpsed found =
       models::look_around(v.model, pixels, {.seed = kSeed, .keep = true});
   if (found.weights) {
-    best.front().maps.push_back(map_of(v, found));
+    best.front().images.push_back(seen_of(v, image, found));
   } else {
-    best.front().paths.push_back(path_of(v, image, found));
+    report::Scanpath path = path_of(v, image, found);
+    if (how.ways > 0) path.others = drawn_ways(v, image, pixels, how.ways);
+    best.front().paths.push_back(std::move(path));
   }
   return best;
 }

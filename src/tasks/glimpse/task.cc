@@ -46,9 +46,7 @@ class GlimpseRun final : public Run {
     const auto& settings = dynamic_cast<const PredictSettings&>(how);
     std::vector<Predictions> all;
     for (const std::string& name : names) {
-      const image::Image image =
-          named_image(name, v_.config.data, v_.known, [this]() -> const Sets& { return sets(); });
-      all.push_back(glimpsing::predict(v_, image, settings, p.maps));
+      all.push_back(glimpsing::predict(v_, named(name), settings, p.maps));
       if (p.done) p.done(static_cast<double>(all.size()) / static_cast<double>(names.size()));
     }
     return all;
@@ -70,14 +68,17 @@ class GlimpseRun final : public Run {
           break;
         }
       }
-      some.push_back(
-          {fmt::format("{}:{}", name_of(sets().test.empty() ? Set::valid : Set::test), at),
-           classes[static_cast<size_t>(images[at].label)]});
+      const std::string name =
+          fmt::format("{}:{}", name_of(sets().test.empty() ? Set::valid : Set::test), at);
+      some.push_back({name, classes[static_cast<size_t>(images[at].label)], named(name)});
     }
     return some;
   }
 
  private:
+  image::Image named(const std::string& name) {
+    return named_image(name, v_.config.data, v_.known, [this]() -> const Sets& { return sets(); });
+  }
   const Sets& sets() {
     if (!sets_) sets_ = load_data(v_.config.data, v_.config.train.seed);
     return *sets_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
 #include "fovea/error.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr size_t kAtOnce = 64;
 constexpr std::string_view kPair = "pair:";
+constexpr size_t kMostBetween = size_t{1} << 20;  // weights between places that are handed on
 
 // "pair:17" is the 17th of the built-in images.
 PackedImage image_of(const ImageConfig& c, const std::string& name) {
@@ -112,6 +114,7 @@ report::SeenImage seen_of(const ImageModel& m, const PackedImage& pixels, const 
          {from, from + static_cast<int64_t>(S)},
          {{left, top, side, side}}});
   }
+  if (j.weights.size() <= kMostBetween) seen.between = j.weights;
   return seen;
 }
 
@@ -135,7 +138,8 @@ std::vector<Predictions> predict(const ImageModel& m, std::span<const std::strin
       n_best.push_back({.text = m.classes[k], .score = j.probabilities[k]});
     if (j.weights.empty()) continue;
     report::SeenImage seen = seen_of(m, images[i], j, settings.places);
-    seen.title = fmt::format("{}: {}", names[i], n_best.front().text);
+    seen.title = fmt::format("{}: {}", std::filesystem::path(names[i]).filename().string(),
+                             n_best.front().text);
     n_best.front().images.push_back(std::move(seen));
   }
   return all;

@@ -99,7 +99,8 @@ class ImageRun final : public Run {
     std::vector<Example> some;
     for (size_t i = 0; i < n; ++i) {
       const PackedExample& x = all[i * all.size() / n];
-      some.push_back({x.name, m_.classes[static_cast<size_t>(x.label)]});
+      some.push_back({x.name, m_.classes[static_cast<size_t>(x.label)],
+                      unpacked(x.pixels, fit_of(m_.config))});
     }
     return some;
   }

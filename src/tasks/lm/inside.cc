@@ -79,6 +79,12 @@ Inside inside(const LanguageModel& lm, const std::string& text) {
     }
     return layers;
   };
+  inside.hooked = [&m, x = inside.x](const nn::HeadsHook& hook) {
+    return log_softmax(logits_of(m, x.unsqueeze(0), hook).squeeze(1));
+  };
+  inside.named = [&lm](int64_t id) {
+    return id == text::kEnd ? kEndOfLine : lm.tokenizer.token(id);
+  };
   inside.rollout = [&m, seen_of] {
     const HeadsSeen seen = seen_of();
     std::vector<Tensor> layers;

@@ -185,6 +185,7 @@ void PredictSettings::visit(Fields& f) {
   EvaluateSettings::visit(f);
   visit_n_best(f, decode);
   f.integer("longest", decode.longest, "tokens; 0: twice the source and ten", {0, 1e6});
+  f.text("prefix", prefix, "what the output begins with; the model goes on from it");
 }
 
 }  // namespace fovea::tasks::translation

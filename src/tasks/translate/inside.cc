@@ -116,6 +116,9 @@ void look_inside(const models::Transformer& m, const Written& w, Inside& inside)
     return layers_of(m, seen_of(), labels);
   };
   inside.rollout = [&m, seen_of] { return rolled_out(m, seen_of()); };
+  inside.hooked = [&m, w, x = inside.x](const nn::HeadsHook& hook) {
+    return log_softmax(logits_of(m, w, x.unsqueeze(0), hook).squeeze(1));
+  };
   inside.held = [&m, w](const Tensor& rows) {
     const nn::HeadsHook hook = on_heads(models::interventions::held(), ".cross", nullptr);
     return log_odds_of(logits_of(m, w, rows, hook), w.out);
@@ -149,6 +152,7 @@ Inside inside(const Translator& t, const std::string& line) {
   inside.title = line + " → " + t.target.join(inside.outputs);
   inside.inputs.emplace_back(kEndMark);
   if (inside.outputs.size() < w.out.size()) inside.outputs.emplace_back(kEndMark);
+  inside.named = [&t](int64_t id) { return id == text::kEnd ? kEndMark : t.target.token(id); };
   std::visit([&](const auto& m) { look_inside(m, w, inside); }, t.model);
   return inside;
 }

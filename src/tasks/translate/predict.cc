@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string_view>
 
+#include "fovea/error.h"
 #include "fovea/io.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/translate.h"
@@ -94,6 +97,17 @@ Translator load_translator(const RunFolder& run) {
   t.model = make_network(t.config);
   weights_of(t.model).load(weights);
   return t;
+}
+
+std::vector<int64_t> encode_prefix(const text::Tokenizer& target, const std::string& prefix) {
+  std::vector<int64_t> ids = target.encode(prefix);
+  const auto unknown = std::find(ids.begin(), ids.end(), text::kUnknown);
+  if (unknown != ids.end()) {
+    const auto at = static_cast<size_t>(unknown - ids.begin());
+    throw Error("predict", fmt::format("--prefix {}: the model has no token to write \"{}\"",
+                                       prefix, target.pieces(prefix).at(at)));
+  }
+  return ids;
 }
 
 std::vector<Predictions> translate(const Translator& t, std::span<const std::string> lines,

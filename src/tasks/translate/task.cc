@@ -40,7 +40,9 @@ class TranslateRun final : public Run {
   }
   std::vector<Predictions> predict(std::span<const std::string> lines, const Settings& how,
                                    const Predicting& p) override {
-    models::DecodeConfig decode = dynamic_cast<const PredictSettings&>(how).decode;
+    const auto& settings = dynamic_cast<const PredictSettings&>(how);
+    models::DecodeConfig decode = settings.decode;
+    decode.prefix = encode_prefix(t_.target, settings.prefix);
     decode.beam = std::max(decode.beam, decode.n_best);
     decode.weights = p.maps == Maps::keep;
     return translate(t_, lines, decode, p.done);
@@ -164,6 +166,7 @@ extern const Task task_translate = {
         "  fovea train translate pairs.tsv --model transformer --blocks 4 --query-depth 256\n"
         "  fovea train translate --out runs/x --resume    go on after a stop\n"
         "  fovea predict runs/translate-dates --show \"3rd of May 2021\"\n"
+        "  fovea predict runs/translate-dates --show --prefix 1999 \"3rd of May 2021\"\n"
         "  fovea predict runs/translate-dates --file in.txt --beam 5 > out.txt",
     .demo =
         "The model reads a date as people write it, in nine languages, letter by letter, and\n"

@@ -54,6 +54,7 @@ struct EvaluateSettings : Settings {
   void visit(Fields&) override;
 };
 struct PredictSettings final : EvaluateSettings {
+  std::string prefix;  // what the output begins with
   void visit(Fields&) override;
 };
 
@@ -72,6 +73,8 @@ struct Translator {
 };
 Translator load_translator(const RunFolder&);
 
+// As DecodeConfig::prefix has it. Throws where the model has no token for a piece of it.
+std::vector<int64_t> encode_prefix(const text::Tokenizer& target, const std::string&);
 // n-best for each line, in its order.
 std::vector<Predictions> translate(const Translator&, std::span<const std::string> lines,
                                    const models::DecodeConfig&, const ShareDone& = {});

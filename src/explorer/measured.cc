@@ -1,0 +1,77 @@
+#include <atomic>
+
+#include "explorer/answers.h"
+#include "fovea/error.h"
+#include "tasks/faithful.h"
+#include "tasks/rank.h"
+
+// What takes long: measured by the code behind `fovea faithful` and `fovea rank`.
+namespace fovea::explorer {
+namespace {
+
+// So that others are still answered.
+class Turn {
+ public:
+  Turn() {
+    if (++under_way <= kMost) return;
+    --under_way;
+    throw Error("measure", "two measurements are under way: wait for one, or cancel it");
+  }
+  ~Turn() { --under_way; }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  static constexpr int kMost = 2;
+  static inline std::atomic<int> under_way{0};
+};
+
+// Of what was asked, the fields that the settings have.
+void take(const Json& asked, tasks::Settings& settings) {
+  Json merged = tasks::to_json(settings);
+  merged.update(asked);
+  tasks::from_json(merged, settings, "settings");
+}
+
+}  // namespace
+
+Json faithful(Runs& runs, const std::string& name, const Json& asked,
+              const tasks::ShareDone& done) {
+  const Turn turn;
+  tasks::FaithfulSettings settings;
+  take(asked, settings);
+  const Runs::Lent lent = runs.borrow(name);
+  const tasks::FaithfulFound found = tasks::measure_faithful(lent.run(), {}, {}, settings, done);
+  Json each = Json::array();
+  for (size_t i = 0; i < found.each.size(); ++i) {
+    const explain::Faithful& f = found.each[i];
+    each.push_back({{"input", found.of[i].input},
+                    {"output", found.of[i].output},
+                    {"row", found.of[i].row},
+                    {"tau_gradient", number(f.tau_gradient)},
+                    {"tau_left_out", number(f.tau_left_out)},
+                    {"permuted", number(f.permuted)},
+                    {"uniform", number(f.uniform)},
+                    {"uniform_distance", number(f.uniform_distance)},
+                    {"adversarial", number(f.adversarial)},
+                    {"largest", number(f.largest)}});
+  }
+  return {{"verdict", tasks::verdict(found)},
+          {"table", json_of(tasks::table_of(found))},
+          {"inputs", found.inputs},
+          {"allowed", settings.allowed},
+          {"each", each}};
+}
+
+Json rank(Runs& runs, const std::string& name, const Json& asked, const tasks::ShareDone& done) {
+  const Turn turn;
+  const auto sequences = asked.value("sequences", int64_t{8});
+  if (sequences < 1 || sequences > 1000) {
+    throw Error("rank", "sequences must be in [1, 1000], found " + std::to_string(sequences));
+  }
+  const Runs::Lent lent = runs.borrow(name);
+  const auto curves = tasks::rank_run(lent.run(), sequences, done);
+  return {{"title", lent.run().config().model()}, {"charts", json_of(tasks::charts_of(curves))}};
+}
+
+}  // namespace fovea::explorer

@@ -1,0 +1,145 @@
+import * as api from './api.js';
+import { byId, element, short } from './dom.js';
+import { export_buttons } from './exported.js';
+import { full_of, largest, Matrix } from './matrix.js';
+import { shaded, sizes_of } from './shaded.js';
+import { keep, now, state } from './state.js';
+
+// Two runs on the same input, by one scale and in step; and what the one weighs more than the other,
+// where what they read and wrote is the same.
+
+// The longest common subsequence of two lists of labels: pairs of indices.
+export const common = (a, b) => {
+  const wide = b.length + 1, best = new Uint16Array((a.length + 1) * wide);
+  for (let i = a.length - 1; i >= 0; --i) {
+    for (let j = b.length - 1; j >= 0; --j) {
+      best[i * wide + j] = a[i] === b[j] ? 1 + best[(i + 1) * wide + j + 1]
+                                         : Math.max(best[(i + 1) * wide + j], best[i * wide + j + 1]);
+    }
+  }
+  const pairs = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) pairs.push([i++, j++]);
+    else if (best[(i + 1) * wide + j] >= best[i * wide + j + 1]) ++i;
+    else ++j;
+  }
+  return pairs;
+};
+
+const difference = (a, b, rows, columns) => {
+  const weights = new Float32Array(rows.length * columns.length);
+  rows.forEach(([i, k], r) => columns.forEach(([j, l], c) => {
+    weights[r * columns.length + c] = a.weights[i * a.columns.length + j] - b.weights[k * b.columns.length + l];
+  }));
+  return {
+    title: `${now.run.name} minus ${state.beside}`, signed: true, weights, cells: api.packed(weights),
+    rows: rows.map(([i]) => a.rows[i]), columns: columns.map(([j]) => a.columns[j]),
+  };
+};
+
+const titled = (map, name) => ({ ...map, title: `${name}: ${map.title}` });
+
+const maps_side_by_side = (first, second, redraw) => {
+  const a = titled(first, now.run.name), b = titled(second, state.beside);
+  const rows = common(a.rows, b.rows), columns = common(a.columns, b.columns);
+  const full = Math.max(full_of(a.weights), full_of(b.weights));
+  const minus = rows.length && columns.length ? difference(a, b, rows, columns) : null;
+  // Each map with its place in the pairs above: 0, 1, or -1 for the difference.
+  const all = [];
+  const place = (pairs, side, x) => side < 0 ? x : pairs.findIndex(p => p[side] === x);
+  const back = (pairs, side, x) => side < 0 ? x : pairs[x][side];
+  const elsewhere = (from, at) => one => {
+    const r = place(rows, from.side, at[0]), c = place(columns, from.side, at[1]);
+    return r < 0 || c < 0 ? null : [back(rows, one.side, r), back(columns, one.side, c)];
+  };
+  let busy = false;  // what the one tells the others is not told back
+  const in_step = act => {
+    if (busy) return;
+    busy = true;
+    act();
+    busy = false;
+  };
+  const add = (map, side, options) => {
+    const one = { side };
+    one.matrix = new Matrix(map, {
+      ...options, scale: state.scale,
+      onCell: at => in_step(() => {
+        for (const other of all) if (other !== one) other.matrix.show(at ? elsewhere(one, at)(other) : null);
+      }),
+      onHold: row => in_step(() => {
+        const r = row < 0 ? -1 : place(rows, side, row);
+        for (const other of all) {
+          const wanted = r < 0 ? -1 : back(rows, other.side, r);
+          if (other !== one && other.matrix.held !== wanted) other.matrix.hold(wanted < 0 ? other.matrix.held : wanted);
+        }
+        keep({ row: all[0].matrix.held >= 0 ? String(all[0].matrix.held) : '' });
+      }),
+    });
+    all.push(one);
+    return one.matrix;
+  };
+  const left = add(a, 0, { full }), right = add(b, 1, { full });
+  const third = minus ? add(minus, -1, {}) : null;
+  const scale_name = () => state.scale === 'row' ? 'Scale: row' : 'Scale: both';
+  const rescale = () => {
+    keep({ scale: state.scale === 'row' ? 'one' : 'row' });
+    for (const one of all) one.matrix.set_scale(state.scale);
+    byId('scale').textContent = scale_name();
+  };
+  const as_table = () => { keep({ table: state.table ? '' : 'yes' }); redraw(); };
+  const draw = () => { for (const one of all) one.matrix.draw(); };
+  const missing = [[a.rows.length + b.rows.length - 2 * rows.length, 'written'],
+    [a.columns.length + b.columns.length - 2 * columns.length, 'read']].filter(([n]) => n).map(([n, what]) => `${n} ${what} otherwise`);
+  return {
+    nodes: [
+      element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
+          element('button', { type: 'button', id: 'scale', onclick: rescale }, scale_name()),
+          element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
+          export_buttons(() => ({ maps: minus ? [a, b, minus] : [a, b] }))),
+      element('div', { class: 'pair' }, left.node, right.node),
+      third ? element('div', { id: 'difference' }, third.node, element('p', { class: 'muted' },
+          `Orange and +: ${now.run.name} weighs it more. `, missing.length ? `Left out: ${missing.join(', ')}. ` : '',
+          largest(minus.weights) < 1e-6 ? 'There is no difference.' : ''))
+            : element('p', { id: 'difference', class: 'muted' }, 'They have no token in common, so that nothing can be subtracted.'),
+      state.table && third ? third.table() : null,
+    ],
+    draw,
+    begin: () => {
+      draw();
+      if (state.row !== '' && Number(state.row) < a.rows.length) left.hold(Number(state.row));
+    },
+    cell: () => left.at ?? (left.held >= 0 ? [left.held, 0] : null),
+    keys: { n: rescale, t: as_table, Escape: () => left.held >= 0 && left.hold(left.held) },
+  };
+};
+
+const flat = text => text.lines.flatMap((l, i) => l.words.map((w, j) => `${i} ${j} ${w}`)).join('\n');
+
+const texts_side_by_side = (first, second) => {
+  const a = { ...first, title: `${now.run.name}: ${first.title}` }, b = { ...second, title: `${state.beside}: ${second.title}` };
+  const one = sizes_of(a), other = sizes_of(b);
+  const sizes = { word: Math.max(one.word, other.word), line: Math.max(one.line, other.line) };
+  const minus = flat(a) !== flat(b) ? null : {
+    title: `${now.run.name} minus ${state.beside}`,
+    lines: a.lines.map((l, i) => ({
+      weight: 1, words: l.words,
+      weights: Float32Array.from(l.weights, (w, j) => w * l.weight - b.lines[i].weights[j] * b.lines[i].weight),
+    })),
+  };
+  return {
+    nodes: [
+      element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => ({ texts: [a, b] }))),
+      element('div', { class: 'pair' }, shaded(a, { sizes }), shaded(b, { sizes })),
+      minus ? element('div', { id: 'difference' }, shaded(minus, { signed: true }), element('p', { class: 'muted' },
+          `Orange and +: ${now.run.name} weighs it more. The darkest is a difference of ${short(sizes_of(minus).word)}.`))
+            : element('p', { id: 'difference', class: 'muted' }, 'They take the text apart in different ways, so that nothing can be subtracted.'),
+    ],
+  };
+};
+
+export const compare_view = ({ maps, texts, beside }, { redraw }) => {
+  if (!beside) return null;
+  if (maps.length && beside.maps.length) return maps_side_by_side(maps[0], beside.maps[0], redraw);
+  if (texts.length && beside.texts.length) return texts_side_by_side(texts[0], beside.texts[0]);
+  return { nodes: [element('p', { class: 'muted' }, 'One of the two shows no weights.')] };
+};

@@ -1,0 +1,57 @@
+import { give } from './ask.js';
+import { element, visible } from './dom.js';
+import { measuring } from './measuring.js';
+import { scatter } from './scatter.js';
+import { keep } from './state.js';
+
+// Is the attention an explanation? Measured by the code behind `fovea faithful`, on what was held out.
+const table = ({ header, rows }) => element('div', { class: 'scroll' }, element('table', {},
+    element('thead', {}, element('tr', {}, header.map(h => element('th', { scope: 'col' }, h)))),
+    element('tbody', {}, rows.map(r => element('tr', {}, r.map((c, i) =>
+        i ? element('td', {}, c) : element('th', { scope: 'row' }, c)))))));
+
+// A dot opens its example, the output's row held.
+const dot = (one, x, y) => ({
+  x: one[x] ?? NaN, y: one[y] ?? NaN,
+  label: `‹${visible(one.output)}› of ‹${one.input.length > 60 ? one.input.slice(0, 59) + '…' : one.input}›`,
+  open: () => {
+    give(one.input);
+    keep({ row: String(one.row) });
+    document.getElementById('output').scrollIntoView({ block: 'start' });
+  },
+});
+
+const draw = ({ verdict, table: numbers, inputs, allowed, each }) => {
+  const dots = (x, y) => each.map(one => dot(one, x, y));
+  return [
+    element('p', { class: 'verdict' }, verdict),
+    element('p', { class: 'muted' }, `${each.length} outputs of ${inputs} inputs. A dot is an output, and opens it.`),
+    element('div', { class: 'charts' },
+        scatter({
+          title: 'Does it agree with what moves the output?', x: 'τ of weights and gradient', y: 'τ of weights and leaving out',
+          series: [{ name: 'outputs', dots: dots('tau_gradient', 'tau_left_out') }], ends: [[-1, 1], [-1, 1]],
+          lines: [[[0, -1], [0, 1]], [[-1, 0], [1, 0]]],
+        }),
+        scatter({
+          title: 'What do other weights change?', x: 'largest weight', y: 'change of the output', ends: [[0, 1], [0, 1]],
+          series: [{ name: 'permuted', dots: dots('largest', 'permuted') }, { name: 'uniform', dots: dots('largest', 'uniform') }],
+        }),
+        scatter({
+          title: `How far can weights go, the output the same to ${100 * allowed} %?`, x: 'largest weight',
+          y: 'distance found (0.69: farthest)', ends: [[0, 1], [0, Math.log(2)]],
+          series: [{ name: 'adversarial', dots: dots('largest', 'adversarial') }],
+        })),
+    table(numbers),
+  ];
+};
+
+export const faithful = ({ run }) => {
+  const inputs = element('input', { type: 'number', min: 1, max: 1000, value: 10, name: 'faithful-inputs' });
+  const work = measuring({
+    id: 'faithful', label: 'Measure', parts: ['runs', run.name, 'faithful'], body: () => ({ inputs: Number(inputs.value) }), draw,
+  });
+  const node = element('details', { id: 'faithful' }, element('summary', {}, 'Is it an explanation?'),
+      element('p', { class: 'muted' }, 'Whether the weights agree with gradients and with leaving words out, and whether other weights would say the same.'),
+      element('label', {}, 'held-out inputs ', inputs), work.node);
+  return { node };
+};

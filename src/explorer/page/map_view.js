@@ -1,0 +1,57 @@
+import { byId, element } from './dom.js';
+import { export_buttons } from './exported.js';
+import { Links } from './links.js';
+import { kLarge, map_of } from './big_map.js';
+import { keep, state } from './state.js';
+
+// Maps of who looked at whom, one at a time, with what was read and written under it.
+export const map_view = ({ maps }, { redraw }) => {
+  if (!maps.length) return null;
+  const chosen = Math.min(Number(state.map) || 0, maps.length - 1), map = maps[chosen];
+  let links = null;
+  const row = i => links?.show(i);
+  const matrix = map_of(map, {
+    scale: state.scale, onRow: row,
+    onHold: i => { keep({ row: i >= 0 ? String(i) : '' }); row(i); },
+  });
+  if (Math.max(map.rows.length, map.columns.length) <= kLarge) {
+    links = new Links(map, {
+      onHover: i => links.show(i >= 0 ? i : matrix.held),
+      onHold: i => { matrix.at = null; matrix.hold(i); links.show(matrix.held); },
+    });
+  }
+
+  const other = by => {
+    if (maps.length < 2) return;
+    keep({ map: String((chosen + by + maps.length) % maps.length), row: '' });
+    redraw();
+  };
+  const scale_name = () => state.scale === 'row' ? 'Scale: row' : 'Scale: all';
+  const rescale = () => {
+    keep({ scale: state.scale === 'row' ? 'one' : 'row' });
+    matrix.set_scale(state.scale);
+    byId('scale').textContent = scale_name();
+  };
+  const as_table = () => { keep({ table: state.table ? '' : 'yes' }); redraw(); };
+  const toolbar = element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
+      maps.length > 1 ? element('select', {
+        'aria-label': 'Which picture', id: 'which',
+        onchange: e => { keep({ map: e.target.value, row: '' }); redraw(); },
+      }, maps.map((m, i) => element('option', { value: i, selected: i === chosen ? true : undefined }, m.title || `picture ${i + 1}`))) : null,
+      element('button', { type: 'button', id: 'scale', onclick: rescale }, scale_name()),
+      element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
+      export_buttons(() => ({ maps: [map] })));
+  return {
+    nodes: [toolbar, matrix.node, links?.node, state.table ? matrix.table() : null],
+    draw: () => { matrix.draw(); row(matrix.held); },
+    begin: () => {
+      matrix.draw();
+      if (state.row !== '' && Number(state.row) < map.rows.length) matrix.hold(Number(state.row));
+    },
+    cell: () => matrix.at ?? (matrix.held >= 0 ? [matrix.held, 0] : null),
+    keys: {
+      n: rescale, t: as_table, '[': () => other(-1), ']': () => other(1),
+      Escape: () => matrix.held >= 0 && matrix.hold(matrix.held),
+    },
+  };
+};

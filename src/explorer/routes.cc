@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <chrono>
+
+#include "explorer/answers.h"
+#include "fovea/error.h"
+
+// Which question goes where, and what is said where it leads nowhere.
+namespace fovea::explorer {
+namespace {
+
+Json error_json(const std::string& what) { return {{"error", what}}; }
+
+Response json_response(const Json& j, int status = 200) {
+  return {.status = status, .body = j.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
+
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (size_t at = 1; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    parts.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+Json body_of(const Request& request) {
+  const Json j = Json::parse(request.body, nullptr, false);
+  if (!j.is_object()) throw Error("request", "the body is no JSON object");
+  return j;
+}
+
+struct Question {
+  const Request& request;
+  std::string name;  // what stands for * in the route's path
+  Caller& caller;
+  Runs& runs;
+  Training& training;
+  Json body() const { return body_of(request); }
+};
+
+struct Route {
+  const char* method;
+  std::vector<std::string> path;  // below /api
+  std::function<Response(const Question&)> answer;
+};
+
+// What a function of the question gives, as the answer.
+template <class F>
+std::function<Response(const Question&)> as_json(F f) {
+  return [f](const Question& q) { return json_response(f(q)); };
+}
+
+const std::vector<Route>& routes() {
+  static const std::vector<Route> all = {
+      {"GET", {"runs"}, as_json([](auto& q) { return list_runs(q.runs, q.training); })},
+      {"GET", {"runs", "*"}, as_json([](auto& q) { return describe_run(q.runs, q.name); })},
+      {"GET", {"runs", "*", "log"}, as_json([](auto& q) { return curves_of(q.runs, q.name); })},
+      {"GET", {"runs", "*", "looks"}, as_json([](auto& q) { return looks_of(q.runs, q.name); })},
+      {"GET", {"ways"}, as_json([](auto&) { return ways_of_looking(); })},
+      {"POST", {"runs", "*", "predict"}, as_json([](auto& q) {
+         return predict(q.runs, q.name, q.body(), q.caller);
+       })},
+      {"POST", {"runs", "*", "explain"}, as_json([](auto& q) {
+         return explain(q.runs, q.name, q.body(), giving_up(q.caller));
+       })},
+      {"POST", {"runs", "*", "hold"}, as_json([](auto& q) {
+         return hold(q.runs, q.name, q.body());
+       })},
+      {"POST", {"runs", "*", "heads"}, as_json([](auto& q) {
+         return heads(q.runs, q.name, q.body());
+       })},
+      {"POST", {"runs", "*", "without"}, as_json([](auto& q) {
+         return without_heads(q.runs, q.name, q.body());
+       })},
+      {"POST", {"runs", "*", "faithful"}, as_json([](auto& q) {
+         return faithful(q.runs, q.name, q.body(), telling(q.caller));
+       })},
+      {"POST", {"runs", "*", "rank"}, as_json([](auto& q) {
+         return rank(q.runs, q.name, q.body(), telling(q.caller));
+       })},
+      {"POST", {"draw", "*"}, [](const Question& q) { return draw(drawn_from(q.body()), q.name); }},
+      {"POST", {"train"}, as_json([](auto& q) {
+         return Json{{"run", q.training.begin(q.body().at("task").template get<std::string>())}};
+       })},
+  };
+  return all;
+}
+
+bool leads_to(const Route& route, const std::vector<std::string>& parts) {
+  return std::equal(route.path.begin(), route.path.end(), parts.begin() + 1, parts.end(),
+                    [](const std::string& a, const std::string& b) { return a == "*" || a == b; });
+}
+
+Response route(const Request& request, Caller& caller, Runs& runs, Training& training) {
+  const std::vector<std::string> parts = parts_of(request.path);
+  const std::string method = request.method == "POST" ? "POST" : "GET";
+  for (const Route& r : routes()) {
+    if (parts.empty() || r.method != method || !leads_to(r, parts)) continue;
+    return r.answer({request, parts.size() > 2 ? parts[2] : "", caller, runs, training});
+  }
+  throw NotThere{"no such page"};
+}
+
+}  // namespace
+
+tasks::ShareDone giving_up(const Caller& caller) {
+  return [&caller](double) {
+    if (caller.gone()) throw Cancelled();
+  };
+}
+
+tasks::ShareDone telling(Caller& caller) {
+  static constexpr auto kEvery = std::chrono::milliseconds(100);
+  using Clock = std::chrono::steady_clock;
+  return [&caller, said = Clock::time_point()](double done) mutable {
+    if (caller.gone()) throw Cancelled();
+    if (Clock::now() - said < kEvery) return;
+    said = Clock::now();
+    caller.send(Json{{"done", done}}.dump() + "\n");
+  };
+}
+
+Response answer(const Request& request, Caller& caller, Runs& runs, Training& training) {
+  try {
+    return route(request, caller, runs, training);
+  } catch (const NotThere& e) {
+    return json_response(error_json(e.what), 404);
+  } catch (const Cancelled&) {
+    return json_response(error_json("cancelled"), 409);
+  } catch (const Error& e) {
+    return json_response(error_json(plain(e)), 422);
+  } catch (const Json::exception& e) {
+    return json_response(error_json(std::string("the request is malformed: ") + e.what()), 400);
+  }
+}
+
+}  // namespace fovea::explorer

@@ -1,0 +1,191 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "image/image_file.h"
+#include "io/base64.h"
+#include "report/files.h"
+#include "report/label.h"
+#include "report/page.h"
+#include "report/seen.h"
+
+// Images and where they were looked at, as drawings: sheets of panels.
+namespace fovea::report {
+namespace {
+
+constexpr double kPanel = 132, kGap = 14, kLine = 20, kSmall = 16, kMargin = 16;
+constexpr size_t kAcross = 6, kLeast = 3;  // panels of a row, and room for the legend
+constexpr int kDarks = 12;                 // shades of what was not looked at
+constexpr double kDarkest = 0.8;           // how much of it is hidden
+
+double largest(const std::vector<float>& weights) {
+  double most = 0;
+  for (const float w : weights) {
+    if (std::isfinite(w)) most = std::max(most, static_cast<double>(w));
+  }
+  return most > 0 ? most : 1;
+}
+
+// In nats; weights that do not sum to 1 are taken as shares.
+double entropy_of(const std::vector<float>& weights) {
+  double sum = 0, h = 0;
+  for (const float w : weights) sum += std::isfinite(w) ? std::max(w, 0.0f) : 0;
+  for (const float w : weights) {
+    if (w > 0 && std::isfinite(w)) h -= w / sum * std::log(w / sum);
+  }
+  return h;
+}
+
+void put_small(Markup& svg, double x, double y, const std::string& text) {
+  svg.put(R"(<text class="muted" style="font-size:12px" x="{:.1f}" y="{:.1f}">{}</text>)", x, y,
+          escape(text));
+}
+
+// One path for each shade, in units of a cell.
+void put_darkness(Markup& svg, const SeenImage& seen, const SeenImage::Look& look) {
+  const double full = largest(look.weights);
+  std::array<std::string, kDarks + 1> paths;
+  for (size_t n = 0; n < look.weights.size(); ++n) {
+    const double share = std::clamp(static_cast<double>(look.weights[n]) / full, 0.0, 1.0);
+    const auto dark =
+        static_cast<size_t>(std::lround((1 - (std::isnan(share) ? 0 : share)) * kDarks));
+    const auto columns = static_cast<size_t>(seen.columns);
+    paths[dark] += fmt::format("M{} {}h1v1h-1z", n % columns, n / columns);
+  }
+  for (size_t dark = 1; dark < paths.size(); ++dark) {
+    if (paths[dark].empty()) continue;
+    svg.put(R"(<path fill="#000" fill-opacity="{:.3f}" d="{}"/>)",
+            kDarkest * static_cast<double>(dark) / kDarks, paths[dark]);
+  }
+}
+
+// Around the places that have half of the largest weight or more, so that they are found on any
+// image; in units of a cell.
+void put_outline(Markup& svg, const SeenImage& seen, const SeenImage::Look& look) {
+  const double half = largest(look.weights) / 2;
+  const auto inside = [&](int64_t y, int64_t x) {
+    return y >= 0 && x >= 0 && y < seen.rows && x < seen.columns &&
+           static_cast<double>(look.weights[static_cast<size_t>(y * seen.columns + x)]) >= half;
+  };
+  std::string edges;
+  for (int64_t y = 0; y <= seen.rows; ++y) {
+    for (int64_t x = 0; x <= seen.columns; ++x) {
+      if (inside(y, x) != inside(y - 1, x)) edges += fmt::format("M{} {}h1", x, y);
+      if (inside(y, x) != inside(y, x - 1)) edges += fmt::format("M{} {}v1", x, y);
+    }
+  }
+  svg.put(R"(<path fill="none" stroke="#35c8ff" vector-effect="non-scaling-stroke" d="{}"/>)",
+          edges);
+}
+
+struct Frame {
+  double width, height;  // of a panel's image
+};
+
+Frame frame_of(const SeenImage& seen) {
+  const double tall = static_cast<double>(seen.image.height),
+               wide = static_cast<double>(seen.image.width), scale = kPanel / std::max(tall, wide);
+  return {wide * scale, tall * scale};
+}
+
+void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
+               const std::string& pixels, double x, double y) {
+  const Frame f = frame_of(seen);
+  svg.put(R"x(<g transform="translate({:.1f} {:.1f})"><image width="{:.1f}" height="{:.1f}" )x"
+          R"(preserveAspectRatio="none" href="{}"/>)",
+          x, y, f.width, f.height, pixels);
+  if (!look.weights.empty()) {
+    svg.put(R"x(<g shape-rendering="crispEdges" transform="scale({:.4f} {:.4f})">)x",
+            f.width / static_cast<double>(seen.columns), f.height / static_cast<double>(seen.rows));
+    put_darkness(svg, seen, look);
+    put_outline(svg, seen, look);
+    svg.put("</g>");
+  }
+  const double scale = f.width / static_cast<double>(seen.image.width);
+  for (const SeenImage::Box& box : look.boxes) {
+    svg.put(R"(<rect fill="none" stroke="#f5a623" stroke-width="2" x="{:.1f}" y="{:.1f}" )"
+            R"(width="{:.1f}" height="{:.1f}"/>)",
+            box.left * scale, box.top * scale, box.width * scale, box.height * scale);
+  }
+  svg.put(R"(<text x="0" y="{:.1f}">{}</text>)", f.height + 15,
+          escape(cut(visible(look.label), 16)));
+  if (!look.weights.empty()) {
+    put_small(svg, 0, f.height + 15 + kSmall,
+              fmt::format("most {:.2g} H {:.3g}", largest(look.weights), entropy_of(look.weights)));
+  }
+  svg.put("</g>");
+}
+
+// What bright and dark mean, and what would be said of weights that are all the same.
+double put_legend(Markup& svg, const SeenImage& seen, double y) {
+  const auto places = static_cast<double>(seen.rows * seen.columns);
+  put_small(svg, kMargin, y + kSmall, "bright: each picture's largest weight; blue: half of it");
+  put_small(svg, kMargin, y + 2 * kSmall,
+            fmt::format("{} places; equal weights: {:.2g}, entropy H {:.3g} nats", places,
+                        1 / places, std::log(places)));
+  return y + 2 * kSmall;
+}
+
+// Gives where the next sheet begins.
+double put_sheet(Markup& svg, const SeenImage& seen, double y) {
+  check(seen);
+  const std::string pixels = "data:image/png;base64," + to_base64(image::to_png(seen.image));
+  if (!seen.title.empty()) {
+    svg.put(R"(<text class="title" x="{}" y="{:.1f}">{}</text>)", kMargin, y + 14,
+            escape(cut(visible(seen.title), 100)));
+    y += kLine + 6;
+  }
+  std::vector<SeenImage::Look> panels = seen.looks;
+  panels.insert(panels.begin(), SeenImage::Look{});
+  const double down = frame_of(seen).height + kLine + kSmall + kGap;
+  for (size_t n = 0; n < panels.size(); ++n) {
+    put_panel(svg, seen, panels[n], pixels, kMargin + (kPanel + kGap) * double(n % kAcross),
+              y + down * double(n / kAcross));
+  }
+  y += down * double((panels.size() + kAcross - 1) / kAcross);
+  return (seen.looks.empty() ? y : put_legend(svg, seen, y)) + kGap;
+}
+
+// The sheets, without the paper they lie on.
+SeenDrawing sheets_of(const std::vector<SeenImage>& images) {
+  Markup body;
+  size_t across = kLeast;
+  double y = kMargin;
+  for (const SeenImage& seen : images) {
+    across = std::max(across, std::min(seen.looks.size() + 1, kAcross));
+    y = put_sheet(body, seen, y);
+  }
+  return {body.text(), 2 * kMargin + static_cast<double>(across) * (kPanel + kGap) - kGap, y};
+}
+
+}  // namespace
+
+SeenDrawing drawing_of(const std::vector<SeenImage>& images) {
+  SeenDrawing d = sheets_of(images);
+  Markup svg;
+  svg.put(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0:g} {1:g}" width="{0:g}" )"
+          "height=\"{1:g}\">\n<style>{2}</style>\n"
+          "<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{3}</svg>\n",
+          d.width, d.height, files::picture_css, d.svg);
+  d.svg = svg.text();
+  return d;
+}
+
+// On a page the style is the page's, and the sheet shrinks with it.
+void add(Html& html, const SeenImages& images) {
+  for (const SeenImages::Item& item : images.items) {
+    SeenImage seen = item.seen;
+    seen.title.clear();
+    const SeenDrawing d = sheets_of({seen});
+    html.put(R"(<figure class="seen"><figcaption dir="auto">{}</figcaption>)"
+             R"(<div class="scroll" style="max-width:{:.0f}px" role="img" aria-label="{}">)",
+             escape(item.caption), d.width, escape(item.caption));
+    html.put(R"(<svg viewBox="0 0 {:g} {:g}">{}</svg></div></figure>)"
+             "\n",
+             d.width, d.height, d.svg);
+  }
+}
+
+}  // namespace fovea::report

@@ -1,0 +1,220 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "explorer/answers.h"
+#include "explorer/upload.h"
+#include "image/image_file.h"
+#include "io/base64.h"
+#include "tasks/train.h"
+#include "tests/errors.h"
+#include "tests/io/files.h"
+
+// What is asked of runs that see: images in, and where they were looked at.
+namespace fovea::explorer {
+namespace {
+
+using test::error_of;
+using test::Folder;
+using test::has;
+
+struct Here final : Caller {
+  bool gone() const override { return false; }
+  void send(std::string_view) override {}
+};
+
+void train_hardly(const Folder& folder, const std::string& task, const tasks::Given& typed) {
+  const tasks::Task& t = tasks::task(task);
+  train_run(t, tasks::RunFolder(folder / task), *tasks::config_from(t, typed),
+            tasks::Former::refuse, {});
+}
+
+const Folder& trained() {
+  static const Folder folder;
+  static const bool once = [] {
+    train_hardly(folder, "caption",
+                 {{"examples", "40"},
+                  {"hidden", "8"},
+                  {"features", "8"},
+                  {"embedding", "8"},
+                  {"steps", "3"},
+                  {"seed", "1"},
+                  {"stride", "8"},
+                  {"longest", "12"}});
+    train_hardly(folder, "image",
+                 {{"examples", "40"}, {"features", "8"}, {"blocks", "1"}, {"steps", "2"}});
+    train_hardly(folder, "glimpse",
+                 {{"examples", "200"}, {"hidden", "16"}, {"parts", "8"}, {"steps", "3"}});
+    return true;
+  }();
+  EXPECT_TRUE(once);
+  return folder;
+}
+
+struct Seeing : testing::Test {
+  Runs runs{{(trained() / "").string()}};
+  Training training{trained() / "more"};
+  Here caller;
+
+  Response ask(const std::string& path, const Json& body) {
+    const bool get = body.is_null();
+    Request r{.method = get ? "GET" : "POST", .path = path};
+    if (!get) r.body = body.dump();
+    return answer(r, caller, runs, training);
+  }
+  Json json(const std::string& path, const Json& body = {}) {
+    const Response r = ask(path, body);
+    EXPECT_EQ(r.status, 200) << r.body;
+    return Json::parse(r.body);
+  }
+  Json best(const std::string& run, const std::string& input, const Json& settings = {}) {
+    Json asked = {{"input", input}};
+    if (!settings.is_null()) asked["settings"] = settings;
+    return json("/api/runs/" + run + "/predict", asked)["predictions"][0];
+  }
+  std::string drawn(const std::string& format, const Json& body) {
+    const Response r = ask("/api/draw/" + format, body);
+    EXPECT_EQ(r.status, 200) << r.body;
+    return r.body;
+  }
+};
+
+float sum(const std::vector<float>& v, size_t from, size_t n) {
+  float s = 0;
+  for (size_t i = from; i < from + n; ++i) s += v[i];
+  return s;
+}
+
+std::string png_of(int64_t side) {
+  image::Image image{side, side, 3, {}};
+  for (int64_t i = 0; i < side * side; ++i) {
+    for (int c = 0; c < 3; ++c) {
+      image.pixels.push_back(static_cast<float>((i * (c + 3)) % side) / static_cast<float>(side));
+    }
+  }
+  return image::to_png(image);
+}
+
+TEST_F(Seeing, ExamplesCanBeChosenBySight) {
+  for (const char* run : {"caption", "image", "glimpse"}) {
+    const Json about = json(std::string("/api/runs/") + run);
+    ASSERT_FALSE(about["examples"].empty()) << run;
+    for (const Json& e : about["examples"]) {
+      const image::Image image =
+          image::decoded(from_base64(e.at("image").get<std::string>()), "example");
+      EXPECT_LE(image.width, 96) << run;
+    }
+  }
+}
+
+TEST_F(Seeing, WordsComeWithThePlacesTheyLookedAt) {
+  const Json p = best("caption", "scene:3");
+  ASSERT_EQ(p["images"].size(), 1u);
+  const report::SeenImage seen = seen_from(p["images"][0]);
+  EXPECT_EQ(seen.rows, 8);
+  EXPECT_EQ(seen.image.width, 64);
+  ASSERT_FALSE(seen.looks.empty());
+  for (const auto& look : seen.looks) EXPECT_NEAR(sum(look.weights, 0, 64), 1.0f, 1e-4f);
+}
+
+TEST_F(Seeing, PicturesAreDrawnByTheCodeBehindTheCommands) {
+  const Json one = best("caption", "scene:3")["images"][0];
+  const std::vector<report::SeenImage> seen = {seen_from(one)};
+  const Json body = {{"images", Json::array({one})}};
+  EXPECT_EQ(drawn("svg", body), report::drawing_of(seen).svg);
+  EXPECT_EQ(drawn("png", body), report::to_png(seen));
+  EXPECT_EQ(Json::parse(drawn("json", body))[0], Json::parse(report::to_json(seen[0])));
+  EXPECT_TRUE(has(drawn("csv", body), "\"8, 8\","));
+  EXPECT_TRUE(has(drawn("html", body), "class=\"seen\""));
+  Json torn = one;
+  torn["rows"] = 7;
+  EXPECT_EQ(ask("/api/draw/svg", {{"images", Json::array({torn})}}).status, 422);
+  torn = one;
+  torn["image"] = to_base64("no image");
+  EXPECT_EQ(ask("/api/draw/svg", {{"images", Json::array({torn})}}).status, 422);
+}
+
+TEST_F(Seeing, AFileIsTakenAndABrokenOneIsNamed) {
+  const auto sent = [&](const std::string& run, const std::string& bytes) {
+    return ask("/api/runs/" + run + "/predict",
+               {{"name", "../a photo.png"}, {"file", to_base64(bytes)}});
+  };
+  for (const char* run : {"caption", "image", "glimpse"}) {
+    const Response good = sent(run, png_of(70));
+    ASSERT_EQ(good.status, 200) << good.body;
+    EXPECT_FALSE(Json::parse(good.body)["predictions"].empty());
+    for (const std::string& bytes :
+         {std::string("no image"), png_of(70).substr(0, 60), std::string()}) {
+      const Response bad = sent(run, bytes);
+      EXPECT_EQ(bad.status, 422);
+      const std::string error = Json::parse(bad.body)["error"];
+      EXPECT_TRUE(has(error, "a_photo.png")) << error;
+      EXPECT_FALSE(has(error, std::filesystem::temp_directory_path().string() + "/fovea")) << error;
+      EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+    }
+  }
+}
+
+TEST_F(Seeing, AFileIsGoneWithTheQuestion) {
+  std::string path;
+  {
+    const Asked about(Json{{"name", "x.png"}, {"file", to_base64("bytes")}});
+    path = about.input();
+    EXPECT_EQ(test::read_bytes(path), "bytes");
+    EXPECT_TRUE(has(about.renamed(Error("read", path + ": broken")).what(), "x.png: broken"));
+    EXPECT_FALSE(has(about.renamed(Error("read", path + ": broken")).what(), path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_EQ(Asked(Json{{"input", "scene:1"}}).input(), "scene:1");
+}
+
+TEST_F(Seeing, PlacesLookAtEachOther) {
+  const Json one = best("image", "pair:3", {{"n-best", 2}})["images"][0];
+  const size_t places = one["rows"].get<size_t>() * one["columns"].get<size_t>();
+  const std::vector<float> between = unpacked(one["between"].get<std::string>());
+  ASSERT_EQ(between.size(), places * places);
+  for (const size_t p : {size_t{0}, size_t{17}, places - 1}) {
+    EXPECT_NEAR(sum(between, p * places, places), 1.0f, 1e-4f);
+  }
+  EXPECT_TRUE(has(one["title"].get<std::string>(), "pair:3"));
+}
+
+TEST_F(Seeing, GlimpsesComeWithWhatEachClassWasWorth) {
+  const Json one = best("glimpse", "test:0")["paths"][0];
+  EXPECT_TRUE(one["others"].empty());
+  EXPECT_TRUE(one["density"].is_null());
+  const report::Scanpath path = path_from(one);
+  ASSERT_EQ(path.glimpses.size(), 6u);
+  for (const auto& g : path.glimpses) {
+    ASSERT_EQ(g.shares.size(), path.classes.size());
+    EXPECT_NEAR(sum(g.shares, 0, g.shares.size()), 1.0f, 1e-4f);
+  }
+  const Json body = {{"paths", Json::array({one})}};
+  EXPECT_EQ(drawn("svg", body), report::drawing_of(std::vector{path}).svg);
+  EXPECT_EQ(drawn("png", body), report::to_png(std::vector{path}));
+  EXPECT_TRUE(has(drawn("csv", body), "picture,glimpse,x,y,side,said,\"0\",\"1\""));
+  EXPECT_TRUE(has(drawn("html", body), "class=\"scan\""));
+  EXPECT_EQ(Json::parse(drawn("json", body))[0]["glimpses"].size(), 6u);
+  Json torn = one;
+  torn["glimpses"][0]["shares"] = {0.5};
+  EXPECT_EQ(ask("/api/draw/svg", {{"paths", Json::array({torn})}}).status, 422);
+}
+
+TEST_F(Seeing, ManyWaysAreADensity) {
+  const Json one = best("glimpse", "test:0", {{"ways", 50}})["paths"][0];
+  ASSERT_EQ(one["others"].size(), 50u);
+  EXPECT_EQ(one["others"][0].size(), 5u);  // the first place is no choice
+  EXPECT_NE(one["others"][0], one["others"][1]);
+  int64_t all = 0, most = 0;
+  for (const Json& n : one["density"]["glimpses"]) {
+    all += n.get<int64_t>();
+    most = std::max(most, n.get<int64_t>());
+  }
+  EXPECT_EQ(all, 250);
+  EXPECT_EQ(one["density"]["most"], most);
+  EXPECT_TRUE(has(drawn("svg", {{"paths", Json::array({one})}}), "class=\"density\""));
+}
+
+}  // namespace
+}  // namespace fovea::explorer
