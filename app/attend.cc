@@ -158,6 +158,23 @@ void print_summary(const std::string& name, const Tensor& tensor) {
   fmt::print("\n");
 }
 
+// What was chosen, for a picture: "causal, temperature 3"; nothing but defaults, the score.
+std::string title_of(const AttendOptions& options) {
+  const AttendOptions usual;
+  std::vector<std::string> parts;
+  const auto add = [&](const std::string& part, bool said) {
+    if (said) parts.push_back(part);
+  };
+  add(options.score, options.score != usual.score);
+  add(options.mask, options.mask != usual.mask);
+  add(options.weighting, options.weighting != usual.weighting);
+  add(fmt::format("scale {}", options.scale.value_or(1)), options.scale.has_value());
+  add(fmt::format("softcap {}", options.softcap.value_or(0)), options.softcap.has_value());
+  add(fmt::format("temperature {}", options.temperature), options.temperature != 1);
+  add(fmt::format("sink {}", options.sink.value_or(0)), options.sink.has_value());
+  return parts.empty() ? options.score : fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void run(AttendOptions options) {
   check(options);
   if (options.threads > 0) set_threads(options.threads);
@@ -168,16 +185,16 @@ void run(AttendOptions options) {
   Plan plan = Plan::automatic;
   Tensors outputs = compute(options, inputs, plan);
 
-  const std::string choice =
-      fmt::format("{} + {} + {}", options.score, options.mask, options.weighting);
   if (options.show || !options.picture.empty()) {
-    const std::vector<report::Heatmap> maps = maps_of(choice, outputs.at("weights"), words);
+    const std::vector<report::Heatmap> maps =
+        maps_of(title_of(options), outputs.at("weights"), words);
     if (!options.picture.empty()) report::write(options.picture, maps);
     if (options.show) show(maps);
     if (!options.weights) outputs.erase("weights");
   }
   const std::string how =
-      fmt::format("{}: plan {}, {}, {} threads", choice, name_of(plan), isa(), threads());
+      fmt::format("{} + {} + {}: plan {}, {}, {} threads", options.score, options.mask,
+                  options.weighting, name_of(plan), isa(), threads());
   if (verbose()) fmt::print(stderr, "fovea attend: {}\n", how);
   if (!options.out.empty()) {
     save_safetensors(options.out, outputs);

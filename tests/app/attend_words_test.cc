@@ -93,7 +93,7 @@ TEST(AttendWords, ASinkTakesItsShare) {
 TEST(AttendWords, ShowsInATerminal) {
   const Ran ran = run_program({"attend", "--words", "a b", "--show"});
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_TRUE(ran.out.starts_with("\nscaled_dot + everything + softmax\n  a b\na ")) << ran.out;
+  EXPECT_TRUE(ran.out.starts_with("\nscaled_dot\n  a b\na ")) << ran.out;
 }
 
 // Files are drawn too, a map for each head; the weights that were asked for are the same.
@@ -109,7 +109,7 @@ TEST(AttendWords, DrawsFiles) {
   const auto maps = nlohmann::json::parse(test::read_bytes(folder / "w.json"));
   const std::vector<float> weights = load_safetensors(folder / "out").at("weights").to_vector();
   ASSERT_EQ(maps.size(), 2u);
-  EXPECT_EQ(maps[1].at("title"), "scaled_dot + everything + none, batch 0, head 1");
+  EXPECT_EQ(maps[1].at("title"), "none, batch 0, head 1");
   EXPECT_EQ(maps[1].at("rows"), (std::vector<std::string>{"0", "1", "2"}));
   EXPECT_NEAR(maps[1].at("weights")[2][4].get<float>(), weights.at(29), 1e-4f);
   EXPECT_FALSE(load_safetensors(folder / "out").contains("sink"));
