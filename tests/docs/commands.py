@@ -110,7 +110,7 @@ def safetensors(path):
     batch, heads, length, width = 2, 2, 12, 8
     shapes = {"q": [batch, heads, length, width], "k": [batch, heads, length, width],
               "v": [batch, heads, length, width], "d_context": [batch, heads, length, width],
-              "w_q": [width, width], "w_k": [width, width], "u": [width]}
+              "w": [width, width], "w_q": [width, width], "w_k": [width, width], "u": [width]}
     header, data, at = {}, b"", 0
     for name, shape in shapes.items():
         count = functools.reduce(lambda a, b: a * b, shape)
@@ -201,6 +201,10 @@ class Checker:
             return f"./dev help has no {words[0]}"
         if words[0] == "bench" and not (self.source / "bench" / f"{words[1]}.py").exists():
             return f"there is no bench/{words[1]}.py"
+        if words[0] == "bench":
+            known = "".join(p.read_text() for p in (self.source / "bench").glob("**/*.py"))
+            wrong = [o for o in words if o.startswith("--") and f'"{o}"' not in known]
+            return f"{' '.join(wrong)} of bench/{words[1]}.py" if wrong else ""
         return ""
 
     def options(self, line):
