@@ -35,10 +35,10 @@ import zlib
 COMMAND = re.compile(r"^ {4,}((?:[A-Z_]+=\S+ )*(?:build/)?(?:fovea|\./dev|recipes/\S+)(?: .*)?)$")
 WITHIN = re.compile(r"`((?:build/)?fovea [a-z][^`]*|\./dev [a-z][^`]*)`")
 PLACEHOLDER = re.compile(r"[\[\]…]|(?<![\w/.\-])[A-Z]{2,}(?:\.\w+)?(?![\w/.\-=])")
-SMALL = {"--steps": "2", "--examples": "60"}
+SMALL = {"--steps": "2", "--examples": "100"}
 SMALL_RANK = {"--blocks": "2", "--query-depth": "32", "--heads": "4", "--length": "8", "--sequences": "2"}
 SMALL_FAITHFUL = {"--inputs": "2", "--permutations": "2", "--steps": "3"}
-SMALL_PAPER = {"--effort": "0.001", "--seeds": "1"}
+SMALL_PAPER = {"--effort": "0.01", "--seeds": "1"}
 
 
 # ---- Standing in for the program -----------------------------------------------------------------
@@ -141,12 +141,12 @@ def bring(folder):
     words = "one two three four five six seven eight nine ten".split()
     mots = "un deux trois quatre cinq six sept huit neuf dix".split()
     pairs = [(f"{words[i % 10]} {words[i // 10]}", f"{mots[i % 10]} {mots[i // 10]}") for i in range(100)]
-    tsv = "".join(f"{a}\t{b}\n" for a, b in pairs)
+    tsv = "".join(f"{n} {a}\t{n} {b}\n" for n in range(1, 6) for a, b in pairs)
     for name in ("pairs.tsv", "more.tsv"):
         (folder / name).write_text(tsv)
     tale = "".join(f"Once upon a time there were {a}, and {b} of them saw the sea.\n" for a, b in pairs)
     for name in ("book.txt", "other.txt"):
-        (folder / name).write_text(tale * 3)
+        (folder / name).write_text(tale)
     (folder / "in.txt").write_text("The film is not dull.\n3rd of May 2021\n")
 
     texts = [("positive", f"The film is fine, said {a}. I like {b}.") if i % 2 else
@@ -157,13 +157,13 @@ def bring(folder):
         (folder / "reviews" / label).mkdir(parents=True, exist_ok=True)
         (folder / "reviews" / label / f"{i}.txt").write_text(text)
 
-    for i in range(12):
+    for i in range(60):
         colour = ((200, 30, 30) if i % 2 else (30, 30, 200))
         for home in ("photos", "more"):
-            png(folder / home / ("red" if i % 2 else "blue") / f"{i}.png", 64 + i, colour)
+            png(folder / home / ("red" if i % 2 else "blue") / f"{i}.png", 48 + i % 9, colour)
     png(folder / "photo.jpg", 80, (30, 160, 60))
     captions = "".join(f"photos/{'red' if i % 2 else 'blue'}/{i}.png\ta {'red' if i % 2 else 'blue'} board\n"
-                       for i in range(12))
+                       for i in range(60))
     for name in ("captions.tsv", "more-captions.tsv"):
         (folder / name).write_text(captions)
 
