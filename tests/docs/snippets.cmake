@@ -1,6 +1,7 @@
 # cmake -DSOURCE=… -DOUT=FILE -P snippets.cmake: the C++ of docs/ as one program. Each ```cpp block becomes a
 # function, its includes at the top of the file; blocks with a main() of their own are files of the tree that
 # quotes.sh compares.
+cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE pages RELATIVE ${SOURCE} ${SOURCE}/docs/*.md)
 list(SORT pages)
 set(includes "")
@@ -30,14 +31,14 @@ endforeach()
 list(APPEND includes "#include <cstdio>")
 list(REMOVE_DUPLICATES includes)
 list(JOIN includes "\n" includes)
-file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT "@includes@
+file(WRITE ${OUT} "${includes}
 
 using namespace fovea;
 namespace {
-@functions@
+${functions}
 }  // namespace
 
 int main() {
-@calls@  return ${n} > 0 ? 0 : 1;
+${calls}  return ${n} > 0 ? 0 : 1;
 }
 ")
