@@ -1,6 +1,7 @@
 // `fovea attend --words`: attention over words that were typed, and pictures of weights.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
