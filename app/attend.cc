@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/verbs.h"
+#include "app/options.h"
 #include "attention/def.h"
 #include "fovea/runtime.h"
 #include "report/label.h"
@@ -24,6 +24,8 @@ The output holds context and, when asked, weights, lse, entropy, top_weights and
 for every float input; chosen and log_prob where the weighting picks one key.
 
 Examples:
+  fovea attend --words "the cat saw the dog" --show               words you type, a map in letters
+  fovea attend --words "the cat saw the dog" --mask causal --picture causal.svg
   fovea attend in.safetensors                                     a summary, nothing written
   fovea attend in.safetensors --mask causal --weights -o out.safetensors
   fovea attend in.safetensors --score additive --mask lengths+window:8 -o out.safetensors
@@ -42,6 +44,13 @@ std::string help() {
 }
 
 void check(const AttendOptions& options) {
+  if (options.in.empty() == options.words.empty()) {
+    throw Error("attend", "either IN, a safetensors file, or --words must be there, and not both");
+  }
+  if (!options.picture.empty()) {
+    report::picture_format(options.picture);
+    expect_folder_of("attend", options.picture.string());
+  }
   const auto demand = [](bool holds, const char* option, const char* what, auto found) {
     if (!holds) throw Error("attend", fmt::format("{} must be {}, found {}", option, what, found));
   };
@@ -52,6 +61,7 @@ void check(const AttendOptions& options) {
   demand(std::isfinite(options.scale.value_or(1)), "--scale", "finite", options.scale.value_or(1));
   const float cap = options.softcap.value_or(1);
   demand(std::isfinite(cap) && cap > 0, "--softcap", "a number above 0", cap);
+  demand(std::isfinite(options.sink.value_or(0)), "--sink", "finite", options.sink.value_or(0));
   demand(options.seed >= 0, "--seed", "0 or more", options.seed);
   demand(options.top >= 0, "--top", "0 or more", options.top);
   demand(options.threads >= 0, "--threads", "1 or more, or 0 for the default", options.threads);
@@ -94,7 +104,8 @@ Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
                             options.top));
   }
   const Attention choice = choose(options, inputs);
-  const Want want = {.weights = options.weights, .plan = fovea::plan(options.plan)};
+  const bool drawn = options.show || !options.picture.empty();
+  const Want want = {.weights = options.weights || drawn, .plan = fovea::plan(options.plan)};
   const Attended attended = attend(q, k, v, choice, want);
   plan = attended.plan();
 
@@ -103,7 +114,7 @@ Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
     expect_shape("d_context", d_context, attended.context.shape());
     add_gradients(inputs, attended, d_context, outputs);
   }
-  if (options.weights) outputs["weights"] = attended.weights();
+  if (options.weights || drawn) outputs["weights"] = attended.weights();
   if (options.lse) outputs["lse"] = attended.log_sum_exp();
   if (options.entropy) outputs["entropy"] = attended.entropy();
   if (options.top > 0) {
@@ -147,14 +158,40 @@ void print_summary(const std::string& name, const Tensor& tensor) {
   fmt::print("\n");
 }
 
+// What was chosen, for a picture: "causal, temperature 3"; nothing but defaults, the score.
+std::string title_of(const AttendOptions& options) {
+  const AttendOptions usual;
+  std::vector<std::string> parts;
+  const auto add = [&](const std::string& part, bool said) {
+    if (said) parts.push_back(part);
+  };
+  add(options.score, options.score != usual.score);
+  add(options.mask, options.mask != usual.mask);
+  add(options.weighting, options.weighting != usual.weighting);
+  add(fmt::format("scale {}", options.scale.value_or(1)), options.scale.has_value());
+  add(fmt::format("softcap {}", options.softcap.value_or(0)), options.softcap.has_value());
+  add(fmt::format("temperature {}", options.temperature), options.temperature != 1);
+  add(fmt::format("sink {}", options.sink.value_or(0)), options.sink.has_value());
+  return parts.empty() ? options.score : fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void run(AttendOptions options) {
   check(options);
   if (options.threads > 0) set_threads(options.threads);
   Inputs inputs;
-  inputs.tensors = load_safetensors(options.in);
+  std::vector<std::string> words;
+  if (!options.words.empty()) words = words_in(options.words);
+  inputs.tensors = words.empty() ? load_safetensors(options.in) : inputs_of(words, options);
   Plan plan = Plan::automatic;
-  const Tensors outputs = compute(options, inputs, plan);
+  Tensors outputs = compute(options, inputs, plan);
 
+  if (options.show || !options.picture.empty()) {
+    const std::vector<report::Heatmap> maps =
+        maps_of(title_of(options), outputs.at("weights"), words);
+    if (!options.picture.empty()) report::write(options.picture, maps);
+    if (options.show) show(maps);
+    if (!options.weights) outputs.erase("weights");
+  }
   const std::string how =
       fmt::format("{} + {} + {}: plan {}, {}, {} threads", options.score, options.mask,
                   options.weighting, name_of(plan), isa(), threads());
@@ -165,7 +202,7 @@ void run(AttendOptions options) {
     for (const auto& [name, tensor] : outputs)
       fmt::print(" {} {}", shown(name), to_string(tensor.shape()));
     fmt::print("\n");
-  } else {
+  } else if (!options.show) {
     fmt::print("{}\n", how);
     for (const auto& [name, tensor] : outputs) print_summary(name, tensor);
   }
@@ -187,7 +224,9 @@ void add_attend(CLI::App& program) {
       program.add_subcommand("attend", "Attention: q, k, v in; context, weights, gradients out");
   verb->footer(help());
   auto options = std::make_shared<AttendOptions>();
-  verb->add_option("IN", options->in, "Input, a safetensors file")->required();
+  verb->add_option("IN", options->in, "Input, a safetensors file");
+  verb->add_option("--words", options->words,
+                   "Instead of IN: words, a vector each by chance, and weights as a model starts");
   verb->add_option("-o,--out", options->out, "Output; without it a summary is printed");
   verb->add_option("--score", options->score, names_of(list_scores()))->capture_default_str();
   verb->add_option("--scale", options->scale, "Multiplies the score; else the mechanism's own");
@@ -207,6 +246,10 @@ void add_attend(CLI::App& program) {
       ->capture_default_str();
   verb->add_flag("--renormalise", options->renormalise,
                  "local-p: weights sum to 1 after the Gaussian (the original's do not)");
+  verb->add_option("--sink", options->sink, "A score without a value beside those of the keys");
+  verb->add_flag("--show", options->show, "Draw the weights");
+  verb->add_option("--picture", options->picture, "Draw the weights: FILE.svg, .png or .json")
+      ->check(not_empty);
   verb->add_flag("--weights", options->weights, "Write the weights");
   verb->add_flag("--lse", options->lse, "Write each row's log-sum-exp");
   verb->add_flag("--entropy", options->entropy, "Write each row's entropy");

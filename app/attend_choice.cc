@@ -90,6 +90,11 @@ Attention choose(AttendOptions& options, Inputs& inputs) {
   if (const Tensor bias = inputs.find("bias")) chosen.score.bias = Bias{.table = bias};
   chosen.mask = choose_mask(options, inputs);
   chosen.weighting = weighting(options.weighting);
+  if (options.sink) {
+    const Tensor q = inputs.require("q");
+    const int64_t heads = q.rank() == 4 ? q.size(1) : 1;
+    inputs.tensors["sink"] = Tensor::full({heads}, *options.sink);
+  }
   chosen.weighting.parameters = collect(chosen.weighting.def->parameters, inputs);
   chosen.weighting.temperature = options.temperature;
   chosen.weighting.dropout = options.dropout;

@@ -61,6 +61,11 @@ enum class Decay : uint8_t { constant, cosine, inverse_root, plateau };
 FOVEA_API const char* name_of(Decay);
 FOVEA_API Decay decay(const std::string& name);
 
+// Whose weights a run ends with: the best validation's, or the last's. Where few examples validate,
+// the best is a matter of chance, and averaged weights at the end of a falling rate are the better.
+enum class Kept : uint8_t { best, last };
+FOVEA_API const char* name_of(Kept);
+
 struct ScheduleConfig {
   Decay decay = Decay::constant;
   float rate = 1e-3f;
@@ -84,8 +89,9 @@ struct TrainConfig {
   float clip = 1.0f;            // 0: none
   float average = 0.0f;         // decay of the moving average used to validate; 0: none
   int64_t validate_every = 0;   // steps; 0: after each epoch
-  int64_t stop_after = 0;       // validations without a better score; 0: never
-  int64_t save_every = 0;       // steps between checkpoints; 0: at validations only
+  Kept keep = Kept::best;
+  int64_t stop_after = 0;  // validations without a better score; 0: never
+  int64_t save_every = 0;  // steps between checkpoints; 0: at validations only
   uint64_t seed = 1;
 };
 

@@ -37,7 +37,9 @@ void TaskConfig::visit_training(Fields& f, const std::vector<Measure>& to_watch)
   f.real("average", t.average, "decay of the averaged weights that are kept; 0: none",
          {0, 0.999999});
   f.integer("validate-every", t.validate_every, "steps; 0: after each epoch", {0, 1e9});
-  f.choice("watch", watch, "the score whose best weights are kept", measures);
+  f.named("keep", t.keep, "the weights of the best validation, or the last",
+          std::vector<train::Kept>{train::Kept::best, train::Kept::last});
+  f.choice("watch", watch, "the score that says which are best", measures);
   f.integer("stop-after", t.stop_after, "validations without a better score; 0: never", {0, 1e6});
   f.integer("save-every", t.save_every, "steps between checkpoints; 0: at validations", {0, 1e9});
   auto seed = static_cast<int64_t>(t.seed);

@@ -249,7 +249,7 @@ void Run::expect_finite(const char* what, double value, int64_t number) const {
 }
 
 bool Run::is_better(double score) const {
-  if (state_.validations == 0) return true;
+  if (state_.validations == 0 || config_.keep == Kept::last) return true;
   if (std::isnan(score)) return false;
   if (std::isnan(state_.best_score)) return true;
   return learner_.higher_is_better ? score > state_.best_score : score < state_.best_score;
@@ -370,6 +370,9 @@ void check(const Learner& learner, const TrainConfig& c) {
   expect(c.clip >= 0, fmt::format("clip must be 0 or more, found {}", c.clip));
   expect(c.average >= 0 && c.average < 1,
          fmt::format("average must be in [0, 1), found {}", c.average));
+  expect(c.keep == Kept::best || (c.stop_after == 0 && c.schedule.decay != Decay::plateau),
+         "the last weights are to be kept, so that there is no best validation to stop after, nor "
+         "a plateau to wait for; keep the best ones instead");
   expect(c.validate_every >= 0 && c.save_every >= 0 && c.stop_after >= 0,
          fmt::format("validate_every, save_every and stop_after must be 0 or more, found {}, {}, "
                      "{}",

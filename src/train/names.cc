@@ -23,6 +23,7 @@ E find(const char* call, const std::array<const char*, N>& names, const std::str
 
 const char* name_of(Method m) { return kMethods[static_cast<size_t>(m)]; }
 const char* name_of(Decay d) { return kDecays[static_cast<size_t>(d)]; }
+const char* name_of(Kept k) { return k == Kept::best ? "best" : "last"; }
 Method method(const std::string& name) { return find<Method>("method", kMethods, name); }
 Decay decay(const std::string& name) { return find<Decay>("decay", kDecays, name); }
 

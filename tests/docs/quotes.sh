@@ -21,7 +21,7 @@ for file in src/attention/{scores,masks,weightings}/*.cc; do
   grep -qE "^\| \`$name(:W)?\`" README.md || broken "README.md does not list $name"
 done
 
-for document in *.md docs/*.md; do
+for document in *.md docs/*.md docs/*/*.md; do
   while read -r target; do
     [[ -e $(dirname "$document")/$target ]] || broken "$document links to $target"
   done < <(grep -oE '\]\([^)#: ]+\)' "$document" | sed 's/^](//; s/)$//')

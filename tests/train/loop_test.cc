@@ -192,6 +192,19 @@ TEST(Train, keeps_the_best_weights) {
   EXPECT_TRUE(log_of(folders / "run")[4]["valid"]["accuracy"].is_null());
 }
 
+TEST(Train, keeps_the_last_weights_where_told) {
+  const Folder folders;
+  Tiny tiny;
+  judge_by(tiny, {0.1, 0.5, 0.3});
+  TrainConfig config = tiny_config();
+  config.steps = 6;
+  config.validate_every = 2;
+  config.keep = Kept::last;
+  const Finished finished = train(folders / "run", tiny.learner, config);
+  EXPECT_EQ(finished.best_step, 6);
+  EXPECT_EQ(finished.best, (Scores{{"accuracy", 0.3}}));
+}
+
 TEST(Train, without_validation_keeps_the_last_weights) {
   const Folder folders;
   Tiny tiny;
@@ -402,6 +415,11 @@ TEST(Train, says_what_it_needs) {
   EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) { c.steps = 0; }), "minutes"));
   EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) { c.schedule.rate = 0; }), "rate"));
   EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) { c.average = 1; }), "average"));
+  EXPECT_TRUE(has(message([](Tiny&, TrainConfig& c) {
+                    c.keep = Kept::last;
+                    c.stop_after = 2;
+                  }),
+                  "keep the best"));
   EXPECT_TRUE(
       has(message([](Tiny& t, TrainConfig&) { t.learner.lengths.clear(); }), "no examples"));
   EXPECT_TRUE(has(message([](Tiny& t, TrainConfig&) { t.learner.watch = "bleu"; }),

@@ -126,7 +126,7 @@ export const legend = (seen, weights, kind) => {
   words.push(signed ? `−${short(full)} ` : 'not looked at ', element('span', { class: signed ? 'bar signs' : 'bar light' }),
       signed ? ` +${short(full)}${seen.signed ? '' : `, ${kinds.mean}`}`
           : ` ${short(full)}, ${kind === 'all' ? 'the largest of all looks' : 'the largest of this look'}`,
-      signed ? '' : element('span', { class: 'half' }), signed ? '' : 'half of it or more');
+      signed ? '' : element('span', { class: 'key' }, element('span', { class: 'half' }), 'half of it or more'));
   const h = entropy(weights);
   return [element('div', {}, words), element('div', { class: 'muted' },
       `${kind === 'own' ? '' : `largest ${short(largest(weights))} · `}entropy ${short(h)} of ${short(Math.log(n))} nats · ${grid}`),

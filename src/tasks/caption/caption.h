@@ -25,7 +25,7 @@ namespace fovea::tasks::captions {
 
 struct CaptionData {
   std::string builtin = "scenes";  // used where no file is given
-  int64_t examples = 6000;         // of the built-in data
+  int64_t examples = 12000;        // of the built-in data
   std::string data;                // the user's: TSV, a token file, or JSON
   std::string images;              // the folder that its names are in; empty: the file's own
   double valid_share = 0.05, test_share = 0.1;

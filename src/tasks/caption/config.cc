@@ -81,14 +81,16 @@ void CaptionConfig::suit_data() {
   network.gate = network.context == models::Context::attention;
   if (data.data.empty()) {
     network.embedding = 32;
-    network.hidden = 96;
+    network.hidden = 128;
     network.features = 64;
     network.stride = 4;
     network.depth = 1;
     network.order = models::Order::luong;
     network.input_feeding = looks(*this);
-    train.epochs = 16;
-    train.schedule.rate = 4e-3f;
+    data.valid_share = 0.03;
+    data.test_share = 0.05;
+    train.epochs = 6;
+    train.schedule.rate = 2e-3f;
     train.batch_examples = 32;
     return;
   }

@@ -72,7 +72,7 @@ SceneObject some_object(Draw& draw) {
 
 std::vector<SceneObject> some_objects(Draw& draw) {
   constexpr int kTries = 200;
-  const auto count = static_cast<size_t>(draw.chance(0.1) ? 1 : draw.chance(0.6) ? 2 : 3);
+  const auto count = static_cast<size_t>(draw.chance(0.25) ? 1 : draw.chance(0.6) ? 2 : 3);
   std::vector<SceneObject> objects;
   for (int n = 0; n < kTries && objects.size() < count; ++n) {
     SceneObject o = some_object(draw);

@@ -116,11 +116,13 @@ void DocumentsConfig::suit_data() {
   train.batch_tokens = 1 << 15;
   train.batch_examples = 32;
   train.average = 0.98f;
+  train.keep = train::Kept::last;
   reading.min_count = 3;
   network.embedding = 64;
   network.hidden = 32;
   loss.dropout = 0.4f;
   loss.word_dropout = 0.2f;
+  sentence_dropout = 0.4;
   if (network.model == models::DocumentModel::transformer) train.schedule.rate = 1e-3f;
 }
 
