@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fovea/text.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"
