@@ -49,7 +49,7 @@ export const chart = ({ x, y, curves: given, log = false }) => {
   });
   const keys = element('div', { class: 'keys' }, curves.filter(c => c.points.length).map((c, i) =>
       element('span', {}, element('i', { class: `s${i % 8}` }), c.name)));
-  const figure = element('figure', { class: 'chart' }, element('figcaption', {}, log ? `${y}, logarithmic` : y), keys, drawing, say);
+  const figure = element('figure', { class: 'chart' }, element('figcaption', {}, y), keys, drawing, say);
   // A line at this x, as other parts of the page have it.
   figure.mark = at => cursor.setAttribute('d', at >= x0 && at <= x1 ? `M${px(at).toFixed(1)} ${kTop}V${kHeight - kBottom}` : '');
   return figure;

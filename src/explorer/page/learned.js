@@ -33,6 +33,7 @@ export class Learned {
     this.sizes = { word: Math.max(0, ...sizes.map(s => s.word)), line: Math.max(1e-9, ...sizes.map(s => s.line)) };
     this.node.hidden = false;
     this.slider.max = looks.length - 1;
+    this.slider.disabled = looks.length < 2;
     const at = this.looks.findIndex(l => String(l.step) === state.step);
     this.slider.value = at < 0 ? looks.length - 1 : at;
     this.draw(Number(this.slider.value));
