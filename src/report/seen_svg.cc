@@ -62,8 +62,8 @@ void put_darkness(Markup& svg, const SeenImage& seen, const SeenImage::Look& loo
 }
 
 // Around the places that have half of the largest weight or more, so that they are found on any
-// image; in units of a cell.
-void put_outline(Markup& svg, const SeenImage& seen, const SeenImage::Look& look) {
+// image; in units of a cell, as `width` is.
+void put_outline(Markup& svg, const SeenImage& seen, const SeenImage::Look& look, double width) {
   const double half = largest(look.weights) / 2;
   const auto inside = [&](int64_t y, int64_t x) {
     return y >= 0 && x >= 0 && y < seen.rows && x < seen.columns &&
@@ -76,8 +76,7 @@ void put_outline(Markup& svg, const SeenImage& seen, const SeenImage::Look& look
       if (inside(y, x) != inside(y, x - 1)) edges += fmt::format("M{} {}v1", x, y);
     }
   }
-  svg.put(R"(<path fill="none" stroke="#35c8ff" vector-effect="non-scaling-stroke" d="{}"/>)",
-          edges);
+  svg.put(R"(<path fill="none" stroke="#35c8ff" stroke-width="{:.3f}" d="{}"/>)", width, edges);
 }
 
 struct Frame {
@@ -100,7 +99,7 @@ void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
     svg.put(R"x(<g shape-rendering="crispEdges" transform="scale({:.4f} {:.4f})">)x",
             f.width / static_cast<double>(seen.columns), f.height / static_cast<double>(seen.rows));
     put_darkness(svg, seen, look);
-    put_outline(svg, seen, look);
+    put_outline(svg, seen, look, kOutline * static_cast<double>(seen.columns) / f.width);
     svg.put("</g>");
   }
   const double scale = f.width / static_cast<double>(seen.image.width);

@@ -82,6 +82,14 @@ TEST(SeenImage, SaysHowMuchAndHowUndecided) {
   EXPECT_FALSE(has(html, "class=\"paper\""));
 }
 
+TEST(SeenImage, OutlinesThePlacesWithHalfOfTheLargestWeight) {
+  SeenImage seen = some();
+  seen.looks = {{"two", {0, 0, 0, 0, 0.4f, 0.8f}}};  // the last two, side by side
+  const std::string svg = drawing_of({seen}).svg;
+  EXPECT_TRUE(has(svg, "d=\"M1 1h1M1 1v1M2 1h1M3 1v1M1 2h1M2 2h1\"")) << svg;
+  EXPECT_TRUE(has(svg, "stroke-width=\"0.034\"")) << svg;  // of cells that are 44 wide
+}
+
 TEST(SeenImage, WeightsBetweenPlacesFitThem) {
   SeenImage seen = some();
   seen.between.assign(36, 1.0f / 6);
