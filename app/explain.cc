@@ -43,14 +43,16 @@ tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::str
   return std::move(*inside);
 }
 
-void print_maps(const std::vector<report::Heatmap>& maps,
-                const std::vector<report::ShadedText>& texts) {
+void print_drawn(const tasks::Drawn& drawn) {
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
-  for (const report::Heatmap& map : maps) {
+  for (const report::Heatmap& map : drawn.maps) {
     fmt::print("\n{}", report::to_text(map, ink, terminal_width()));
   }
-  for (const report::ShadedText& text : texts) {
+  for (const report::ShadedText& text : drawn.texts) {
     fmt::print("\n{}", report::to_text(text, ink, terminal_width()));
+  }
+  for (const report::SeenImage& image : drawn.images) {
+    fmt::print("\n{}\n{}", image.title, report::to_text(image, ink, terminal_width()));
   }
 }
 
@@ -71,7 +73,7 @@ void show_weights(const Options& o, tasks::Run& run, const tasks::Task& task) {
   } else if (!o.picture.empty()) {
     report::write(o.picture, maps);
   }
-  if (!o.json) return print_maps(maps, {});
+  if (!o.json) return print_drawn({.maps = maps, .texts = {}, .images = {}});
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const report::Heatmap& map : maps) {
     list.push_back(nlohmann::ordered_json::parse(report::to_json(map)));
@@ -85,7 +87,9 @@ void show(const Options& o, const std::string& name, const tasks::Inside& inside
   if (is_page(o.picture)) {
     report::write_page(o.picture, tasks::page_of(name, inside, all));
   } else if (!o.picture.empty()) {
-    if (drawn.texts.empty()) {
+    if (!drawn.images.empty()) {
+      report::write(o.picture, drawn.images);
+    } else if (drawn.texts.empty()) {
       report::write(o.picture, drawn.maps);
     } else if (drawn.maps.empty()) {
       report::write(o.picture, drawn.texts);
@@ -98,7 +102,7 @@ void show(const Options& o, const std::string& name, const tasks::Inside& inside
     return;
   }
   fmt::print("{}\n", inside.title);
-  print_maps(drawn.maps, drawn.texts);
+  print_drawn(drawn);
   for (const tasks::Explanation& e : all) {
     if (!e.note.empty()) fmt::print("\n{}: {}\n", name_of(e.by), e.note);
   }
@@ -124,7 +128,7 @@ void run(const Options& o) {
   const tasks::Inside inside = inside_of(*opened, task, o.inputs.front());
   if (how.by.empty()) {
     if (inside.attention) how.by.push_back(tasks::By::attention);
-    how.by.push_back(inside.picture() ? tasks::By::saliency : tasks::By::jacobian);
+    how.by.push_back(inside.convolution ? tasks::By::gradcam_places : tasks::By::jacobian);
   }
   ProgressLine line;
   const auto begun = std::chrono::steady_clock::now();
@@ -138,11 +142,13 @@ void run(const Options& o) {
 
 std::string help() {
   std::string text =
-      "Which parts of an input moved a run's output, by one way of asking or several; two or more\n"
+      "Which parts of an input, a text or an image, moved a run's output, by one way of asking or "
+      "several; two or more\n"
       "also give a table of how far they agree.\n"
       "  fovea explain RUN \"some text\"\n"
       "  fovea explain RUN \"some text\" --by attention,jacobian,occlusion --picture why.svg\n"
       "  fovea explain RUN \"one text\" \"another\" --by weights\n"
+      "  fovea explain RUN photo.jpg --by attention,gradcam-places,occlusion --picture why.png\n"
       "Ways:";
   for (const tasks::By by : tasks::ways()) {
     text += fmt::format("\n  {:<20} {}", name_of(by), about(by));
@@ -158,7 +164,8 @@ void add_explain(CLI::App& program) {
   auto o = std::make_shared<Options>();
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option("INPUT", o->inputs, "What it is asked about")->required();
-  verb->add_option("--by", o->by, "Ways of asking, by commas [attention, jacobian]")
+  verb->add_option("--by", o->by,
+                   "Ways of asking, by commas [attention, and jacobian or gradcam-places]")
       ->delimiter(',')
       ->allow_extra_args(false)  // what follows is an input
       ->check(not_empty);

@@ -61,6 +61,10 @@ void run(const Options& o) {
   if (!implicit.rows.empty()) {
     fmt::print("The weights here, the Jacobian there: Kendall τ\n{}\n", report::to_text(implicit));
   }
+  const report::Table pointing = tasks::table_of(found.pointing);
+  if (!pointing.rows.empty()) {
+    fmt::print("Words that name a thing: is the peak in its box?\n{}\n", report::to_text(pointing));
+  }
   fmt::print("{}\n", tasks::verdict(found));
 }
 

@@ -43,7 +43,10 @@ struct FOVEA_API Captioner : Writer {
 FOVEA_API Captioner captioner(const CaptionerConfig&, uint64_t seed);
 FOVEA_API int64_t count_weights(const CaptionerConfig&);
 
-// h of images [B,C,height,width], values from 0 to 1: [B,S,F].
+// What the convolutions make of images [B,C,height,width], values from 0 to 1: [B,F,Y,X].
+FOVEA_API Tensor maps_of(const Captioner&, const Tensor& images, Mode = Mode::eval);
+// h of such maps, [B,S,F], and of images.
+FOVEA_API Tensor grid_of_maps(const Captioner&, const Tensor& maps);
 FOVEA_API Tensor grid_of(const Captioner&, const Tensor& images, Mode = Mode::eval);
 
 // Images [B,C,height,width], values from 0 to 1, and captions as ids, time-major.
@@ -53,6 +56,11 @@ struct CaptionBatch {
 };
 FOVEA_API Loss loss(const Captioner&, const CaptionBatch&, const LossConfig& = {},
                     const Intervention& = {});
+
+// The logits of each next word, [T,B,V], of captions as they are given, i64 [T,B]: begin y_1 …; the
+// images are their grids h.
+FOVEA_API Tensor logits(const Captioner&, const Tensor& grid, const Tensor& target_in,
+                        const Intervention& = {});
 
 // The n best captions of each image, best first; weights over its S places, row by row.
 FOVEA_API std::vector<std::vector<Decoded>> decode(const Captioner&, const Tensor& images,

@@ -49,6 +49,7 @@ struct ConvnetPass {
 };
 struct ConvnetOutput {
   Tensor logits;   // [B,classes]
+  Tensor maps;     // [B,features,Y,X]: what the output layer took the mean of
   Tensor weights;  // [B,heads,S,S]: what each place attended to, when kept
 };
 // Images [B,C,height,width], values from 0 to 1.

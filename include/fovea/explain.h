@@ -24,6 +24,18 @@ struct Effort {
   Progress progress;
 };
 
+// ---- Pictures ----------------------------------------------------------------------------------
+
+// A picture [C,Y,X] in places of the same size, rows × columns of them, row by row; S in all.
+struct Grid {
+  int64_t rows = 0, columns = 0;
+};
+// The pixels of each place: [C,Y,X] → [S,E], and back, for many at once: [R,S,E] → [R,C,Y,X].
+FOVEA_API Tensor patches_of(const Tensor& picture, const Grid&);
+FOVEA_API Tensor pictures_of(const Tensor& patches, const Grid&, const Shape& picture);
+// What the pixels of each place come to: [T,Y,X] → [T,rows,columns], a sum.
+FOVEA_API Tensor summed(const Tensor& values, const Grid&);
+
 // ---- Gradients ---------------------------------------------------------------------------------
 
 // ∂y_t/∂x for each t of `outputs`, in their order: visit(i, gradient), of x's shape. Many outputs
@@ -64,9 +76,12 @@ struct Attribution {
 FOVEA_API Attribution saliency(const Outputs&, const Tensor& x, int64_t output,
                                const SaliencyConfig& = {}, const Effort& = {});
 
-// ReLU(Σ_c α_c A_c), α_c the mean of ∂y/∂A_c over the places: activations A [R,C,Y,X] that lie on
-// the way to the output y [R] → [R,Y,X].
-FOVEA_API Tensor grad_cam(const Tensor& activations, const Tensor& output);
+// ReLU(Σ_c α_c A_c): activations A [R,C,Y,X] that lie on the way to the output y [R] → [R,Y,X].
+enum class Cam : uint8_t {
+  mean,  // Grad-CAM: α_c the mean of ∂y/∂A_c over the places
+  own,   // HiResCAM: each place's own; the same where the output takes the mean of the places
+};
+FOVEA_API Tensor grad_cam(const Tensor& activations, const Tensor& output, Cam = Cam::mean);
 
 // ---- Without gradients -------------------------------------------------------------------------
 
@@ -75,8 +90,13 @@ using Without = std::function<Tensor(int64_t)>;
 FOVEA_API Tensor occlusion(const Outputs&, const Tensor& x, int64_t places, const Without&,
                            const Effort& = {});
 FOVEA_API Without blank_rows(const Tensor& x, const Tensor& blank);  // [S,E], [E]
-// Squares of `size` of a picture [C,Y,X], row by row, ⌈Y/size⌉·⌈X/size⌉ of them.
-FOVEA_API Without blank_squares(const Tensor& x, int64_t size, float value = 0.0f);
+// A square of `size` pixels of a picture [C,Y,X], around the middle of each place of its grid.
+struct Patches {
+  Grid grid;
+  int64_t size = 1;
+  float value = 0.0f;
+};
+FOVEA_API Without blank_patches(const Tensor& x, const Patches&);
 
 // ---- Attention through layers ------------------------------------------------------------------
 

@@ -30,19 +30,21 @@ Without blank_rows(const Tensor& given, const Tensor& blank) {
   };
 }
 
-Without blank_squares(const Tensor& given, int64_t size, float value) {
-  if (!given || given.rank() != 3 || size < 1) {
-    throw Error("blank_squares", "x must be [C,Y,X] and the size at least 1, found " +
-                                     (given ? to_string(given.shape()) : "nothing") + " and " +
-                                     std::to_string(size));
+Without blank_patches(const Tensor& given, const Patches& p) {
+  if (!given || given.rank() != 3 || p.size < 1 || p.grid.rows < 1 || p.grid.columns < 1) {
+    throw Error("blank_patches",
+                "x must be [C,Y,X], the size and the grid at least 1, found " +
+                    (given ? to_string(given.shape()) : "nothing") + ", " + std::to_string(p.size) +
+                    " and " + std::to_string(p.grid.rows) + " × " + std::to_string(p.grid.columns));
   }
-  return [x = given.detach(), size, value](int64_t i) {
-    const int64_t across = (x.size(2) + size - 1) / size;
-    const int64_t y0 = i / across * size, x0 = i % across * size;
+  return [x = given.detach(), p](int64_t i) {
+    const auto cut = [&](const Tensor& y, int dim, int64_t place, int64_t of) {
+      const int64_t n = x.size(dim), from = (2 * place + 1) * n / (2 * of) - p.size / 2;
+      return y.slice(dim, std::max<int64_t>(from, 0), std::min(from + p.size, n));
+    };
     Tensor y = x.clone();
-    y.slice(1, y0, std::min(y0 + size, x.size(1)))
-        .slice(2, x0, std::min(x0 + size, x.size(2)))
-        .fill_(value);
+    cut(cut(y, 1, i / p.grid.columns, p.grid.rows), 2, i % p.grid.columns, p.grid.columns)
+        .fill_(p.value);
     return y;
   };
 }

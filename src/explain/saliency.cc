@@ -113,7 +113,7 @@ Attribution saliency(const Outputs& outputs, const Tensor& given, int64_t output
   return {c.kind == Saliency::plain ? d : x * d};
 }
 
-Tensor grad_cam(const Tensor& activations, const Tensor& output) {
+Tensor grad_cam(const Tensor& activations, const Tensor& output, Cam cam) {
   if (!activations || activations.rank() != 4 || output.rank() != 1 ||
       output.size(0) != activations.size(0)) {
     throw Error("grad_cam", "activations must be [R,C,Y,X] and the output [R], found " +
@@ -123,7 +123,8 @@ Tensor grad_cam(const Tensor& activations, const Tensor& output) {
   const std::vector<Tensor> inputs{activations};
   const Tensor d = gradients(sum(output), Tensor::scalar(1.0f), inputs)[0];
   const NoGrad off;
-  return relu(sum(activations.detach() * mean(d, {2, 3}, Keep::yes), {1}));
+  const Tensor alpha = cam == Cam::mean ? mean(d, {2, 3}, Keep::yes) : d;
+  return relu(sum(activations.detach() * alpha, {1}));
 }
 
 }  // namespace fovea::explain

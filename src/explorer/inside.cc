@@ -60,8 +60,10 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
   const std::vector<tasks::Explanation> all = tasks::explain(inside, how);
   const tasks::Drawn drawn = tasks::drawn(inside, all);
   Json maps = Json::array(), texts = Json::array(), notes = Json::array();
+  Json images = Json::array();
   for (const report::Heatmap& m : drawn.maps) maps.push_back(for_page(m));
   for (const report::ShadedText& t : drawn.texts) texts.push_back(for_page(t));
+  for (const report::SeenImage& i : drawn.images) images.push_back(for_page(i));
   for (const tasks::Explanation& e : all) {
     if (!e.note.empty()) notes.push_back(fmt::format("{}: {}", name_of(e.by), e.note));
   }
@@ -71,9 +73,13 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
       layers.push_back({{"name", l.name}, {"heads", l.weights.size(0)}});
     }
   }
-  return {{"title", inside.title}, {"maps", maps},
-          {"texts", texts},        {"notes", notes},
-          {"layers", layers},      {"agreement", json_of(tasks::agreement_of(all))}};
+  return {{"title", inside.title},
+          {"maps", maps},
+          {"texts", texts},
+          {"images", images},
+          {"notes", notes},
+          {"layers", layers},
+          {"agreement", json_of(tasks::agreement_of(all))}};
 }
 
 // By output: how likely what it said is with its own weights and with those that were given.

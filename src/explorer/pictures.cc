@@ -47,6 +47,7 @@ Json for_page(const report::SeenImage& seen) {
           {"rows", seen.rows},
           {"columns", seen.columns},
           {"looks", looks},
+          {"signed", seen.scale == report::Scale::around_zero},
           {"between", packed(seen.between)}};
 }
 
@@ -82,6 +83,7 @@ report::SeenImage seen_from(const Json& j) {
                          .image = pixels_from(j.at("image")),
                          .rows = j.at("rows").get<int64_t>(),
                          .columns = j.at("columns").get<int64_t>()};
+  if (j.value("signed", false)) seen.scale = report::Scale::around_zero;
   for (const Json& look : j.at("looks")) {
     report::SeenImage::Look& l = seen.looks.emplace_back();
     l.label = look.at("label").get<std::string>();

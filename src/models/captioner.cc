@@ -68,15 +68,17 @@ Tensor coordinates(int64_t rows, int64_t columns) {
   return Tensor::from(all, {rows, columns, 2});
 }
 
-Encoded encode(const Captioner& m, const Tensor& images, Mode mode, const Dropout& drop) {
-  const CaptionerConfig& c = m.config;
-  const Tensor rows = dropped(grid_of(m, images, mode), drop.at("encoded"));  // [B,S,F]
+Encoded encoded(const Captioner& m, const Tensor& rows) {  // [B,S,F]
   const int64_t B = rows.size(0), S = rows.size(1);
   const std::vector<int64_t> lengths(static_cast<size_t>(B), S);
   Encoded e{
       .sequence = rows.transpose(0, 1), .last = {}, .lengths = Tensor::from_ids(lengths, {B})};
-  e.last.assign(static_cast<size_t>(c.layers), {mean(rows, {1}), {}});
+  e.last.assign(static_cast<size_t>(m.config.layers), {mean(rows, {1}), {}});
   return e;
+}
+
+Encoded encode(const Captioner& m, const Tensor& images, Mode mode, const Dropout& drop) {
+  return encoded(m, dropped(grid_of(m, images, mode), drop.at("encoded")));
 }
 
 // λ Σ_ij (1 − Σ_t a_tij)² of each row, a mean over rows; `seen` by step [B',1,S], steps of padding
@@ -92,15 +94,23 @@ Tensor doubly_stochastic(const std::vector<Tensor>& seen, const Tensor& target, 
 
 }  // namespace
 
-Tensor grid_of(const Captioner& m, const Tensor& images, Mode mode) {
+Tensor maps_of(const Captioner& m, const Tensor& images, Mode mode) {
   const CaptionerConfig& c = m.config;
   expect_images("captioner", shape_of(c), images);
   const Tensor pixels = coordinates(c.height, c.width).permute({2, 0, 1}).unsqueeze(0);
   Tensor x =
       concatenate({centred(images), pixels.expand({images.size(0), 2, c.height, c.width})}, 1);
   for (const nn::NormedConv& conv : m.convs) x = relu(conv(x, mode));
-  const Tensor places = coordinates(rows_of(c), columns_of(c)).reshape({-1, 2});
-  return nn::rows_of_grid(x) + linear(places, m.positions);
+  return x;
+}
+
+Tensor grid_of_maps(const Captioner& m, const Tensor& maps) {
+  const Tensor places = coordinates(maps.size(2), maps.size(3)).reshape({-1, 2});
+  return nn::rows_of_grid(maps) + linear(places, m.positions);
+}
+
+Tensor grid_of(const Captioner& m, const Tensor& images, Mode mode) {
+  return grid_of_maps(m, maps_of(m, images, mode));
 }
 
 Captioner captioner(const CaptionerConfig& c, uint64_t seed) {
@@ -129,6 +139,11 @@ Loss loss(const Captioner& m, const CaptionBatch& batch, const LossConfig& c,
       static_cast<float>(targets.in.size(1)) / static_cast<float>(result.tokens);
   result.loss = result.loss + doubly_stochastic(seen, targets.out, m.config.doubly) * per_token;
   return result;
+}
+
+Tensor logits(const Captioner& m, const Tensor& grid, const Tensor& target_in,
+              const Intervention& intervention) {
+  return logits_of({m, m.config}, encoded(m, grid), target_in, intervention);
 }
 
 std::vector<std::vector<Decoded>> decode(const Captioner& m, const Tensor& images,

@@ -68,6 +68,7 @@ ConvnetOutput classify(const Convnet& m, const Tensor& images, const ConvnetPass
     }
     x = m.blocks[n](x, pass.mode);
   }
+  result.maps = x;
   const nn::Dropout drop{pass.mode == Mode::train ? pass.dropout : 0.0f, Seed(pass.seed)};
   result.logits = m.output(nn::dropped(mean(x, {2, 3}), drop.at("mean")));
   return result;

@@ -17,6 +17,10 @@ void check(const Heatmap&);  // throws where the weights are not rows × columns
 // the one of the largest size.
 double full_weight(const Heatmap&);
 
+// A weight's share of the full one as two columns of a terminal: blocks that fill up, with a minus
+// below 0, or a colour from dark to bright.
+std::string cell_of(float share, Ink);
+
 std::string low_end(const Heatmap&);  // of its scale: 0, or the full weight with a minus
 
 // ---- Colours ------------------------------------------------------------------------------------

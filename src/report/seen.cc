@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
@@ -22,13 +24,26 @@ Json json_of(const SeenImage& seen) {
       const auto from = look.weights.begin() + static_cast<int64_t>(n);
       rows.push_back(std::vector<float>(from, from + seen.columns));
     }
-    looks.push_back({{"label", look.label}, {"weights", rows}});
+    Json& one = looks.emplace_back(Json{{"label", look.label}, {"weights", rows}});
+    for (const SeenImage::Box& b : look.boxes) {
+      one["boxes"].push_back({b.left, b.top, b.width, b.height});
+    }
   }
   return {{"title", seen.title}, {"height", seen.image.height}, {"width", seen.image.width},
           {"rows", seen.rows},   {"columns", seen.columns},     {"looks", looks}};
 }
 
 }  // namespace
+
+double full_weight(const SeenImage::Look& look, Scale scale) {
+  double most = 0;
+  for (const float w : look.weights) {
+    if (!std::isfinite(w)) continue;
+    const auto x = static_cast<double>(w);
+    most = std::max(most, scale == Scale::from_zero ? x : std::abs(x));
+  }
+  return most > 0 ? most : 1;
+}
 
 void check(const SeenImage& seen) {
   for (const SeenImage::Look& look : seen.looks) {
@@ -49,19 +64,6 @@ std::string to_png(const std::vector<SeenImage>& images) {
   const SeenDrawing d = drawing_of(images);
   const double scale = png_scale(d.width, d.height, fmt::format("{} images", images.size()));
   return image::to_png({d.svg, d.width, d.height, scale});
-}
-
-std::string to_text(const SeenImage& seen, Ink ink, int width) {
-  check(seen);
-  std::string all;
-  for (const SeenImage::Look& look : seen.looks) {
-    Heatmap map{.title = look.label, .weights = look.weights};
-    for (int64_t i = 1; i <= seen.rows; ++i) map.rows.push_back(std::to_string(i));
-    for (int64_t j = 1; j <= seen.columns; ++j) map.columns.push_back(std::to_string(j));
-    if (look.weights.empty()) continue;
-    all += (all.empty() ? "" : "\n") + look.label + "\n" + to_text(map, ink, width);
-  }
-  return all;
 }
 
 void write(const std::filesystem::path& path, const std::vector<SeenImage>& images) {

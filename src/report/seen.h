@@ -12,7 +12,8 @@ namespace fovea::report {
 
 // An image and where it was looked at: for each word, step or place, weights over a grid of
 // rows × columns that covers the image. Drawn as a sheet: the image, then the image once for each
-// look, dark where it was not looked at, with its largest weight and its entropy.
+// look, dark where it was not looked at, with its largest weight and its entropy; signed weights
+// are orange above 0 and blue below, over the image in pale grey.
 struct SeenImage {
   struct Box {  // in the image's pixels
     double left = 0, top = 0, width = 0, height = 0;
@@ -25,14 +26,18 @@ struct SeenImage {
   std::string title;
   image::Image image;
   int64_t rows = 0, columns = 0;
+  Scale scale = Scale::from_zero;
   std::vector<Look> looks;
   // Where places look at each other: for each, its weights over all of them. For whoever points at
   // one; neither drawn nor written.
   std::vector<float> between;
 };
+// The weight that gets the full colour: the largest; around 0, the one of the largest size.
+double full_weight(const SeenImage::Look&, Scale);
 void check(const SeenImage&);  // throws where weights are more or fewer than the grid's places
 
-// {"title","height","width","rows","columns","looks":[{"label","weights":[[…]]}]}; no pixels.
+// {"title","height","width","rows","columns","looks":[{"label","weights":[[…]]}]}; no pixels. A
+// look that has boxes has "boxes":[[left,top,width,height]].
 std::string to_json(const SeenImage&);
 
 // One sheet below the other; images lie inside as PNG.
@@ -43,7 +48,7 @@ struct SeenDrawing {
 SeenDrawing drawing_of(const std::vector<SeenImage>&);
 std::string to_png(const std::vector<SeenImage>&);  // throws where it would be too large
 
-// For a terminal: a heat-map for each look.
+// For a terminal: looks side by side, in at most 16 rows and columns, sums of what is finer.
 std::string to_text(const SeenImage&, Ink, int width = 80);
 
 // By the ending: .json (a list where they are several), .svg or .png. Whole or not at all.

@@ -9,6 +9,7 @@
 #include "report/files.h"
 #include "report/label.h"
 #include "report/page.h"
+#include "report/picture.h"
 #include "report/seen.h"
 
 // Images and where they were looked at, as drawings: sheets of panels.
@@ -19,14 +20,7 @@ constexpr double kPanel = 132, kGap = 14, kLine = 20, kSmall = 16, kMargin = 16;
 constexpr size_t kAcross = 6, kLeast = 3;  // panels of a row, and room for the legend
 constexpr int kDarks = 12;                 // shades of what was not looked at
 constexpr double kDarkest = 0.8;           // how much of it is hidden
-
-double largest(const std::vector<float>& weights) {
-  double most = 0;
-  for (const float w : weights) {
-    if (std::isfinite(w)) most = std::max(most, static_cast<double>(w));
-  }
-  return most > 0 ? most : 1;
-}
+constexpr double kPale = 0.6, kInk = 0.9;  // what hides the image below signed weights, and these
 
 // In nats; weights that do not sum to 1 are taken as shares.
 double entropy_of(const std::vector<float>& weights) {
@@ -45,7 +39,7 @@ void put_small(Markup& svg, double x, double y, const std::string& text) {
 
 // One path for each shade, in units of a cell.
 void put_darkness(Markup& svg, const SeenImage& seen, const SeenImage::Look& look) {
-  const double full = largest(look.weights);
+  const double full = full_weight(look, seen.scale);
   std::array<std::string, kDarks + 1> paths;
   for (size_t n = 0; n < look.weights.size(); ++n) {
     const double share = std::clamp(static_cast<double>(look.weights[n]) / full, 0.0, 1.0);
@@ -62,9 +56,9 @@ void put_darkness(Markup& svg, const SeenImage& seen, const SeenImage::Look& loo
 }
 
 // Around the places that have half of the largest weight or more, so that they are found on any
-// image; in units of a cell.
-void put_outline(Markup& svg, const SeenImage& seen, const SeenImage::Look& look) {
-  const double half = largest(look.weights) / 2;
+// image; in units of a cell, as `width` is.
+void put_outline(Markup& svg, const SeenImage& seen, const SeenImage::Look& look, double width) {
+  const double half = full_weight(look, seen.scale) / 2;
   const auto inside = [&](int64_t y, int64_t x) {
     return y >= 0 && x >= 0 && y < seen.rows && x < seen.columns &&
            static_cast<double>(look.weights[static_cast<size_t>(y * seen.columns + x)]) >= half;
@@ -76,8 +70,28 @@ void put_outline(Markup& svg, const SeenImage& seen, const SeenImage::Look& look
       if (inside(y, x) != inside(y, x - 1)) edges += fmt::format("M{} {}v1", x, y);
     }
   }
-  svg.put(R"(<path fill="none" stroke="#35c8ff" vector-effect="non-scaling-stroke" d="{}"/>)",
-          edges);
+  svg.put(R"(<path fill="none" stroke="#35c8ff" stroke-width="{:.3f}" d="{}"/>)", width, edges);
+}
+
+// The same for signed weights, over a veil.
+void put_signs(Markup& svg, const SeenImage& seen, const SeenImage::Look& look) {
+  const double full = full_weight(look, seen.scale);
+  std::array<std::string, 2 * kDarks + 1> paths;
+  for (size_t n = 0; n < look.weights.size(); ++n) {
+    const double share = std::clamp(static_cast<double>(look.weights[n]) / full, -1.0, 1.0);
+    const auto at = std::lround((std::isnan(share) ? 0 : share) * kDarks) + kDarks;
+    const auto columns = static_cast<size_t>(seen.columns);
+    paths[static_cast<size_t>(at)] += fmt::format("M{} {}h1v1h-1z", n % columns, n / columns);
+  }
+  svg.put(R"(<rect fill="#fff" fill-opacity="{:.1f}" width="{}" height="{}"/>)", kPale,
+          seen.columns, seen.rows);
+  for (size_t at = 0; at < paths.size(); ++at) {
+    const int sign = static_cast<int>(at) - kDarks;
+    if (sign == 0 || paths[at].empty()) continue;
+    svg.put(R"(<path fill="{}" fill-opacity="{:.3f}" d="{}"/>)",
+            hex(signed_colour_of(sign > 0 ? 0.7 : -0.7, Paper::white)),
+            kInk * std::abs(sign) / kDarks, paths[at]);
+  }
 }
 
 struct Frame {
@@ -93,27 +107,35 @@ Frame frame_of(const SeenImage& seen) {
 void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
                const std::string& pixels, double x, double y) {
   const Frame f = frame_of(seen);
+  const bool signs = seen.scale == Scale::around_zero;
   svg.put(R"x(<g transform="translate({:.1f} {:.1f})"><image width="{:.1f}" height="{:.1f}" )x"
           R"(preserveAspectRatio="none" href="{}"/>)",
           x, y, f.width, f.height, pixels);
   if (!look.weights.empty()) {
     svg.put(R"x(<g shape-rendering="crispEdges" transform="scale({:.4f} {:.4f})">)x",
             f.width / static_cast<double>(seen.columns), f.height / static_cast<double>(seen.rows));
-    put_darkness(svg, seen, look);
-    put_outline(svg, seen, look);
+    if (signs) {
+      put_signs(svg, seen, look);
+    } else {
+      put_darkness(svg, seen, look);
+      put_outline(svg, seen, look, kOutline * static_cast<double>(seen.columns) / f.width);
+    }
     svg.put("</g>");
   }
   const double scale = f.width / static_cast<double>(seen.image.width);
   for (const SeenImage::Box& box : look.boxes) {
-    svg.put(R"(<rect fill="none" stroke="#f5a623" stroke-width="2" x="{:.1f}" y="{:.1f}" )"
+    svg.put(R"(<rect fill="none" stroke="{}" stroke-width="2" x="{:.1f}" y="{:.1f}" )"
             R"(width="{:.1f}" height="{:.1f}"/>)",
-            box.left * scale, box.top * scale, box.width * scale, box.height * scale);
+            signs ? "#333" : "#f5a623", box.left * scale, box.top * scale, box.width * scale,
+            box.height * scale);
   }
   svg.put(R"(<text x="0" y="{:.1f}">{}</text>)", f.height + 15,
           escape(cut(visible(look.label), 16)));
   if (!look.weights.empty()) {
+    const double most = full_weight(look, seen.scale);
     put_small(svg, 0, f.height + 15 + kSmall,
-              fmt::format("most {:.2g} H {:.3g}", largest(look.weights), entropy_of(look.weights)));
+              signs ? fmt::format("most ±{:.2g}", most)
+                    : fmt::format("most {:.2g} H {:.3g}", most, entropy_of(look.weights)));
   }
   svg.put("</g>");
 }
@@ -121,6 +143,10 @@ void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
 // What bright and dark mean, and what would be said of weights that are all the same.
 double put_legend(Markup& svg, const SeenImage& seen, double y) {
   const auto places = static_cast<double>(seen.rows * seen.columns);
+  if (seen.scale == Scale::around_zero) {
+    put_small(svg, kMargin, y + kSmall, "orange: for it; blue: against it, each to its largest");
+    return y + kSmall;
+  }
   put_small(svg, kMargin, y + kSmall, "bright: each picture's largest weight; blue: half of it");
   put_small(svg, kMargin, y + 2 * kSmall,
             fmt::format("{} places; equal weights: {:.2g}, entropy H {:.3g} nats", places,
@@ -131,7 +157,13 @@ double put_legend(Markup& svg, const SeenImage& seen, double y) {
 // Gives where the next sheet begins.
 double put_sheet(Markup& svg, const SeenImage& seen, double y) {
   check(seen);
-  const std::string pixels = "data:image/png;base64," + to_base64(image::to_png(seen.image));
+  const auto embedded = [](const image::Image& x) {
+    return "data:image/png;base64," + to_base64(image::to_png(x));
+  };
+  const std::string pixels = embedded(seen.image),
+                    below = seen.scale == Scale::from_zero
+                                ? pixels
+                                : embedded(image::with_channels(seen.image, 1));
   if (!seen.title.empty()) {
     svg.put(R"(<text class="title" x="{}" y="{:.1f}">{}</text>)", kMargin, y + 14,
             escape(cut(visible(seen.title), 100)));
@@ -141,8 +173,8 @@ double put_sheet(Markup& svg, const SeenImage& seen, double y) {
   panels.insert(panels.begin(), SeenImage::Look{});
   const double down = frame_of(seen).height + kLine + kSmall + kGap;
   for (size_t n = 0; n < panels.size(); ++n) {
-    put_panel(svg, seen, panels[n], pixels, kMargin + (kPanel + kGap) * double(n % kAcross),
-              y + down * double(n / kAcross));
+    put_panel(svg, seen, panels[n], n == 0 ? pixels : below,
+              kMargin + (kPanel + kGap) * double(n % kAcross), y + down * double(n / kAcross));
   }
   y += down * double((panels.size() + kAcross - 1) / kAcross);
   return (seen.looks.empty() ? y : put_legend(svg, seen, y)) + kGap;

@@ -31,8 +31,9 @@ std::string cell_below(float size, Ink ink) {
   return kShades[(size > 0.05f) + (size > 0.2f) + (size > 0.45f) + (size > 0.7f)];
 }
 
-// A weight as two columns: blocks that fill up, or a colour from dark to bright.
-std::string cell(float share, Ink ink) {
+}  // namespace
+
+std::string cell_of(float share, Ink ink) {
   if (std::isnan(share)) return "??";
   if (share < 0) return cell_below(-share, ink);
   if (ink == Ink::colour) {
@@ -44,6 +45,8 @@ std::string cell(float share, Ink ink) {
   static constexpr const char* kShades[] = {"··", "░░", "▒▒", "▓▓", "██"};
   return kShades[(share > 0.05f) + (share > 0.2f) + (share > 0.45f) + (share > 0.7f)];
 }
+
+namespace {
 
 // The columns' labels, as lines above the cells.
 using Lines = std::vector<std::string>;
@@ -127,12 +130,12 @@ std::string to_text(const Heatmap& map, Ink ink, int width) {
     for (size_t j = 0; j < shown; ++j) {
       const float share = map.weights[i * map.columns.size() + j] / full;
       const bool hidden = share < 0 && map.scale == Scale::from_zero;
-      text += cell(hidden ? 0.0f : share, ink);
+      text += cell_of(hidden ? 0.0f : share, ink);
     }
     text += all ? "\n" : "…\n";
   }
   if (full != 1.0f)
-    text += fmt::format("{}{} = {}\n", blanks(left + 1), cell(1, ink), number(full_weight(map)));
+    text += fmt::format("{}{} = {}\n", blanks(left + 1), cell_of(1, ink), number(full_weight(map)));
   return text;
 }
 

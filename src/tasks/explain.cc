@@ -33,7 +33,8 @@ constexpr Way kWays[] = {
     {By::saliency_integrated, "saliency-integrated", "∂y/∂x on the way from a blank to x",
      Scale::around_zero},
     {By::occlusion, "occlusion", "how much is lost where an input is blank", Scale::around_zero},
-    {By::gradcam, "gradcam", "maps of a convolution by their gradient"},
+    {By::gradcam, "gradcam", "maps of a convolution by their mean gradient"},
+    {By::gradcam_places, "gradcam-places", "the same, each place by its own gradient"},
 };
 
 const Way& way_of(By by) { return kWays[static_cast<size_t>(by)]; }
@@ -60,12 +61,9 @@ size_t index_of(const char* option, const std::string& typed, size_t n) {
 std::vector<int64_t> outputs_of(const Inside& in, const Explaining& how) {
   std::vector<int64_t> all(in.outputs.size());
   std::iota(all.begin(), all.end(), int64_t{0});
+  if (!how.only.empty()) return {how.only.begin(), how.only.end()};
   if (how.output.empty()) {
     if (in.side_by_side) return {static_cast<int64_t>(in.shown)};
-    if (in.picture() && all.size() > 1) {
-      refuse(fmt::format("a picture is explained for one output at a time: --output 1 … {}",
-                         all.size()));
-    }
     return all;
   }
   const auto found = std::find(in.outputs.begin(), in.outputs.end(), how.output);
@@ -102,15 +100,14 @@ report::Heatmap map_of(const Asked& a, By by, const Tensor& values) {
   return map;
 }
 
-// Rows of a picture are its own: [Y,X] of one output.
-report::Heatmap picture_of(const Asked& a, By by, const Tensor& values) {
-  const std::string& label = a.in.outputs[static_cast<size_t>(a.outputs.front())];
-  report::Heatmap map{.title = fmt::format("{}: {}", way_of(by).name, label),
-                      .weights = values.to_vector(),
-                      .scale = way_of(by).scale};
-  map.rows.resize(static_cast<size_t>(values.size(0)));
-  map.columns.resize(static_cast<size_t>(values.size(1)));
-  return map;
+// Values of places [T,Y,X], or of more than the grid has: theirs is the sum.
+Explanation of_places(const Asked& a, By by, const Tensor& values) {
+  const explain::Grid& grid = a.in.grid;
+  const bool own = values.size(1) == grid.rows && values.size(2) == grid.columns;
+  const Tensor places = own ? values : explain::summed(values, grid);
+  Explanation e{by, map_of(a, by, places.reshape({values.size(0), -1}))};
+  if (!own) e.fine = values;
+  return e;
 }
 
 Tensor chosen_rows(const Tensor& all, const std::vector<int64_t>& outputs) {
@@ -161,13 +158,15 @@ Explanation by_attention(const Asked& a) {
 
 Explanation by_rollout(const Asked& a) {
   if (!a.in.rollout)
-    refuse("rollout goes through layers of self-attention, and this model has none");
+    refuse(
+        "rollout goes through layers of self-attention one upon the other, and this model has "
+        "none");
   return {By::rollout, map_of(a, By::rollout, chosen_rows(a.in.rollout(), a.outputs))};
 }
 
 Explanation by_jacobian(const Asked& a, By by) {
-  if (a.in.picture()) refuse("a Jacobian is of a sequence; a picture takes --by saliency");
-  const auto j = explain::sequential_jacobian(a.in.log_odds, a.in.x, a.outputs, a.effort);
+  const Inputs inputs = inputs_of(a.in);
+  const auto j = explain::sequential_jacobian(inputs.log_odds, inputs.x, a.outputs, a.effort);
   return {by, map_of(a, by, by == By::jacobian ? j.norm : j.sum)};
 }
 
@@ -202,8 +201,9 @@ Explanation by_saliency(const Asked& a, By by) {
       a.effort.progress(static_cast<double>(i + 1) / static_cast<double>(a.outputs.size()));
     }
   }
-  Explanation e{by,
-                a.in.picture() ? picture_of(a, by, rows.front()) : map_of(a, by, stack(rows, 0))};
+  const Tensor values = stack(rows, 0);
+  Explanation e =
+      a.in.picture() ? of_places(a, by, values) : Explanation{by, map_of(a, by, values)};
   if (missing > c.complete) {
     e.note = fmt::format("what it gives its inputs misses the output by {:.1f} %", 100 * missing);
   }
@@ -217,20 +217,29 @@ Explanation by_occlusion(const Asked& a) {
     const Tensor all = explain::occlusion(in.log_odds, in.x, in.x.size(0), without, a.effort);
     return {By::occlusion, map_of(a, By::occlusion, chosen_rows(all, a.outputs))};
   }
-  const int64_t Y = in.x.size(1), X = in.x.size(2),
-                size = std::max<int64_t>(1, std::min(Y, X) / 12);
-  const int64_t down = (Y + size - 1) / size, across = (X + size - 1) / size;
-  const auto without = explain::blank_squares(in.x, size, in.blank.item());
-  const Tensor all = explain::occlusion(in.log_odds, in.x, down * across, without, a.effort);
-  return {By::occlusion,
-          picture_of(a, By::occlusion, all.select(0, a.outputs.front()).reshape({down, across}))};
+  // Three places wide: of a single one, what lies beside it tells the rest.
+  const explain::Patches patches{
+      .grid = in.grid,
+      .size = 3 * std::max(in.x.size(1) / in.grid.rows, in.x.size(2) / in.grid.columns),
+      .value = in.blank.item()};
+  const Tensor all = explain::occlusion(in.log_odds, in.x, in.grid.rows * in.grid.columns,
+                                        explain::blank_patches(in.x, patches), a.effort);  // [T,S]
+  return {By::occlusion, map_of(a, By::occlusion, chosen_rows(all, a.outputs))};
 }
 
-Explanation by_gradcam(const Asked& a) {
-  if (!a.in.convolved) refuse("gradcam is of convolutions, and this model has none");
-  const Inside::Convolved seen = a.in.convolved(a.in.x.unsqueeze(0));
-  const Tensor y = seen.log_odds.select(1, a.outputs.front());
-  return {By::gradcam, picture_of(a, By::gradcam, explain::grad_cam(seen.maps, y).select(0, 0))};
+// Output by output in the rows of one pass.
+Explanation by_gradcam(const Asked& a, By by) {
+  if (!a.in.convolution) refuse("gradcam is of convolutions, and this model has none");
+  const Tensor maps = [&] {
+    const NoGrad off;
+    return a.in.convolution->maps(a.in.x.unsqueeze(0)).detach();
+  }();
+  const auto T = static_cast<int64_t>(a.outputs.size());
+  Tensor rows = maps.expand({T, maps.size(1), maps.size(2), maps.size(3)}).contiguous();
+  rows.set_requires_grad();
+  const Tensor y = gather(a.in.convolution->log_odds(rows), 1, Tensor::from_ids(a.outputs, {T, 1}));
+  const auto cam = by == By::gradcam ? explain::Cam::mean : explain::Cam::own;
+  return of_places(a, by, explain::grad_cam(rows, y.squeeze(1), cam));
 }
 
 Explanation one(const Asked& a, By by) {
@@ -245,7 +254,8 @@ Explanation one(const Asked& a, By by) {
     case By::occlusion:
       return by_occlusion(a);
     case By::gradcam:
-      return by_gradcam(a);
+    case By::gradcam_places:
+      return by_gradcam(a, by);
     default:
       return by_saliency(a, by);
   }
@@ -281,6 +291,7 @@ std::vector<Explanation> explain(const Inside& in, const Explaining& how) {
       asked.effort.progress = [&how, before, n](double part) { how.done((before + part) / n); };
     }
     all.push_back(one(asked, by));
+    if (all.back().of_outputs) all.back().outputs = asked.outputs;
   }
   return all;
 }
@@ -332,7 +343,7 @@ report::Table agreement_of(const std::vector<Explanation>& all) {
 Json to_json(const Inside& in, const std::vector<Explanation>& all) {
   Json list = Json::array();
   for (const Explanation& e : all) {
-    Json one = Json::parse(report::to_json(e.map));
+    Json one = Json::parse(in.picture() ? report::to_json(seen_of(in, e)) : report::to_json(e.map));
     one["by"] = name_of(e.by);
     if (!e.note.empty()) one["note"] = e.note;
     list.push_back(std::move(one));

@@ -22,6 +22,7 @@ enum class By : uint8_t {
   saliency_integrated,
   occlusion,
   gradcam,
+  gradcam_places,
 };
 const char* name_of(By);
 const char* about(By);       // a line
@@ -31,17 +32,20 @@ By way(const std::string&);  // throws, with the nearest name there is
 struct Explaining {
   std::vector<By> by;
   std::string output;  // its number from 1, or its label; empty: all, or the one that was said
-  std::string layer;   // its name or number from 1; empty: the one to show
-  std::string head;    // its number from 1; empty: the mean
+  std::vector<size_t> only;  // these outputs; empty: as `output` says
+  std::string layer;         // its name or number from 1; empty: the one to show
+  std::string head;          // its number from 1; empty: the mean
   ShareDone done;
 };
 
-// Outputs in rows, inputs in columns.
+// Outputs in rows, inputs in columns: of a picture, its places.
 struct Explanation {
   By by;
   report::Heatmap map;
-  bool of_outputs = true;  // comparable with others: not the weights of a layer of other rows
-  std::string note;        // what should be known about it
+  bool of_outputs = true;        // comparable with others: not the weights of a layer of other rows
+  std::string note;              // what should be known about it
+  Tensor fine;                   // [T,Y,X]: what came to more places of a picture than its grid has
+  std::vector<int64_t> outputs;  // which of them the rows are
 };
 std::vector<Explanation> explain(const Inside&, const Explaining&);
 
@@ -49,12 +53,15 @@ std::vector<Explanation> explain(const Inside&, const Explaining&);
 // are fewer than two.
 report::Table agreement_of(const std::vector<Explanation>&);
 
-// Drawn: texts where the inputs are words of one, heat-maps else.
+// Drawn: texts where the inputs are words of one, images where they are places of one, heat-maps
+// else.
 struct Drawn {
   std::vector<report::Heatmap> maps;
   std::vector<report::ShadedText> texts;
+  std::vector<report::SeenImage> images;
 };
 Drawn drawn(const Inside&, const std::vector<Explanation>&);
+report::SeenImage seen_of(const Inside&, const Explanation&);  // of a picture
 report::Page page_of(const std::string& title, const Inside&, const std::vector<Explanation>&);
 nlohmann::ordered_json to_json(const Inside&, const std::vector<Explanation>&);
 

@@ -35,6 +35,20 @@ report::ShadedText text_of(const Inside& in, const Explanation& e) {
   return text;
 }
 
+// The finest grid of at most 64 rows and columns that the picture's own divides.
+Tensor for_eyes(const Tensor& fine, const explain::Grid& grid) {  // [T,Y,X]
+  constexpr int64_t kMost = 64;
+  const int64_t side = std::min(fine.size(1) / grid.rows, fine.size(2) / grid.columns);
+  for (int64_t parts = side; parts > 1; --parts) {
+    const explain::Grid finer{grid.rows * parts, grid.columns * parts};
+    if (fine.size(1) % finer.rows == 0 && fine.size(2) % finer.columns == 0 &&
+        std::max(finer.rows, finer.columns) <= kMost) {
+      return explain::summed(fine, finer);
+    }
+  }
+  return explain::summed(fine, grid);
+}
+
 // w_d = the mean of A[i, i + d] over all rows of both.
 std::vector<float> kernel_of(const std::vector<const Tensor*>& all, int64_t reach) {
   std::vector<float> kernel;
@@ -66,10 +80,38 @@ Tensor matrix_of(const std::vector<float>& kernel, int64_t rows, int64_t columns
 
 }  // namespace
 
+report::SeenImage seen_of(const Inside& in, const Explanation& e) {
+  report::SeenImage seen{.title = e.map.title,
+                         .image = in.image,
+                         .rows = in.grid.rows,
+                         .columns = in.grid.columns,
+                         .scale = e.map.scale};
+  std::vector<float> weights = e.map.weights;
+  if (e.fine) {
+    const Tensor fine = for_eyes(e.fine, in.grid);
+    weights = fine.to_vector();
+    seen.rows = fine.size(1), seen.columns = fine.size(2);
+  }
+  const int64_t places = seen.rows * seen.columns;
+  for (size_t row = 0; row < e.map.rows.size(); ++row) {
+    const auto from = weights.begin() + static_cast<int64_t>(row) * places;
+    report::SeenImage::Look& look =
+        seen.looks.emplace_back(report::SeenImage::Look{e.map.rows[row], {from, from + places}});
+    for (const Inside::Boxed& one : in.boxed) {
+      if (row < e.outputs.size() && static_cast<size_t>(e.outputs[row]) == one.output) {
+        look.boxes.push_back(one.box);
+      }
+    }
+  }
+  return seen;
+}
+
 Drawn drawn(const Inside& in, const std::vector<Explanation>& all) {
   Drawn d;
   for (const Explanation& e : all) {
-    if (!in.lines.empty() && e.of_outputs && e.map.rows.size() == 1) {
+    if (in.picture()) {
+      d.images.push_back(seen_of(in, e));
+    } else if (!in.lines.empty() && e.of_outputs && e.map.rows.size() == 1) {
       d.texts.push_back(text_of(in, e));
     } else {
       d.maps.push_back(e.map);
@@ -84,6 +126,9 @@ report::Page page_of(const std::string& title, const Inside& in,
   report::Section maps{"What moved the output", {}};
   const Drawn d = drawn(in, all);
   if (!d.texts.empty()) maps.blocks.push_back(report::ShadedTexts{d.texts});
+  report::SeenImages images;
+  for (const report::SeenImage& seen : d.images) images.items.push_back({seen.title, seen});
+  if (!images.items.empty()) maps.blocks.push_back(std::move(images));
   report::Gallery gallery;
   for (const report::Heatmap& map : d.maps) gallery.items.push_back({map.title, map});
   if (!gallery.items.empty()) maps.blocks.push_back(std::move(gallery));
@@ -109,6 +154,11 @@ report::Page page_of(const std::string& title, const Inside& in,
 std::vector<report::Heatmap> fast_and_slow(const Inside& a, const Inside& b,
                                            const Explaining& how) {
   constexpr int64_t kReach = 3;
+  if (a.picture()) {
+    throw Error("explain",
+                "weights are compared with a convolution along a sequence, and this "
+                "input is a picture; --by attention shows them");
+  }
   Explaining attention = how;
   attention.by = {By::attention};
   attention.output = {};

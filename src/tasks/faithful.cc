@@ -80,7 +80,8 @@ void add_implicit(const Tensor& own, const Inside& here, const Inside& there,
   std::vector<int64_t> outputs(static_cast<size_t>(own.size(0)));
   std::iota(outputs.begin(), outputs.end(), int64_t{0});
   if (there.side_by_side) outputs = {static_cast<int64_t>(there.shown)};
-  const Tensor norm = explain::sequential_jacobian(there.log_odds, there.x, outputs).norm;
+  const Inputs inputs = inputs_of(there);
+  const Tensor norm = explain::sequential_jacobian(inputs.log_odds, inputs.x, outputs).norm;
   for (int64_t t = 0; t < norm.size(0); ++t) {
     add_tau(explain::kendall_tau(own.select(0, t).to_vector(), norm.select(0, t).to_vector()),
             to.by_output);
@@ -115,8 +116,12 @@ explain::Looking looking(Run& run, const Inside& in) {
                             "(attention: {})",
                             run.config().attention()));
   }
-  explain::Looking at{
-      .look = in.look, .held = in.held, .outputs = in.log_odds, .x = in.x, .blank = in.blank};
+  const Inputs inputs = inputs_of(in);
+  explain::Looking at{.look = in.look,
+                      .held = inputs.held,
+                      .outputs = inputs.log_odds,
+                      .x = inputs.x,
+                      .blank = inputs.blank};
   if (in.side_by_side) at.which = {static_cast<int64_t>(in.shown)};  // one look for all of them
   return at;
 }
@@ -152,7 +157,11 @@ FaithfulFound measure_faithful(Run& run, const Judged& what, std::span<Run* cons
     const auto tell = [&](double part) {
       if (done) done((static_cast<double>(i) + part) / static_cast<double>(inputs.size()));
     };
-    const std::vector<Faithful> each = explain::faithful(at, c, tell);
+    const auto half = [&](double begun) {
+      return [&, begun](double part) { tell((begun + part) / (inside->boxed.empty() ? 1 : 2)); };
+    };
+    const std::vector<Faithful> each = explain::faithful(at, c, half(0));
+    add_pointing(*inside, found.pointing, half(1));
     if (each.empty()) continue;
     ++found.inputs;
     found.each.insert(found.each.end(), each.begin(), each.end());
@@ -287,6 +296,13 @@ report::Page page_of(const std::string& name, const FaithfulFound& f) {
                        "no attention, where both wrote the same."},
           implicit}});
   }
+  if (const report::Table pointing = table_of(f.pointing); !pointing.rows.empty()) {
+    page.sections.push_back({"Does it point at what it names?",
+                             {report::Text{"Words that name a thing whose place in the picture is "
+                                           "known: whether the place of the largest value lies "
+                                           "in its box, and whether occlusion says the same."},
+                              pointing}});
+  }
   page.sections.push_back(
       {"What do other weights change?",
        {report::Text{"Total variation between the output and that of other weights: 0 nothing, 1 "
@@ -316,6 +332,7 @@ nlohmann::ordered_json to_json(const FaithfulFound& f) {
                               {"scores", scores},
                               {"verdict", verdict(f)}};
   if (!implicit.empty()) j["implicit"] = implicit;
+  if (!f.pointing.ways.empty()) j["pointing"] = to_json(f.pointing);
   return j;
 }
 

@@ -7,6 +7,7 @@
 #include "fovea/faithful.h"
 #include "report/report.h"
 #include "tasks/paper.h"
+#include "tasks/pointing.h"
 #include "tasks/task.h"
 
 // Whether a run's attention explains what it does: over many inputs, beside other seeds' runs.
@@ -35,6 +36,7 @@ struct FaithfulFound {
     std::vector<double> by_output, in_all;
   };
   std::vector<Implicit> implicit;
+  Pointing pointing;  // where things that outputs name have a known place
   int64_t inputs = 0;
 };
 // `beside`: runs of the same data, with other seeds or without attention. Refused where the run has

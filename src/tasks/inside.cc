@@ -1,6 +1,10 @@
 #include "tasks/inside.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "fovea/error.h"
 #include "fovea/ops.h"
@@ -28,6 +32,50 @@ Tensor log_odds_of(const Tensor& logits, const std::vector<int64_t>& targets) {
   const Tensor rest = logits + Tensor::from(hidden, {T, 1, V});
   const Tensor ce = cross_entropy(rest, ids(others), {.reduction = Reduction::none});
   return (at(targets) - at(others) - ce).transpose(0, 1);
+}
+
+Tensor log_odds_of_classes(const Tensor& logits) {
+  const int64_t R = logits.size(0), V = logits.size(1);
+  std::vector<int64_t> classes(static_cast<size_t>(V));
+  std::iota(classes.begin(), classes.end(), int64_t{0});
+  return log_odds_of(logits.unsqueeze(0).expand({V, R, V}), classes);
+}
+
+void say_class(Inside& in) {
+  const NoGrad off;
+  in.side_by_side = true;
+  const std::vector<float> said = in.log_odds(in.x.unsqueeze(0)).to_vector();
+  in.shown = static_cast<size_t>(std::max_element(said.begin(), said.end()) - said.begin());
+  in.title = fmt::format("{} {:.2f}", in.outputs[in.shown],
+                         1 / (1 + std::exp(-static_cast<double>(said[in.shown]))));
+}
+
+Inputs inputs_of(const Inside& in) {
+  if (!in.picture()) return {in.x, in.blank, in.log_odds, in.held};
+  const auto of_places = [&](const explain::Outputs& of) {
+    if (!of) return of;
+    return explain::Outputs([of, grid = in.grid, shape = in.x.shape()](const Tensor& rows) {
+      return of(explain::pictures_of(rows, grid, shape));
+    });
+  };
+  const Tensor x = explain::patches_of(in.x, in.grid).contiguous();
+  return {x, in.blank.expand({x.size(1)}).contiguous(), of_places(in.log_odds), of_places(in.held)};
+}
+
+float set_picture(Inside& in, image::Image image, const explain::Grid& grid) {
+  const NoGrad off;
+  const Tensor pixels =
+      Tensor::from(image.pixels, {image.height, image.width, image.channels}).permute({2, 0, 1});
+  const float grey = mean(pixels).item();
+  in.x = (pixels - grey).contiguous();
+  in.blank = Tensor::scalar(0.0f);
+  in.image = std::move(image);
+  in.grid = grid;
+  in.inputs.clear();
+  for (int64_t n = 0; n < grid.rows * grid.columns; ++n) {
+    in.inputs.push_back(fmt::format("{}, {}", n / grid.columns + 1, n % grid.columns + 1));
+  }
+  return grey;
 }
 
 Tensor mean_vector(const Tensor& table) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,8 @@
 #include "fovea/faithful.h"
 #include "fovea/layers.h"
 #include "fovea/tensor.h"
+#include "image/image.h"
+#include "report/seen.h"
 
 // What a run answers to whoever looks inside. A task fills in what its model has; what it leaves
 // out is refused by name.
@@ -23,7 +26,7 @@ struct LayerSeen {
 // The run's model on one input. Letters: S inputs, E their width, T outputs, R rows at once.
 struct Inside {
   std::string title;                         // what came of the input
-  std::vector<std::string> inputs, outputs;  // their labels; a picture's inputs have none
+  std::vector<std::string> inputs, outputs;  // their labels; a picture's inputs are its places
   std::vector<size_t> lines;  // where inputs are words of a text: how many each line has
   size_t shown = 0;           // of outputs that stand side by side, as classes do: the one it said
 
@@ -38,19 +41,45 @@ struct Inside {
   // one of the V is shown.
   std::function<Tensor(const nn::HeadsHook&)> hooked;
   std::function<std::string(int64_t)> named;
-  // The maps of the last convolution and the outputs that came of them, [R,C,Y,X] and [R,T].
-  struct Convolved {
-    Tensor maps, log_odds;
+  // The maps of the last convolution, [R,…] → [R,C′,rows,columns], and the outputs made of maps.
+  struct Convolution {
+    explain::Outputs maps, log_odds;
   };
-  std::function<Convolved(const Tensor& rows)> convolved;
+  std::optional<Convolution> convolution;
+
+  // Of a picture: as it is shown, the grid whose places are its inputs, and which outputs name
+  // something whose place is known.
+  struct Boxed {
+    size_t output = 0;
+    report::SeenImage::Box box;
+  };
+  image::Image image;
+  explain::Grid grid;
+  std::vector<Boxed> boxed;
 
   bool side_by_side = false;  // outputs are alternatives, as classes are: one is explained
   bool picture() const { return x.rank() == 3; }
 };
 
+// What is changed and left out input by input: vectors as they are, and of a picture the pixels of
+// each place, [S,E].
+struct Inputs {
+  Tensor x, blank;
+  explain::Outputs log_odds, held;
+};
+Inputs inputs_of(const Inside&);
+
+// Makes the input a picture, values from 0 to 1, over a grid: its x counts from the grey that is
+// the mean of all pixels, so that 0 says nothing. Gives that grey.
+float set_picture(Inside&, image::Image, const explain::Grid&);
+
 // log p/(1 − p) of each target, p = softmax(logits): logits [T,R,V], of which each row has the same
 // targets → [R,T]. Its gradient is that of log p over 1 − p, and stays where p is near 1.
 Tensor log_odds_of(const Tensor& logits, const std::vector<int64_t>& targets);
+// Of all classes, logits [R,V] → [R,V].
+Tensor log_odds_of_classes(const Tensor& logits);
+// The outputs are classes: the likeliest is said, with its probability.
+void say_class(Inside&);
 // The mean of a table's vectors: [V,E] → [E].
 Tensor mean_vector(const Tensor& table);
 

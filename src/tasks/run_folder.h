@@ -20,8 +20,8 @@ struct Trained {
 
 // The folder of a run: config.json says which task it is of and all its settings; train() adds
 // log.jsonl, model.safetensors and state.safetensors, the task what goes with its weights, looked.h
-// looks.json; at the end come results.json and report.html. What they are called is said here alone; a training takes
-// the folder by a Claim (claim.h).
+// looks.json; at the end come results.json and report.html. What they are called is said here
+// alone; a training takes the folder by a Claim (claim.h).
 class RunFolder {
  public:
   explicit RunFolder(const std::filesystem::path&);

@@ -74,11 +74,13 @@ Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& c
   if (!claim.goes_on()) run->save_files(folder);
   folder.save_config(task, run->config());
   Looked looked(task, folder, *run, claim.goes_on());
-  learner.validate = [&looked, validate = learner.validate] {
-    train::Scores scores = validate();
-    looked.look();
-    return scores;
-  };
+  if (learner.validate) {
+    learner.validate = [&looked, validate = learner.validate] {
+      train::Scores scores = validate();
+      looked.look();
+      return scores;
+    };
+  }
   const auto progress = [&](const train::Progress& p) {
     claim.settle();
     if (p.validated != nullptr) looked.keep(p.step);

@@ -23,6 +23,23 @@ void expect_pictures(const std::string& run, const std::string& input) {
   EXPECT_TRUE(has(read_bytes(folder / "w.png").substr(0, 4), "PNG"));
 }
 
+void expect_explained(const std::string& run, const std::string& input) {
+  const Folder folder;
+  for (const char* file : {"e.svg", "e.png", "e.json", "e.html"}) {
+    const Ran ran = run_program({"explain", run, input, "--by", "attention,gradcam-places",
+                                 "--output", "1", "--json", "--picture", folder / file});
+    ASSERT_EQ(ran.code, 0) << ran.err;
+    EXPECT_EQ(Json::parse(ran.out)["maps"][1]["looks"].size(), 1u);
+    EXPECT_GT(std::filesystem::file_size(folder / file), 200u);
+  }
+  const Ran plain = run_program({"explain", run, input, "--output", "1"});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_TRUE(has(plain.out, "gradcam-places") && has(plain.out, "Kendall τ")) << plain.out;
+  const Ran refused = run_program({"explain", run, input, "--by", "rollout"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(has(refused.err, "layers of self-attention")) << refused.err;
+}
+
 TEST(CaptionVerbs, TrainEvalPredictAndReport) {
   const Folder folder;
   const std::string run = folder / "run";
@@ -34,6 +51,7 @@ TEST(CaptionVerbs, TrainEvalPredictAndReport) {
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_TRUE(Json::parse(eval.out)["scores"].contains("bleu4"));
   expect_pictures(run, "scene:2");
+  expect_explained(run, "scene:2");
   const Ran broken = run_program({"predict", run, run + "/config.json"});
   EXPECT_NE(broken.code, 0);
   EXPECT_TRUE(has(broken.err, "neither PNG nor JPEG")) << broken.err;
@@ -52,6 +70,7 @@ TEST(ImageVerbs, TrainEvalAndPredict) {
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_TRUE(Json::parse(eval.out)["scores"].contains("accuracy"));
   expect_pictures(run, "pair:2");
+  expect_explained(run, "pair:2");
   const Ran odd = run_program({"train", "image", "--out", folder / "odd", "--height", "50"});
   EXPECT_NE(odd.code, 0);
   EXPECT_TRUE(has(odd.err, "height is 50, not a multiple of the stride 4")) << odd.err;

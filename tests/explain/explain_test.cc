@@ -74,15 +74,39 @@ TEST(Occlusion, IsWhatIsLost) {
   expect_near(lost.select(0, 1), sum(x * x * x, {1}), 1e-5f);
 }
 
-TEST(Occlusion, BlanksSquaresOfAPicture) {
-  const Tensor x = Tensor::rand({2, 5, 4}, 3);
-  const Without without = blank_squares(x, 3);
-  const std::vector<float> all = v(x), last = v(without(3));  // rows 3 and 4 of column 3
-  for (size_t i = 0; i < all.size(); ++i) {
-    const bool hidden = i / 4 % 5 >= 3 && i % 4 == 3;
-    EXPECT_EQ(last[i], hidden ? 0.0f : all[i]) << i;
-  }
-  EXPECT_TRUE(has(error_of([&] { blank_squares(Tensor::zeros({2, 2}), 1); }), "[C,Y,X]"));
+// Around the middle of a place, cut where the picture ends.
+TEST(Occlusion, BlanksPatchesOfAPicture) {
+  const Tensor x = Tensor::rand({2, 6, 4}, 3);
+  const Without without = blank_patches(x, {.grid = {3, 2}, .size = 4, .value = -1.0f});
+  const auto hidden = [&](int64_t place, size_t top, size_t bottom, size_t left, size_t right) {
+    const std::vector<float> all = v(x), seen = v(without(place));
+    for (size_t i = 0; i < all.size(); ++i) {
+      const size_t row = i / 4 % 6, column = i % 4;
+      const bool inside = row >= top && row < bottom && column >= left && column < right;
+      EXPECT_EQ(seen[i], inside ? -1.0f : all[i]) << place << " " << i;
+    }
+  };
+  hidden(0, 0, 3, 0, 3);
+  hidden(3, 1, 5, 1, 4);
+  hidden(4, 3, 6, 0, 3);
+  EXPECT_TRUE(has(error_of([&] { blank_patches(Tensor::zeros({2, 2}), {}); }), "[C,Y,X]"));
+}
+
+TEST(Patches, AreThePixelsOfPlacesAndBack) {
+  const Tensor x = Tensor::rand({2, 6, 4}, 5);
+  const Grid grid{3, 2};
+  const Tensor patches = patches_of(x, grid);
+  ASSERT_EQ(patches.shape(), (Shape{6, 8}));
+  const std::vector<float> last = v(patches.select(0, 5)), all = v(x);  // rows 4, 5, columns 2, 3
+  EXPECT_EQ(last[0], all[4 * 4 + 2]);
+  EXPECT_EQ(last[3], all[5 * 4 + 3]);
+  EXPECT_EQ(last[7], all[24 + 5 * 4 + 3]);
+  const Tensor back = pictures_of(stack({patches, patches}, 0), grid, x.shape());
+  EXPECT_EQ(v(back.select(0, 1)), all);
+  const Tensor places = summed(x, grid);
+  ASSERT_EQ(places.shape(), (Shape{2, 3, 2}));
+  expect_near(places.select(0, 0).reshape({6}), sum(patches.slice(1, 0, 4), {1}), 1e-5f);
+  EXPECT_TRUE(has(error_of([&] { patches_of(x, {4, 2}); }), "multiples of 4 and 2"));
 }
 
 TEST(GradCam, KeepsMapsThatRaiseTheOutput) {

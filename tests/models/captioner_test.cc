@@ -246,5 +246,25 @@ TEST(Captioner, LearnsAFewCaptions) {
   }
 }
 
+// What is explained is what is learned: the loss comes of these logits, and these of the maps.
+TEST(Captioner, LogitsAreThoseOfTheLoss) {
+  for (const Context context : {Context::attention, Context::fixed}) {
+    CaptionerConfig c = small();
+    c.context = context;
+    c.gate = context == Context::attention;
+    const Captioner m = captioner(c, 3);
+    const CaptionBatch batch = some_batch(c);
+    const NoGrad off;
+    const Tensor maps = maps_of(m, batch.images);
+    ASSERT_EQ(maps.shape(), (Shape{batch.images.size(0), c.features, rows_of(c), columns_of(c)}));
+    const Tensor all = logits(m, grid_of_maps(m, maps), batch.target_in);
+    ASSERT_EQ(all.size(2), kVocabulary);
+    const Tensor nll = cross_entropy(all, batch.target_out, {.reduction = Reduction::none});
+    const Tensor counts = not_equal(batch.target_out, Tensor::zeros({}, DType::i64)).to(DType::f32);
+    const float expected = sum(nll * counts).item() / sum(counts).item();
+    EXPECT_NEAR(eval_loss(m, batch), static_cast<double>(expected), 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace fovea::models::tests

@@ -125,5 +125,15 @@ TEST(Convnet, RefusesSettingsOutOfRange) {
                   "expected [B,1,32,32]"));
 }
 
+TEST(Convnet, LogitsComeOfTheMeanOfMaps) {
+  const Convnet m = convnet(small(), 4);
+  set_gate(m, 0.5f);
+  const NoGrad off;
+  const ConvnetOutput found = classify(m, image_of(0.3f, -0.2f));
+  ASSERT_EQ(found.maps.shape(), (Shape{1, 8, 16, 16}));
+  const std::vector<float> expected = m.output(mean(found.maps, {2, 3})).to_vector();
+  EXPECT_EQ(found.logits.to_vector(), expected);
+}
+
 }  // namespace
 }  // namespace fovea::models

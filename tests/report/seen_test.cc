@@ -82,6 +82,14 @@ TEST(SeenImage, SaysHowMuchAndHowUndecided) {
   EXPECT_FALSE(has(html, "class=\"paper\""));
 }
 
+TEST(SeenImage, OutlinesThePlacesWithHalfOfTheLargestWeight) {
+  SeenImage seen = some();
+  seen.looks = {{"two", {0, 0, 0, 0, 0.4f, 0.8f}}};  // the last two, side by side
+  const std::string svg = drawing_of({seen}).svg;
+  EXPECT_TRUE(has(svg, "d=\"M1 1h1M1 1v1M2 1h1M3 1v1M1 2h1M2 2h1\"")) << svg;
+  EXPECT_TRUE(has(svg, "stroke-width=\"0.034\"")) << svg;  // of cells that are 44 wide
+}
+
 TEST(SeenImage, WeightsBetweenPlacesFitThem) {
   SeenImage seen = some();
   seen.between.assign(36, 1.0f / 6);
@@ -100,6 +108,29 @@ TEST(SeenImage, IsWrittenAsJson) {
   const test::Folder folder;
   write(folder / "two.json", {some(), some()});
   EXPECT_EQ(nlohmann::json::parse(test::read_bytes(folder / "two.json")).size(), 2u);
+}
+
+TEST(SeenImage, HasTwoColoursWhereWeightsAreSigned) {
+  SeenImage seen = some();
+  seen.scale = Scale::around_zero;
+  seen.looks = {{"against", {-1, 0, 0, 0, 0, 0.5f}, {{1, 2, 3, 4}}}};
+  const std::string svg = drawing_of({seen}).svg;
+  EXPECT_EQ(count(svg, "<path"), 2);  // a cell for it and one against it; nothing where it is 0
+  EXPECT_TRUE(has(svg, "M0 0h1") && has(svg, "M2 1h1") && !has(svg, "M1 0h1"));
+  EXPECT_EQ(count(svg, "<rect"), 3);  // the box, the veil and the paper
+  const auto j = nlohmann::json::parse(to_json(seen));
+  EXPECT_EQ(j["looks"][0]["boxes"][0], (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_TRUE(has(to_text(seen, Ink::plain, 80), "−█····"));
+}
+
+TEST(SeenImage, StandsSideBySideInATerminal) {
+  const std::string text = to_text(some(), Ink::plain, 80);
+  EXPECT_EQ(text, "red     circle\n······  ██····\n··▒▒██  ······\n");
+  EXPECT_EQ(count(to_text(some(), Ink::plain, 10), "\n"), 7);  // one below the other
+  SeenImage fine = some();
+  fine.rows = fine.columns = 40;
+  fine.looks = {{"x", std::vector<float>(1600, 1.0f)}};
+  EXPECT_EQ(count(to_text(fine, Ink::plain, 80), "\n"), 15);  // a name, and 40/3 rows
 }
 
 TEST(SeenImage, OfAnotherGridIsRefused) {

@@ -21,7 +21,7 @@ const unpacked = m => ({ ...m, weights: api.unpacked(m.cells) });
 const draw = (place, answer) => {
   const parts = answer.maps.map(m => new Matrix(unpacked(m), {}));
   place.replaceChildren(...[agreement(answer.agreement), ...answer.notes.map(n => element('p', { class: 'muted' }, n)),
-    ...parts.map(p => p.node), ...(answer.images ?? []).map(sheet), ...answer.texts.map(t => shaded(
+    ...parts.map(p => p.node), ...answer.images.map(sheet), ...answer.texts.map(t => shaded(
         { ...t, lines: t.lines.map(l => ({ ...l, weights: api.unpacked(l.cells) })) }))].filter(Boolean));
   for (const part of parts) part.draw();
 };

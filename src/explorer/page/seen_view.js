@@ -110,7 +110,8 @@ export const seen_view = ({ images }, { run, redraw }) => {
     show();
   };
   const step = by => {
-    const n = seen.looks.length, to = held < 0 ? (by > 0 ? 0 : n - 1) : Math.min(Math.max(held + by, 0), n - 1);
+    const n = seen.looks.length, at = held >= 0 ? held : words.indexOf(document.activeElement);
+    const to = at < 0 ? (by > 0 ? 0 : n - 1) : Math.min(Math.max(at + by, 0), n - 1);
     hovered = -1;
     if (to !== held || from >= 0) hold(to);
     if (words.includes(document.activeElement)) words[to].focus();
@@ -118,6 +119,7 @@ export const seen_view = ({ images }, { run, redraw }) => {
   };
   const free = () => {
     if (held >= 0 || from >= 0) { held = from = -1; remember(); }
+    words.forEach((w, k) => { w.tabIndex = k ? -1 : 0; });
     hovered = cell = -1;
     say.replaceChildren();
     show();

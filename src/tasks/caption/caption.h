@@ -108,9 +108,15 @@ std::vector<std::vector<models::Decoded>> describe(const CaptionModel&,
                                                    const models::DecodeConfig&,
                                                    const ShareDone& = {});
 
-// Names of files, or "scene:17".
+// A file's, or with "scene:17" the 17th of the built-in ones.
+CaptionedImage image_named(const CaptionConfig&, const std::string& name);
+
+// Names as above.
 std::vector<Predictions> predict(const CaptionModel&, std::span<const std::string> names,
                                  const models::DecodeConfig&, const ShareDone& = {});
+
+// The words that were written, and what moved each: places are inputs.
+Inside inside(const CaptionModel&, const std::string& name);
 
 // ---- Scores -------------------------------------------------------------------------------------
 

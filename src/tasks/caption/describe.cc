@@ -13,14 +13,15 @@ namespace {
 constexpr size_t kAtOnce = 64;
 constexpr std::string_view kScene = "scene:";
 
-// "scene:17" is the 17th of the built-in images.
-CaptionedImage image_of(const CaptionConfig& c, const std::string& name) {
+}  // namespace
+
+CaptionedImage image_named(const CaptionConfig& c, const std::string& name) {
   if (name.starts_with(kScene)) {
     int64_t i = -1;
     const char* end = name.data() + name.size();
     const auto [at, error] = std::from_chars(name.data() + kScene.size(), end, i);
     if (error != std::errc() || at != end || i < 0) {
-      throw Error("predict", "'" + name + "' is no scene; expected a number, as in scene:17");
+      throw Error("caption", "'" + name + "' is no scene; expected a number, as in scene:17");
     }
     return scene_of(c, i);
   }
@@ -30,6 +31,8 @@ CaptionedImage image_of(const CaptionConfig& c, const std::string& name) {
   x.pixels = packed(image::fitted(read, fit.height, fit.width));
   return x;
 }
+
+namespace {
 
 report::SeenImage seen_of(const CaptionModel& m, const CaptionedImage& x,
                           const models::Decoded& d) {
@@ -77,7 +80,7 @@ std::vector<Predictions> predict(const CaptionModel& m, std::span<const std::str
   for (size_t begin = 0; begin < names.size(); begin += kAtOnce) {
     std::vector<CaptionedImage> images;
     for (const std::string& name : names.subspan(begin, std::min(kAtOnce, names.size() - begin))) {
-      images.push_back(image_of(m.config, name));
+      images.push_back(image_named(m.config, name));
     }
     std::vector<const PackedImage*> pixels;
     for (const CaptionedImage& x : images) pixels.push_back(&x.pixels);

@@ -31,9 +31,7 @@ class CaptionRun final : public Run {
     if (!what.file.empty()) {
       return captions::evaluate(m_, read_captioned(m_.config, what.file), decode, done);
     }
-    const CaptionSets& s = sets();
-    const auto& set = what.set == Set::train ? s.train : what.set == Set::valid ? s.valid : s.test;
-    return captions::evaluate(m_, set, decode, done);
+    return captions::evaluate(m_, set_of(what.set), decode, done);
   }
   std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
                                    const Predicting& p) override {
@@ -41,6 +39,18 @@ class CaptionRun final : public Run {
     decode.beam = std::max(decode.beam, decode.n_best);
     decode.weights = p.maps == Maps::keep;
     return captions::predict(m_, names, decode, p.done);
+  }
+
+  std::optional<Inside> inside(const std::string& name) override {
+    return captions::inside(m_, name);
+  }
+  std::vector<std::string> inputs(const Judged& what) override {
+    std::vector<std::string> names;
+    const auto add = [&](const std::vector<CaptionedImage>& all) {
+      for (const CaptionedImage& x : all) names.push_back(x.name);
+    };
+    what.file.empty() ? add(set_of(what.set)) : add(read_captioned(m_.config, what.file));
+    return names;
   }
 
   std::vector<Example> examples(size_t n) override {
@@ -58,6 +68,10 @@ class CaptionRun final : public Run {
   const CaptionSets& sets() {
     if (!sets_) sets_ = load_data(m_.config);
     return *sets_;
+  }
+  const std::vector<CaptionedImage>& set_of(Set set) {
+    const CaptionSets& s = sets();
+    return set == Set::train ? s.train : set == Set::valid ? s.valid : s.test;
   }
   const std::vector<CaptionedImage>& held_out() {
     const CaptionSets& s = sets();

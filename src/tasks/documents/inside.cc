@@ -1,11 +1,5 @@
 #include "tasks/inside.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
 #include "fovea/error.h"
 #include "fovea/ops.h"
 #include "tasks/documents/documents.h"
@@ -75,11 +69,7 @@ Tensor log_odds(const Copies& copies, const Tensor& rows, const Intervention& ho
   const models::DocumentBatch batch = copies.batch(rows.size(0));
   models::DocumentPass pass{.words = how, .sentences = how};
   pass.embedded = {copies.grouped(rows, batch)};
-  const Tensor logits = models::classify(copies.classifier().model, batch, pass).logits;  // [R,V]
-  const int64_t R = logits.size(0), V = logits.size(1);
-  std::vector<int64_t> classes(static_cast<size_t>(V));
-  std::iota(classes.begin(), classes.end(), int64_t{0});
-  return log_odds_of(logits.unsqueeze(0).expand({V, R, V}), classes);
+  return log_odds_of_classes(models::classify(copies.classifier().model, batch, pass).logits);
 }
 
 // What lies before the first look is read once.
@@ -161,11 +151,7 @@ Inside inside(const Classifier& c, const std::string& text) {
   inside.x = c.model.embedding(copies.word_ids()).detach();
   inside.blank = mean_vector(c.model.embedding.table);
   inside.log_odds = [copies](const Tensor& rows) { return log_odds(copies, rows, {}); };
-  inside.side_by_side = true;
-  const std::vector<float> said = inside.log_odds(inside.x.unsqueeze(0)).to_vector();
-  inside.shown = static_cast<size_t>(std::max_element(said.begin(), said.end()) - said.begin());
-  inside.title = fmt::format("{} {:.2f}", inside.outputs[inside.shown],
-                             1 / (1 + std::exp(-static_cast<double>(said[inside.shown]))));
+  say_class(inside);
   if (models::looks(c.config.network)) look_inside(copies, inside);
   return inside;
 }

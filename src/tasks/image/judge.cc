@@ -18,14 +18,15 @@ constexpr size_t kAtOnce = 64;
 constexpr std::string_view kPair = "pair:";
 constexpr size_t kMostBetween = size_t{1} << 20;  // weights between places that are handed on
 
-// "pair:17" is the 17th of the built-in images.
-PackedImage image_of(const ImageConfig& c, const std::string& name) {
+}  // namespace
+
+PackedImage image_named(const ImageConfig& c, const std::string& name) {
   if (name.starts_with(kPair)) {
     int64_t i = -1;
     const char* end = name.data() + name.size();
     const auto [at, error] = std::from_chars(name.data() + kPair.size(), end, i);
     if (error != std::errc() || at != end || i < 0) {
-      throw Error("predict", "'" + name + "' is no pair; expected a number, as in pair:17");
+      throw Error("image", "'" + name + "' is no pair; expected a number, as in pair:17");
     }
     return pair_of(c, i).pixels;
   }
@@ -34,10 +35,13 @@ PackedImage image_of(const ImageConfig& c, const std::string& name) {
   return packed(image::fitted(read, fit.height, fit.width));
 }
 
+namespace {
+
 // A mean over heads: [B,H,S,S] → [B,S,S].
 std::vector<float> over_heads(const Tensor& weights) { return mean(weights, {1}).to_vector(); }
 
-// The places that are attended to most, none beside another.
+}  // namespace
+
 std::vector<int64_t> most_attended(const std::vector<float>& share, int64_t columns, int64_t most) {
   std::vector<int64_t> order(share.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -55,8 +59,6 @@ std::vector<int64_t> most_attended(const std::vector<float>& share, int64_t colu
   }
   return chosen;
 }
-
-}  // namespace
 
 ImageModel load_image_model(const RunFolder& run) {
   ImageModel m;
@@ -121,7 +123,7 @@ report::SeenImage seen_of(const ImageModel& m, const PackedImage& pixels, const 
 std::vector<Predictions> predict(const ImageModel& m, std::span<const std::string> names,
                                  const PredictSettings& settings, const Predicting& how) {
   std::vector<PackedImage> images;
-  for (const std::string& name : names) images.push_back(image_of(m.config, name));
+  for (const std::string& name : names) images.push_back(image_named(m.config, name));
   std::vector<const PackedImage*> pixels;
   for (const PackedImage& x : images) pixels.push_back(&x);
   const std::vector<Judgement> judged = judge(m, pixels, how.maps, how.done);

@@ -81,16 +81,24 @@ class ImageRun final : public Run {
     if (!what.file.empty()) {
       return images::evaluate(m_, read_examples(m_.config, m_.classes, what.file), done);
     }
-    const ImageSets& s = sets();
-    return images::evaluate(m_,
-                            what.set == Set::train   ? s.train
-                            : what.set == Set::valid ? s.valid
-                                                     : s.test,
-                            done);
+    return images::evaluate(m_, set_of(what.set), done);
   }
   std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
                                    const Predicting& p) override {
     return images::predict(m_, names, dynamic_cast<const PredictSettings&>(how), p);
+  }
+
+  std::optional<Inside> inside(const std::string& name) override {
+    return images::inside(m_, name);
+  }
+  std::vector<std::string> inputs(const Judged& what) override {
+    std::vector<std::string> names;
+    const auto add = [&](const std::vector<PackedExample>& all) {
+      for (const PackedExample& x : all) names.push_back(x.name);
+    };
+    what.file.empty() ? add(set_of(what.set))
+                      : add(read_examples(m_.config, m_.classes, what.file));
+    return names;
   }
 
   std::vector<Example> examples(size_t n) override {
@@ -109,6 +117,10 @@ class ImageRun final : public Run {
   const ImageSets& sets() {
     if (!sets_) sets_ = load_data(m_.config);
     return *sets_;
+  }
+  const std::vector<PackedExample>& set_of(Set set) {
+    const ImageSets& s = sets();
+    return set == Set::train ? s.train : set == Set::valid ? s.valid : s.test;
   }
   const std::vector<PackedExample>& held_out() {
     const ImageSets& s = sets();

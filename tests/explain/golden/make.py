@@ -9,7 +9,8 @@ Weights and inputs are rounded to float32, so that they reach the tests exactly.
 import sys
 
 import torch
-from captum.attr import InputXGradient, IntegratedGradients, LayerGradCam, Saliency
+from captum.attr import (InputXGradient, IntegratedGradients, LayerGradCam,
+                         LayerGradientXActivation, Saliency)
 from safetensors.torch import save_file
 
 torch.manual_seed(3)
@@ -62,6 +63,8 @@ def case(name, network, shape, target):
     if name == "pictures":
         cam = LayerGradCam(network, network.maps)
         out[f"{name}/gradcam"] = cam.attribute(x, target=target, relu_attributions=True)[0, 0]
+        own = LayerGradientXActivation(network, network.maps)
+        out[f"{name}/gradcam_places"] = own.attribute(x, target=target)[0].sum(0).relu()
     return out
 
 
