@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# docs/pictures.sh FOVEA: draws docs/pictures/ anew, by the commands of docs/gallery.md in their order. Pictures
-# that the page does not show, that no command draws, or that are too large, are errors.
+# docs/pictures.sh FOVEA WORK: draws docs/pictures/ anew, by the commands of docs/gallery.md in their order, in the
+# folder WORK. A run that is there is not trained again. Pictures that the page does not show, that no command
+# draws, or that are too large, are errors.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-fovea=$(realpath "${1:?docs/pictures.sh FOVEA}")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+fovea=$(realpath "${1:?docs/pictures.sh FOVEA WORK}") work=${2:?docs/pictures.sh FOVEA WORK}
+mkdir -p "$work"
 fail() {
   echo "pictures: $*" >&2
   exit 1
 }
 
 cd "$work"
+rm -f ./*.svg ./*.png
 fovea() { "$fovea" "$@"; }
 while IFS= read -r line; do
+  [[ $line =~ ^"fovea train".*" --out "([^ ]+) && -d ${BASH_REMATCH[1]} ]] && continue
   echo "$line"
   eval "$line" >log 2>&1 || { cat log >&2 && fail "this failed: $line"; }
 done < <(sed -n 's/^    \(fovea .*\)/\1/p' "$source/gallery.md")

@@ -306,7 +306,7 @@ class Compare(Page):
         # One scale for both, a scale with two signs for the difference.
         legends = [l.text for l in self.all("#view .map .legend")]
         self.assertEqual(legends[0].split("·")[0], legends[1].split("·")[0])
-        self.assertRegex(legends[2], "^− .*\\+ ")
+        self.assertRegex(legends[2], r"(?s)^− .*\+ ")
         values = [float(s.split(": ")[-1]) for s in says()]
         self.assertAlmostEqual(values[0] - values[1], values[2], delta=0.01)
         self.one("button[data-format=svg]").click()
