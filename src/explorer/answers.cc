@@ -124,6 +124,20 @@ Json list_runs(Runs& runs, const Training& training) {
             {"failure", status.failure}}}};
 }
 
+namespace {
+
+// Whether there is something to see inside, which a run that takes files does not say beforehand.
+bool sees_inside(Runs& runs, const std::string& name, const Json& examples) {
+  if (examples.empty()) return false;
+  try {
+    return runs.borrow(name).run().inside(examples[0]["input"].get<std::string>()).has_value();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 Json describe_run(Runs& runs, const std::string& name) {
   const tasks::RunFolder folder = runs.folder(name);
   Json j = summary_of(name, folder);
@@ -144,6 +158,7 @@ Json describe_run(Runs& runs, const std::string& name) {
     }
   }
   j["examples"] = examples;
+  j["inside"] = folder.task().input == tasks::Input::text || sees_inside(runs, name, examples);
   return j;
 }
 

@@ -306,7 +306,7 @@ class Compare(Page):
         # One scale for both, a scale with two signs for the difference.
         legends = [l.text for l in self.all("#view .map .legend")]
         self.assertEqual(legends[0].split("·")[0], legends[1].split("·")[0])
-        self.assertRegex(legends[2], "^− .*\\+ ")
+        self.assertRegex(legends[2], r"(?s)^− .*\+ ")
         values = [float(s.split(": ")[-1]) for s in says()]
         self.assertAlmostEqual(values[0] - values[1], values[2], delta=0.01)
         self.one("button[data-format=svg]").click()
@@ -677,6 +677,19 @@ class Caption(Seeing):
         self.wait(lambda d: "at most 11 are taken" in self.text("#output"))
         self.driver.get_log("browser")  # the refusal is in the console, as it should be
 
+    def test_other_ways_of_asking_stand_beside_each_other(self):
+        self.ready("scenes", "&row=1")
+        self.wait(lambda d: self.all("#inside summary"))
+        self.one("#inside summary").click()
+        for way in ("attention", "occlusion", "gradcam"):
+            self.one(f"#inside input[value={way}]").click()
+        self.wait(lambda d: len(self.all("#explained .sheet")) == 3, 60)
+        self.assertGreaterEqual(len(self.all("#explained .sheet canvas")), 3 * len(self.all(".spoken .word")))
+        self.assertTrue(self.all(".agreement td"))
+        self.one("canvas.stage").click()
+        self.one("button[data-weights=given]").click()
+        self.wait(lambda d: self.all("#held tbody tr"))
+
     def test_it_is_saved_as_the_command_draws_it(self):
         self.ready("scenes")
         n = len(self.all(".spoken .word"))
@@ -761,6 +774,7 @@ class Places(Seeing):
         self.point(".legend", lambda: re.match(r"^from \d+, \d+ looked at", self.text(".detail")))
         self.assertNotEqual(self.text(".detail").split(" looked")[0], f"from {at[1]}, {at[2]}")
         self.export("pairs", {"svg": lambda b: self.images_in(b) == n + 2})
+        self.assertTrue(self.all("#inside summary"))
         self.keys(Keys.ESCAPE)
         self.tab_to("canvas.stage")
         self.keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ENTER)

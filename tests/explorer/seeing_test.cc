@@ -169,6 +169,22 @@ TEST_F(Seeing, AFileIsGoneWithTheQuestion) {
   EXPECT_EQ(Asked(Json{{"input", "scene:1"}}).input(), "scene:1");
 }
 
+TEST_F(Seeing, OtherWaysOfAskingArePicturesToo) {
+  EXPECT_EQ(json("/api/runs/caption")["inside"], true);
+  EXPECT_EQ(json("/api/runs/image")["inside"], true);
+  EXPECT_EQ(json("/api/runs/glimpse")["inside"], false);
+  const Json asked = {{"name", "a.png"},
+                      {"file", to_base64(png_of(70))},
+                      {"by", {"saliency", "occlusion", "gradcam"}}};
+  const Json answer = json("/api/runs/image/explain", asked);
+  ASSERT_EQ(answer["images"].size(), 3u);
+  EXPECT_TRUE(answer["maps"].empty());
+  EXPECT_EQ(seen_from(answer["images"][1]).image.width, 48);
+  EXPECT_FALSE(answer["agreement"]["rows"].empty());
+  EXPECT_EQ(ask("/api/runs/glimpse/explain", {{"input", "test:0"}, {"by", {"saliency"}}}).status,
+            422);
+}
+
 TEST_F(Seeing, PlacesLookAtEachOther) {
   const Json one = best("image", "pair:3", {{"n-best", 2}})["images"][0];
   const size_t places = one["rows"].get<size_t>() * one["columns"].get<size_t>();

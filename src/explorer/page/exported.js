@@ -8,8 +8,8 @@ const plain_text = ({ title, lines }) => ({
   title, lines: lines.map(({ weight, words, cells }) => ({ weight, words, cells })),
 });
 
-const plain_seen = ({ title, image, rows, columns, looks }) => ({
-  title, image, rows, columns, looks: looks.map(({ label, cells, boxes }) => ({ label, cells, boxes })),
+const plain_seen = ({ title, image, rows, columns, signed, looks }) => ({
+  title, image, rows, columns, signed, looks: looks.map(({ label, cells, boxes }) => ({ label, cells, boxes })),
 });
 const plain_path = ({ title, image, classes, glimpses, others }) => ({ title, image, classes, glimpses, others });
 

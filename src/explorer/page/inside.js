@@ -73,7 +73,7 @@ export const inside = async ({ run, question, cell }) => {
   };
   const take = async weights => {
     const at = cell();
-    if (weights === 'given' && !at) return fail(hand, new Error('Point at a cell of the map first.'));
+    if (weights === 'given' && !at) return fail(hand, new Error('Point at a cell of the map first; of a picture, hold a word and click a place.'));
     try {
       held(hand, await api.post(['runs', run.name, 'hold'], { ...question(), weights, ...(at && { row: at[0], column: at[1] }) }));
     } catch (error) {

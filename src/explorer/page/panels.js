@@ -8,6 +8,7 @@ import { rank } from './rank.js';
 // of) null, or {node, renew}: a <details> that stays as long as the run does, and what is to be done
 // when the input is another and it is open.
 const panels = [inside, heads, faithful, rank];
+const panels_of = run => run.input === 'text' ? panels : run.inside ? [inside] : [];
 
 let of = '', made = [], stale = new Set();
 
@@ -27,9 +28,8 @@ export const draw_panels = async doings => {
   if (of !== run.name) {
     clear_panels();
     of = run.name;
-    if (run.input !== 'text') return;
     try {
-      const all = (await Promise.all(panels.map(panel => panel(doings)))).filter(Boolean);
+      const all = (await Promise.all(panels_of(run).map(panel => panel(doings)))).filter(Boolean);
       if (of !== run.name) return;
       made = all;
       for (const panel of made) panel.node.addEventListener('toggle', () => renew(panel));

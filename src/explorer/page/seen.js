@@ -79,9 +79,11 @@ export const paint = (canvas, width, { image, seen, weights, kind, blur, boxes =
   const pen = canvas.getContext('2d');
   pen.scale(ratio, ratio);
   pen.imageSmoothingEnabled = Math.max(seen.width, seen.height) > kSmooth;
+  const shown = weights?.length ? shown_of(seen, weights, kind) : null;
+  if (shown?.signed) pen.filter = 'grayscale(1)';  // colours are those of the signs
   pen.drawImage(image, 0, 0, width, height);
-  if (weights?.length) {
-    const shown = shown_of(seen, weights, kind);
+  pen.filter = 'none';
+  if (shown) {
     pen.imageSmoothingEnabled = blur;
     if (shown.signed) {
       pen.fillStyle = `rgba(255, 255, 255, ${kPale})`;

@@ -14,7 +14,7 @@ export const seen_view = ({ images }, { run, redraw }) => {
   if (!images?.length) return null;
   const seen = draws.unpacked(images[0]), places = seen.rows * seen.columns, mutual = seen.between.length > 0;
   const kind = draws.kinds[state.light] ? state.light : 'own';
-  let image = null, hovered = -1, cell = -1;
+  let image = null, hovered = -1, cell = -1, pinned = -1;
   let held = /^\d+$/.test(state.row) && Number(state.row) < seen.looks.length ? Number(state.row) : -1;
   let from = /^p\d+$/.test(state.row) && mutual && Number(state.row.slice(1)) < places ? Number(state.row.slice(1)) : -1;
 
@@ -33,7 +33,7 @@ export const seen_view = ({ images }, { run, redraw }) => {
   const canvas = element('canvas', {
     class: 'stage', tabindex: 0, role: 'application',
     'aria-label': `The image, ${seen.rows} by ${seen.columns} places. Arrows go from place to place` +
-        (mutual ? ', Enter holds one and shows what it attends to.' : ' and say which words looked there.'),
+        (mutual ? ', Enter holds one and shows what it attends to.' : ' and say which words looked there; Enter holds one.'),
   });
   const say = element('p', { class: 'say', role: 'status', 'aria-live': 'polite' });
   const detail = element('div', { class: 'detail' }), legend = element('div', { class: 'legend tall' });
@@ -56,7 +56,8 @@ export const seen_view = ({ images }, { run, redraw }) => {
     const look = current();
     const width = Math.max(160, Math.min(kWidest, canvas.parentNode.clientWidth || kWidest));
     draws.paint(canvas, width, {
-      image, seen, weights: look?.weights, kind, blur: !!state.blur, boxes: look?.boxes, cell: cell >= 0 ? cell : from,
+      image, seen, weights: look?.weights, kind, blur: !!state.blur, boxes: look?.boxes,
+      cell: cell >= 0 ? cell : from >= 0 ? from : pinned,
     });
     legend.replaceChildren(...draws.legend(seen, look?.weights, kind));
     detail.replaceChildren(...look ? draws.tell_look(seen, look.label, look.weights)
@@ -72,7 +73,8 @@ export const seen_view = ({ images }, { run, redraw }) => {
   };
   // Words as dark as they looked at the place; against the one that looked there most.
   const shade = () => {
-    const there = seen.looks.map(l => cell >= 0 && !mutual && l.weights.length ? l.weights[cell] : 0);
+    const at = cell >= 0 ? cell : pinned;
+    const there = seen.looks.map(l => at >= 0 && !mutual && l.weights.length ? l.weights[at] : 0);
     const most = Math.max(...there, 1e-12);
     words.forEach((w, i) => w.style.setProperty('--w', there[i] / most));
   };
@@ -103,7 +105,11 @@ export const seen_view = ({ images }, { run, redraw }) => {
     show();
   };
   const hold_place = () => {
-    if (!mutual || cell < 0) return;
+    if (cell < 0) return;
+    if (!mutual) {
+      pinned = cell === pinned ? -1 : cell;
+      return show();
+    }
     from = cell === from ? -1 : cell;
     held = -1;
     remember();
@@ -120,7 +126,7 @@ export const seen_view = ({ images }, { run, redraw }) => {
   const free = () => {
     if (held >= 0 || from >= 0) { held = from = -1; remember(); }
     words.forEach((w, k) => { w.tabIndex = k ? -1 : 0; });
-    hovered = cell = -1;
+    hovered = cell = pinned = -1;
     say.replaceChildren();
     show();
   };
@@ -196,7 +202,7 @@ export const seen_view = ({ images }, { run, redraw }) => {
       paint_films();
     },
     draw: show,
-    cell: () => held >= 0 && cell >= 0 ? [held, cell] : null,
+    cell: () => held >= 0 && pinned >= 0 ? [held, pinned] : null,
     keys: {
       ArrowLeft: () => step(-1), ArrowRight: () => step(1), Escape: free,
       n: next_kind, b: toggle_blur, t: as_table,
