@@ -20,6 +20,7 @@ constexpr double kPanel = 132, kGap = 14, kLine = 20, kSmall = 16, kMargin = 16;
 constexpr size_t kAcross = 6, kLeast = 3;  // panels of a row, and room for the legend
 constexpr int kDarks = 12;                 // shades of what was not looked at
 constexpr double kDarkest = 0.8;           // how much of it is hidden
+constexpr double kOutline = 1.5;           // of what was looked at, in units of the drawing
 constexpr double kPale = 0.6, kInk = 0.9;  // what hides the image below signed weights, and these
 
 // In nats; weights that do not sum to 1 are taken as shares.
