@@ -182,6 +182,8 @@ TEST(GlimpseTask, LearnsDigits) {
                                      {"parts", "32"},
                                      {"locator", "32"},
                                      {"rate", "0.003"},
+                                     {"shift", "0"},
+                                     {"early", "0.1"},
                                      {"glimpses", "4"},
                                      {"steps", "300"}}),
                               Former::refuse, {});

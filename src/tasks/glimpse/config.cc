@@ -103,7 +103,12 @@ void Config::suit_data() {
   loss.rewarded = models::Rewarded::each;
   loss.reward = 1.0f;
   loss.early = 0.5f;
-  data.augmentation.shift = plain ? 0.08 : 0;
+  if (data.data.empty()) {
+    train.schedule.rate = 4e-3f;
+    train.batch_examples = 64;
+  } else if (plain) {
+    data.augmentation.shift = 0.08;
+  }
   train.epochs = data.data.empty() ? 8 : 30;
   if (!plain) train.epochs *= 3;
 }
