@@ -794,6 +794,14 @@ class SeeingDark(Seeing):
         self.assertEqual(colour, "rgb(18, 21, 26)")
 
 
+# What reaches beyond the screen.
+WIDE = """
+const beyond = e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+const named = e => `${e.tagName} #${e.id} .${e.getAttribute('class')}`
+return [...document.querySelectorAll('body *')].filter(beyond).map(named).slice(0, 12).join(', ')
+"""
+
+
 class Phone(Page):
     phone = True
 
@@ -807,7 +815,7 @@ class Phone(Page):
                 self.wait(lambda d: self.all("#heads-grid .head"))
             wide = self.driver.execute_script(
                 "return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            self.assertLessEqual(wide, 1, run)
+            self.assertLessEqual(wide, 1, f"{run}: {self.driver.execute_script(WIDE)}")
 
     def test_the_list_of_runs_opens_to_choose_from(self):
         self.open("dates")
