@@ -30,11 +30,16 @@ Asked::Asked(const Json& asked) : input_(asked.value("input", "")) {
   if (::mkdtemp(path.data()) == nullptr) throw Error("predict", "no folder for the file");
   folder_ = path;
   input_ = (folder_ / name_).string();
-  std::ofstream(input_, std::ios::binary)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream file(input_, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size())).flush();
+  if (file) return;
+  clear();
+  throw Error("predict", "the file cannot be kept for a moment: is the disk full?");
 }
 
-Asked::~Asked() {
+Asked::~Asked() { clear(); }
+
+void Asked::clear() const {
   std::error_code none;
   if (!folder_.empty()) fs::remove_all(folder_, none);
 }

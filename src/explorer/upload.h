@@ -22,6 +22,8 @@ class Asked {
   Error renamed(const Error&) const;
 
  private:
+  void clear() const;
+
   std::filesystem::path folder_;  // empty: no file
   std::string name_, input_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "fovea/text.h"
@@ -60,9 +61,14 @@ std::string cut(std::string_view utf8, int columns) {
 
 double drawn_columns_of(std::string_view utf8) {
   bool broad = false;
-  text::for_each_code_point(
-      utf8, [&](char32_t code, std::string_view) { broad = broad || is_broad(code); });
-  return (broad ? 1.5 : 1.0) * columns_of(utf8);
+  int code_points = 0;
+  text::for_each_code_point(utf8, [&](char32_t code, std::string_view) {
+    broad = broad || is_broad(code);
+    ++code_points;
+  });
+  const int columns = columns_of(utf8);
+  // Where no font has them, some versions of pango draw a box for each code point, marks too.
+  return code_points > columns || broad ? 1.5 * std::max(columns, code_points) : columns;
 }
 
 std::string without_pictures(std::string_view utf8) {

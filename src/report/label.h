@@ -12,7 +12,8 @@ std::string visible(std::string_view utf8);
 
 int columns_of(std::string_view utf8);                // of a terminal, as text::columns() counts
 std::string cut(std::string_view utf8, int columns);  // "…" for what does not fit
-// Columns that a label takes in a proportional font: more in scripts whose letters are broad.
+// Columns that a label takes in a proportional font: more in scripts whose letters are broad, or
+// whose marks become boxes where there is no font for them.
 double drawn_columns_of(std::string_view utf8);
 
 // For fonts that are drawn as outlines: emoji that are pictures become signs, one for each part of

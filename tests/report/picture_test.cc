@@ -242,8 +242,8 @@ TEST(Png, LabelsOfEveryScriptAreInk) {
     const Sheet sheet = sheet_of(maps);
     const auto cells = static_cast<int>(2 * (sheet.maps[0].x + sheet.maps[0].grid.left));
     const image::Pixels picture = image::pixels_of(to_png(maps));
-    if (!has_font(script.code)) continue;  // boxes, one for each mark with some versions of pango
     EXPECT_EQ(picture.dark(8), 0) << script.name << " leaves the picture";
+    if (!has_font(script.code)) continue;  // boxes, or nothing where no font is at all
     EXPECT_GT(picture.dark(cells - 2), 12) << script.name;
   }
 }
