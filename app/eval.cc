@@ -36,6 +36,7 @@ void run(Options o) {
   }
   const tasks::Evaluation e =
       opened->evaluate(o.what, *settings, [&](double done) { line.show("evaluating", done); });
+  for (const std::string& warning : e.warnings) line.say(warning);
   if (o.json) {
     fmt::print("{}\n", tasks::to_json(e).dump(2));
   } else {

@@ -22,9 +22,10 @@ namespace fovea::models {
 struct CaptionerConfig : WriterConfig {
   int64_t height = 64, width = 64, channels = 3;  // of images; sides are multiples of the stride
   int64_t features = 64;                          // F
-  int64_t stride = 4;                             // pixels of a place's side: 2, 4, 8, 16 or 32
-  int64_t depth = 1;                              // convolutions at the grid's own size
-  int64_t longest_caption = 60;                   // tokens, the end included
+  int64_t stride = 4;  // pixels of a place's side: 2, 4, 8, 16 or 32; 1: what is given are
+                       // places already, made by another network, `features` channels each
+  int64_t depth = 1;   // convolutions at the grid's own size
+  int64_t longest_caption = 60;  // tokens, the end included
   float doubly = 0.0f;  // λ of the penalty λ Σ_ij (1 − Σ_t a_tij)²: every place its share
 };
 // Throws, naming the field and its range.
@@ -43,7 +44,8 @@ struct FOVEA_API Captioner : Writer {
 FOVEA_API Captioner captioner(const CaptionerConfig&, uint64_t seed);
 FOVEA_API int64_t count_weights(const CaptionerConfig&);
 
-// What the convolutions make of images [B,C,height,width], values from 0 to 1: [B,F,Y,X].
+// What the convolutions make of images [B,C,height,width], values from 0 to 1: [B,F,Y,X]. Places
+// that are given stay what they are, but for the `depth` convolutions of them.
 FOVEA_API Tensor maps_of(const Captioner&, const Tensor& images, Mode = Mode::eval);
 // h of such maps, [B,S,F], and of images.
 FOVEA_API Tensor grid_of_maps(const Captioner&, const Tensor& maps);

@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "fovea/api.h"
 #include "fovea/tensor.h"
@@ -24,6 +25,9 @@ struct TensorFile {
 FOVEA_API TensorFile read_safetensors(const std::filesystem::path&);
 FOVEA_API TensorFile parse_safetensors(std::span<const std::byte>);
 FOVEA_API Tensors load_safetensors(const std::filesystem::path&);  // the tensors alone
+// Of these names, those that are there; nothing else is read.
+FOVEA_API Tensors load_safetensors(const std::filesystem::path&,
+                                   const std::vector<std::string>& names);
 
 // Whole or not at all: a temporary file in the same folder is written, synced and renamed over
 // `path`, so an old file there is intact until the new one is complete, and whoever has the old one

@@ -49,9 +49,17 @@ std::vector<ClassFolder> class_folders(const fs::path& folder) {
 
 }  // namespace
 
-bool BrokenImages::read(const fs::path& path, const Fit& fit, Image& to) {
+Warn keep_in(std::vector<std::string>& lines) {
+  return [&lines](const std::string& line) { lines.push_back(line); };
+}
+
+Image read_fitted(const fs::path& path, const Fit& fit) {
+  return fitted(with_channels(read_image(path), fit.channels), fit.height, fit.width);
+}
+
+bool BrokenImages::read(const std::function<void()>& one) {
   try {
-    to = fitted(with_channels(read_image(path), fit.channels), fit.height, fit.width);
+    one();
     ++read_;
     return true;
   } catch (const Error& e) {
@@ -77,9 +85,7 @@ LabelledImages read_class_folders(const fs::path& folder, const Fit& fit, const 
     const auto label = static_cast<int64_t>(all.classes.size());
     all.classes.push_back(c.name);
     for (const fs::path& file : c.files) {
-      Image image;
-      if (broken.read(file, fit, image))
-        all.images.push_back({std::move(image), label, file.string()});
+      broken.read([&] { all.images.push_back({read_fitted(file, fit), label, file.string()}); });
     }
   }
   broken.finish(folder.string());

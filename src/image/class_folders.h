@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "image/image.h"
 
@@ -14,15 +15,18 @@ struct Fit {
   int64_t height = 64, width = 64, channels = 3;
 };
 
+Image read_fitted(const std::filesystem::path&, const Fit&);
+
 // Told of each image that cannot be read, and of how many there were.
 using Warn = std::function<void(const std::string&)>;
+Warn keep_in(std::vector<std::string>& lines);  // which must outlive it
 
 // Throws where all of them are broken; otherwise tells how many were left out, if any.
 class BrokenImages {
  public:
   explicit BrokenImages(Warn warn) : warn_(std::move(warn)) {}
-  // Reads one; false where it is broken.
-  bool read(const std::filesystem::path&, const Fit&, Image& to);
+  // Runs what reads one; false where it throws.
+  bool read(const std::function<void()>&);
   void finish(const std::string& where) const;
 
  private:

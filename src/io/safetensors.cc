@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 
 #include "fovea/io.h"
@@ -85,15 +86,20 @@ Header read_header(const Source& source, uint64_t& data) {
   return parse_header(json, source.bytes - data);
 }
 
-TensorFile read_all(const Source& source) {
+template <class Wanted>
+TensorFile read_some(const Source& source, const Wanted& wanted) {
   uint64_t data = 0;  // where the tensors' bytes begin
   Header header = read_header(source, data);
   TensorFile file;
   file.metadata = std::move(header.metadata);
   for (const Entry& entry : header.entries) {
-    file.tensors.emplace(entry.name, read_tensor(source, data, entry));
+    if (wanted(entry.name)) file.tensors.emplace(entry.name, read_tensor(source, data, entry));
   }
   return file;
+}
+
+TensorFile read_all(const Source& source) {
+  return read_some(source, [](const std::string&) { return true; });
 }
 
 // A file read by position rather than mapped: one that shrinks meanwhile is an error, no signal.
@@ -243,17 +249,40 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   }
 }
 
-Metadata read_metadata(const std::filesystem::path& path) {
+namespace {
+
+Header header_in(const std::filesystem::path& path) {
   try {
     uint64_t data = 0;
-    return read_header(OpenFile(path).source(), data).metadata;
+    return read_header(OpenFile(path).source(), data);
   } catch (const Malformed& error) {
     throw Error("read_safetensors", path.string() + ": " + error.what());
   }
 }
 
+}  // namespace
+
+Metadata read_metadata(const std::filesystem::path& path) { return header_in(path).metadata; }
+
+std::map<std::string, Shape> read_shapes(const std::filesystem::path& path) {
+  std::map<std::string, Shape> shapes;
+  for (const Entry& entry : header_in(path).entries) shapes.emplace(entry.name, entry.shape);
+  return shapes;
+}
+
 Tensors load_safetensors(const std::filesystem::path& path) {
   return read_safetensors(path).tensors;
+}
+
+Tensors load_safetensors(const std::filesystem::path& path, const std::vector<std::string>& names) {
+  const std::set<std::string> wanted(names.begin(), names.end());
+  try {
+    return read_some(OpenFile(path).source(),
+                     [&](const std::string& name) { return wanted.contains(name); })
+        .tensors;
+  } catch (const Malformed& error) {
+    throw Error("read_safetensors", path.string() + ": " + error.what());
+  }
 }
 
 void save_safetensors(const std::filesystem::path& path, const Tensors& tensors,

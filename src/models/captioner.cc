@@ -11,7 +11,10 @@
 namespace fovea::models {
 namespace {
 
+constexpr int64_t kWidest = 16384;
+
 GridShape shape_of(const CaptionerConfig& c) { return {c.height, c.width, c.channels, c.stride}; }
+bool given(const CaptionerConfig& c) { return c.stride == 1; }
 
 }  // namespace
 
@@ -19,8 +22,18 @@ void check(const CaptionerConfig& c) {
   const auto in_range = [](const char* field, int64_t value, int64_t low, int64_t high) {
     expect_range("captioner", field, value, low, high);
   };
-  check_grid("captioner", shape_of(c));
-  in_range("features", c.features, 2, 4096);
+  in_range("features", c.features, 2, kWidest);
+  if (given(c)) {
+    in_range("height", c.height, 1, 4096);
+    in_range("width", c.width, 1, 4096);
+    if (c.channels != c.features) {
+      throw Error("captioner", fmt::format("of places that are given (stride 1), channels are the "
+                                           "features; found {} and {}",
+                                           c.channels, c.features));
+    }
+  } else {
+    check_grid("captioner", shape_of(c));
+  }
   in_range("depth", c.depth, 0, 32);
   in_range("longest_caption", c.longest_caption, 1, kLargest);
   if (!(c.doubly >= 0 && c.doubly <= 1e3f)) {
@@ -32,7 +45,9 @@ void check(const CaptionerConfig& c) {
 int64_t rows_of(const CaptionerConfig& c) { return c.height / c.stride; }
 int64_t columns_of(const CaptionerConfig& c) { return c.width / c.stride; }
 
-int64_t reach_of(const CaptionerConfig& c) { return reach_of_grid(c.stride, c.depth); }
+int64_t reach_of(const CaptionerConfig& c) {
+  return given(c) ? 1 + 2 * c.depth : reach_of_grid(c.stride, c.depth);
+}
 
 namespace {
 
@@ -97,9 +112,11 @@ Tensor doubly_stochastic(const std::vector<Tensor>& seen, const Tensor& target, 
 Tensor maps_of(const Captioner& m, const Tensor& images, Mode mode) {
   const CaptionerConfig& c = m.config;
   expect_images("captioner", shape_of(c), images);
-  const Tensor pixels = coordinates(c.height, c.width).permute({2, 0, 1}).unsqueeze(0);
-  Tensor x =
-      concatenate({centred(images), pixels.expand({images.size(0), 2, c.height, c.width})}, 1);
+  Tensor x = images;
+  if (!given(c)) {
+    const Tensor pixels = coordinates(c.height, c.width).permute({2, 0, 1}).unsqueeze(0);
+    x = concatenate({centred(images), pixels.expand({images.size(0), 2, c.height, c.width})}, 1);
+  }
   for (const nn::NormedConv& conv : m.convs) x = relu(conv(x, mode));
   return x;
 }

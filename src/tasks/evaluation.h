@@ -42,6 +42,7 @@ struct Evaluation {
   std::string unit;  // of what: "sentences"
   train::Scores scores;
   std::vector<Breakdown> breakdowns;
+  std::vector<std::string> warnings;  // for whoever asked: what was left out; not kept
 };
 
 double score_of(const train::Scores&, const std::string& name);  // NaN where absent

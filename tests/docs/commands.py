@@ -111,23 +111,30 @@ def png(path, side, colour):
                      chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-def safetensors(path):
-    batch, heads, length, width = 2, 2, 12, 8
-    shapes = {"q": [batch, heads, length, width], "k": [batch, heads, length, width],
-              "v": [batch, heads, length, width], "d_context": [batch, heads, length, width],
-              "w": [width, width], "w_q": [width, width], "w_k": [width, width], "u": [width]}
-    header, data, at = {}, b"", 0
+def safetensors(path, shapes, more=None):
+    header, data = {}, b""
+
+    def add(name, kind, shape, packed):
+        nonlocal data
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+
     for name, shape in shapes.items():
         count = functools.reduce(lambda a, b: a * b, shape)
         values = [((i * 7919 + len(name) * 31) % 1000) / 500 - 1 for i in range(count)]
-        data += struct.pack(f"<{count}f", *values)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * count]}
-        at += 4 * count
-    data += struct.pack("<2q", 12, 9)
-    header["lengths"] = {"dtype": "I64", "shape": [batch], "data_offsets": [at, at + 16]}
+        add(name, "F32", shape, struct.pack(f"<{count}f", *values))
+    for name, whole in (more or {}).items():
+        add(name, "I64", [len(whole)], struct.pack(f"<{len(whole)}q", *whole))
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def attention_inputs(path):
+    batch, heads, length, width = 2, 2, 12, 8
+    rows = [batch, heads, length, width]
+    safetensors(path, {"q": rows, "k": rows, "v": rows, "d_context": rows, "w": [width, width], "w_q": [width, width],
+                       "w_k": [width, width], "u": [width]}, {"lengths": [12, 9]})
 
 
 def digits(folder):
@@ -171,13 +178,15 @@ def bring(folder):
                        for i in range(60))
     for name in ("captions.tsv", "more-captions.tsv"):
         (folder / name).write_text(captions)
+    safetensors(folder / "places.safetensors", {line.split("\t")[0]: [6, 3, 4] for line in captions.splitlines()})
+    safetensors(folder / "more-places.safetensors", {"photo.jpg": [6, 3, 4]})
 
     digits(folder / "mnist")
     (folder / "digits.csv").write_text("".join(
         ",".join(str((i + 3 * j) % 256) for j in range(64)) + f",{i % 10}\n" for i in range(60)))
     (folder / "cmudict.dict").write_text("".join(f"{a.replace(' ', '')} AH{i % 3} N T{'' if i % 2 else ' IY0'}\n"
                                                  for i, (a, _) in enumerate(pairs)))
-    safetensors(folder / "in.safetensors")
+    attention_inputs(folder / "in.safetensors")
 
 
 # ---- The pages -----------------------------------------------------------------------------------

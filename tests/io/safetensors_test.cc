@@ -12,14 +12,18 @@
 #include "fovea/io.h"
 #include "io/atomic_file.h"
 #include "io/files.h"
+#include "io/metadata.h"
+#include "tests/errors.h"
 #include "where.h"
 
 namespace fovea {
 namespace {
 
 using test::as_bytes;
+using test::error_of;
 using test::file_of;
 using test::Folder;
+using test::has;
 using test::read_bytes;
 
 std::filesystem::path golden(const std::string& name) {
@@ -116,6 +120,19 @@ TEST(Safetensors, RoundTrip) {
   const TensorFile file = read_safetensors(folder / "out");
   expect_same(file.tensors, tensors);
   EXPECT_EQ(file.metadata, (Metadata{{"k\"ey", "tex\\t\n"}, {"", ""}}));
+}
+
+TEST(Safetensors, ReadsTheNamesThatAreAskedFor) {
+  const Folder folder;
+  save_safetensors(folder / "out", {{"a", Tensor::full({2}, 1.0f)},
+                                    {"b", Tensor::full({1, 3}, 2.0f)},
+                                    {"c", Tensor::full({2}, 3.0f)}});
+  const Tensors some = load_safetensors(folder / "out", {"c", "a", "z", "a"});
+  expect_same(some, {{"a", Tensor::full({2}, 1.0f)}, {"c", Tensor::full({2}, 3.0f)}});
+  EXPECT_TRUE(load_safetensors(folder / "out", {}).empty());
+  EXPECT_EQ(read_shapes(folder / "out"),
+            (std::map<std::string, Shape>{{"a", {2}}, {"b", {1, 3}}, {"c", {2}}}));
+  EXPECT_TRUE(has(error_of([&] { load_safetensors(folder / "none", {"a"}); }), "none: No such"));
 }
 
 TEST(Safetensors, WritesViewsInRowMajorOrder) {

@@ -142,6 +142,25 @@ TEST(Captioner, RefusesSettingsOutOfRange) {
                   "expected [B,3,8,8]"));
 }
 
+// Places that another network made are the grid, but for where they are and what `depth` adds.
+TEST(Captioner, TakesPlacesThatAreGiven) {
+  CaptionerConfig c = small();
+  c.stride = 1;
+  c.depth = 0;
+  c.height = 2, c.width = 3, c.channels = c.features = 5;
+  const Captioner m = captioner(c, 1);
+  const Tensor places = Tensor::randn({1, 5, 2, 3}, 3);
+  EXPECT_EQ(maps_of(m, places).to_vector(), places.to_vector());
+  EXPECT_TRUE(m.convs.empty());
+  EXPECT_EQ(reach_of(c), 1);
+  EXPECT_EQ(decode(m, places, {.weights = true})[0][0].weights.at(0).size(), 6u);
+  c.depth = 1;
+  EXPECT_EQ(captioner(c, 1).convs.size(), 1u);
+  EXPECT_EQ(maps_of(captioner(c, 1), places).shape(), places.shape());
+  c.channels = 3;
+  EXPECT_TRUE(has(error_of([&] { captioner(c, 1); }), "channels are the features; found 3 and 5"));
+}
+
 // λ Σ_ij (1 − Σ_t a_tij)² by the weights that an intervention sees, padding left out.
 TEST(Captioner, ThePenaltyIsItsFormula) {
   CaptionerConfig c = small();

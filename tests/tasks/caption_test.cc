@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 
+#include "fovea/io.h"
 #include "image/image_file.h"
 #include "tasks/page.h"
 #include "tasks/train.h"
@@ -193,7 +195,103 @@ TEST(CaptionRun, LearnsFromAFileOfTheUsers) {
   EXPECT_EQ(said[1], "1 of 40 images were left out");
   EXPECT_GT(score_of(t.test.scores, "bleu1"), 60);
   const auto run = task_caption.open(at);
-  EXPECT_EQ(run->evaluate({.file = folder / "c.tsv"}, EvaluateSettings()).count, 39);
+  const Evaluation e = run->evaluate({.file = folder / "c.tsv"}, EvaluateSettings());
+  EXPECT_EQ(e.count, 39);
+  ASSERT_EQ(e.warnings.size(), 2u);
+  EXPECT_TRUE(has(e.warnings[0], "i7.png"));
+}
+
+// Images that all look alike; what another network made of them tells them apart.
+struct GivenPlaces {
+  Folder folder;
+  GivenPlaces() {
+    std::string lines;
+    Tensors places;
+    for (int i = 0; i < 40; ++i) {
+      const std::string name = "in/i" + std::to_string(i) + ".png";
+      lines += name + "\t" + (i % 2 == 0 ? "a dark wall" : "a light wall") + "\n";
+      places.emplace(name, Tensor::full({6, 2, 3}, i % 2 == 0 ? -1.0f : 1.0f));
+    }
+    std::filesystem::create_directory(folder / "in");
+    for (const auto& [name, of] : places) {
+      write_bytes(folder / name, image::to_png({20, 20, 1, std::vector<float>(400, 0.5f)}));
+    }
+    places.erase("in/i7.png");
+    save_safetensors(folder / "places.safetensors", places);
+    write_bytes(folder / "c.tsv", lines);
+  }
+  Given options() const {
+    return {{"data", folder / "c.tsv"},
+            {"places", folder / "places.safetensors"},
+            {"hidden", "12"},
+            {"embedding", "6"},
+            {"batch-images", "8"},
+            {"epochs", "25"},
+            {"min-count", "1"},
+            {"rate", "0.01"},
+            {"dropout", "0"},
+            {"doubly", "0"},
+            {"warmup", "2"},
+            {"valid-share", "0.2"},
+            {"test-share", "0.2"}};
+  }
+};
+
+TEST(CaptionPlaces, StandForTheConvolution) {
+  const GivenPlaces given;
+  std::vector<std::string> said;
+  Watching watching;
+  watching.say = [&](const std::string& line) { said.push_back(line); };
+  const RunFolder at(given.folder / "run");
+  const Trained t = train_run(task_caption, at, *config_from(task_caption, given.options()),
+                              Former::refuse, watching);
+  ASSERT_GE(said.size(), 3u);
+  EXPECT_TRUE(has(said[0], "no places of 'in/i7.png'"));
+  EXPECT_EQ(said[1], "1 of 40 images were left out");
+  EXPECT_EQ(score_of(t.test.scores, "exact"), 100);
+
+  const auto run = task_caption.open(at);
+  const std::vector<std::string> names = {given.folder / "in/i2.png", given.folder / "in/i3.png"};
+  const auto all = run->predict(names, PredictSettings(), {.maps = Maps::keep});
+  EXPECT_EQ(all[0][0].text, "a dark wall");
+  EXPECT_EQ(all[1][0].text, "a light wall");
+  EXPECT_EQ(all[0][0].images.at(0).columns, 3);
+  const Inside inside = run->inside(names[0]).value();
+  EXPECT_EQ(inside.x.shape(), (Shape{6, 2, 3}));
+  EXPECT_EQ(inside.inputs.size(), 6u);
+  EXPECT_EQ(inside.log_odds(inside.x.unsqueeze(0)).size(1), int64_t(inside.outputs.size()));
+
+  // Other images, and their own file.
+  Tensors turned = load_safetensors(given.folder / "places.safetensors");
+  for (auto& [name, places] : turned) places = -places;
+  save_safetensors(given.folder / "turned.safetensors", turned);
+  PredictSettings how;
+  how.places = given.folder / "turned.safetensors";
+  EXPECT_EQ(run->predict(names, how, {})[0][0].text, "a light wall");
+  EvaluateSettings judged;
+  judged.places = how.places;
+  const Evaluation e = run->evaluate({.file = given.folder / "c.tsv"}, judged);
+  EXPECT_EQ(score_of(e.scores, "exact"), 0);
+  EXPECT_EQ(e.count, 39);
+  EXPECT_EQ(e.warnings.size(), 2u);
+}
+
+TEST(CaptionPlaces, WhatDoesNotFitIsNamed) {
+  const GivenPlaces given;
+  const auto error = [&](const Tensors& places, Given options) {
+    save_safetensors(given.folder / "places.safetensors", places);
+    return error_of([&] { task_caption.begin(*config_from(task_caption, options), nullptr); });
+  };
+  const Tensor one = Tensor::zeros({6, 2, 3});
+  EXPECT_TRUE(has(error({{"in/i1.png", Tensor::zeros({6, 2})}}, given.options()),
+                  "'in/i1.png' is [6, 2], expected [features, rows, columns]"));
+  EXPECT_TRUE(has(error({{"a", one}, {"b", Tensor::zeros({6, 3, 3})}}, given.options()),
+                  "all must be of one shape"));
+  EXPECT_TRUE(has(error({}, given.options()), "has no tensors"));
+  EXPECT_TRUE(has(error({{"another.png", one}}, given.options()), "none of the 40 images"));
+  Given no_captions = given.options();
+  no_captions.erase("data");
+  EXPECT_TRUE(has(error({{"a", one}}, no_captions), "name the file of their captions"));
 }
 
 // Stopped and gone on with, with everything on that draws: the same weights and statistics.

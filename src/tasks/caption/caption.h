@@ -28,6 +28,7 @@ struct CaptionData {
   int64_t examples = 12000;        // of the built-in data
   std::string data;                // the user's: TSV, a token file, or JSON
   std::string images;              // the folder that its names are in; empty: the file's own
+  std::string places;              // a file of what another network made of them; empty: none
   double valid_share = 0.05, test_share = 0.1;
 };
 
@@ -50,6 +51,7 @@ const std::vector<Measure>& measures();
 
 struct EvaluateSettings : Settings {
   models::DecodeConfig decode;
+  std::string places;  // of the images; empty: the file of the training
   void visit(Fields&) override;
 };
 struct PredictSettings final : EvaluateSettings {
@@ -70,10 +72,11 @@ struct ListedImage {
 // which images first come.
 std::vector<ListedImage> read_captions(const std::string& file);
 
-// An image in bytes, as many as the model's height × width × channels, and what is said of it.
+// An image in bytes, as many as fit_of() says, and what is said of it.
 struct CaptionedImage {
   std::string name;
   PackedImage pixels;
+  Tensor places;  // [F,Y,X] where they are given: what the model sees in place of the pixels
   std::vector<std::string> captions;
   std::optional<Scene> scene;  // built-in data: its objects and words, without the pixels
 };
@@ -83,12 +86,13 @@ struct CaptionSets {
   std::string fingerprint;
   std::vector<std::string> warnings;  // images that were left out
 };
-image::Fit fit_of(const CaptionConfig&);
+image::Fit fit_of(const CaptionConfig&);  // of the images as they are shown
 CaptionSets load_data(const CaptionConfig&);
 // The i-th scene of a run's data, whichever set it is of.
 CaptionedImage scene_of(const CaptionConfig&, int64_t i);
-// The images of a file of the user's; broken ones are left out, if others are not.
-std::vector<CaptionedImage> read_captioned(const CaptionConfig&, const std::string& file);
+// The images of a file of the user's; broken ones are left out, if others are not, and told of.
+std::vector<CaptionedImage> read_captioned(const CaptionConfig&, const std::string& file,
+                                           const std::string& places, const image::Warn& = {});
 
 // ---- The model at work --------------------------------------------------------------------------
 
@@ -104,16 +108,17 @@ bool looks(const CaptionConfig&);
 
 // The n best of each image, in its order.
 std::vector<std::vector<models::Decoded>> describe(const CaptionModel&,
-                                                   std::span<const PackedImage* const> images,
+                                                   std::span<const CaptionedImage* const> images,
                                                    const models::DecodeConfig&,
                                                    const ShareDone& = {});
 
-// A file's, or with "scene:17" the 17th of the built-in ones.
-CaptionedImage image_named(const CaptionConfig&, const std::string& name);
+// Files', or with "scene:17" the 17th of the built-in ones.
+std::vector<CaptionedImage> images_named(const CaptionConfig&, std::span<const std::string> names,
+                                         const std::string& places);
 
 // Names as above.
 std::vector<Predictions> predict(const CaptionModel&, std::span<const std::string> names,
-                                 const models::DecodeConfig&, const ShareDone& = {});
+                                 const EvaluateSettings&, const ShareDone& = {});
 
 // The words that were written, and what moved each: places are inputs.
 Inside inside(const CaptionModel&, const std::string& name);
@@ -132,7 +137,9 @@ Evaluation evaluate(const CaptionModel&, std::span<const CaptionedImage>,
                     const models::DecodeConfig&, const ShareDone& = {});
 double mean_loss(const CaptionModel&, std::span<const CaptionedImage>);
 
-models::CaptionBatch make_batch(const CaptionModel&, std::span<const PackedImage* const> images,
+// What the model sees of images: [B,C,height,width].
+Tensor seen_of(const CaptionModel&, std::span<const CaptionedImage* const> images);
+models::CaptionBatch make_batch(const CaptionModel&, std::span<const CaptionedImage* const> images,
                                 std::span<const std::vector<int64_t>* const> captions);
 
 // What is minimised: −log p of the captions. It refers to the model.

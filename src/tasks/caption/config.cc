@@ -16,10 +16,13 @@ void visit_data(Fields& f, CaptionConfig& c) {
   f.integer("examples", d.examples, "how many built-in images", {20, 1e6});
   f.file("data", d.data, "TSV (image, caption), Flickr's token file, COCO's or Karpathy's JSON");
   f.file("images", d.images, "the folder of its images (default: the file's own)");
+  f.file("places", d.places,
+         "safetensors, [features, rows, columns] by each image's name: what another network made "
+         "of it; nothing is convolved then, and the sizes are the file's");
   f.real("valid-share", d.valid_share, "share of the images held out to validate", {0, 0.5});
   f.real("test-share", d.test_share, "share of the images held out to test", {0, 0.9});
-  f.integer("height", c.network.height, "pixels that images are brought to", {8, 4096});
-  f.integer("width", c.network.width, "pixels that images are brought to", {8, 4096});
+  f.integer("height", c.network.height, "pixels that images are brought to", {1, 4096});
+  f.integer("width", c.network.width, "pixels that images are brought to", {1, 4096});
   f.integer("vocab", c.words.size, "words that are known, at most", {5, 1e6});
   f.integer("min-count", c.words.min_count, "rarer words are unknown", {1, 1e6});
 }
@@ -37,8 +40,8 @@ void visit_network(Fields& f, models::CaptionerConfig& m) {
            names_of(list_weightings()));
   f.flag("gate", m.gate, "what is seen is multiplied by a learned β_t");
   f.real("doubly", m.doubly, "λ of λ Σ (1 − Σ_t a_t)²: every place gets its share", {0, 1e3});
-  f.integer("features", m.features, "width of a place", {2, 4096});
-  f.integer("stride", m.stride, "pixels of a place's side: 2, 4, 8, 16 or 32", {2, 32});
+  f.integer("features", m.features, "width of a place", {2, 16384});
+  f.integer("stride", m.stride, "pixels of a place's side: 2, 4, 8, 16 or 32", {1, 32});
   f.integer("depth", m.depth, "convolutions at the grid's own size; each widens what a place sees",
             {0, 32});
   f.named("cell", m.cell, "recurrent cell",
@@ -87,6 +90,7 @@ void CaptionConfig::suit_data() {
     network.depth = 1;
     network.order = models::Order::luong;
     network.input_feeding = looks(*this);
+    loss.entropy = 0;  // a bonus for looks that are undecided keeps it from learning how many
     data.valid_share = 0.03;
     data.test_share = 0.05;
     train.epochs = 6;
@@ -97,7 +101,7 @@ void CaptionConfig::suit_data() {
   network.height = network.width = 128;
   network.stride = 8;
   network.features = 128;
-  network.depth = 2;
+  network.depth = data.places.empty() ? 2 : 0;
   network.embedding = 192;
   network.hidden = 256;
   network.doubly = 1.0f;
@@ -115,9 +119,11 @@ std::string CaptionConfig::data_name() const {
 
 std::string CaptionConfig::model() const {
   const models::CaptionerConfig& m = network;
-  return fmt::format("{} × {} places of {}, each from {} pixels; {} {}, {} layer{}",
-                     models::rows_of(m), models::columns_of(m), m.features, models::reach_of(m),
-                     name_of(m.cell), m.hidden, m.layers, m.layers == 1 ? "" : "s");
+  const std::string from =
+      data.places.empty() ? fmt::format("each from {} pixels", models::reach_of(m)) : "given";
+  return fmt::format("{} × {} places of {}, {}; {} {}, {} layer{}", models::rows_of(m),
+                     models::columns_of(m), m.features, from, name_of(m.cell), m.hidden, m.layers,
+                     m.layers == 1 ? "" : "s");
 }
 
 std::string CaptionConfig::attention() const {
@@ -129,7 +135,10 @@ std::string CaptionConfig::attention() const {
 
 bool looks(const CaptionConfig& c) { return c.network.context == models::Context::attention; }
 
-void EvaluateSettings::visit(Fields& f) { visit_search(f, decode); }
+void EvaluateSettings::visit(Fields& f) {
+  visit_search(f, decode);
+  f.file("places", places, "of a model of given places: the file of these images'");
+}
 
 void PredictSettings::visit(Fields& f) {
   EvaluateSettings::visit(f);

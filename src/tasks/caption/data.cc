@@ -7,13 +7,15 @@
 #include "core/random.h"
 #include "fovea/error.h"
 #include "image/resize.h"
-#include "tasks/caption/caption.h"
+#include "tasks/caption/places.h"
 #include "tasks/room.h"
 
 namespace fovea::tasks::captions {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int64_t kShown = 224;  // pixels of a side, about, of an image whose places are given
 
 CaptionedImage captioned(Scene scene, const image::Fit& fit) {
   const image::Image image = image::resized(scene.image, fit.height, fit.width);
@@ -38,6 +40,10 @@ Side side_of(const std::string& name, const CaptionData& d, uint64_t seed) {
 uint64_t hash_of_all(std::span<const CaptionedImage> images, uint64_t h) {
   for (const CaptionedImage& x : images) {
     h = hash_of({reinterpret_cast<const char*>(x.pixels.data()), x.pixels.size()}, h);
+    if (x.places) {
+      const std::vector<float> all = x.places.to_vector();
+      h = hash_of({reinterpret_cast<const char*>(all.data()), all.size() * sizeof(float)}, h);
+    }
     for (const std::string& caption : x.captions) h = mix64(hash_of(caption, h));
   }
   return h;
@@ -58,33 +64,60 @@ CaptionSets make_scenes(const CaptionConfig& c) {
   return sets;
 }
 
-CaptionedImage read_one(const ListedImage& listed, const fs::path& folder, const image::Fit& fit,
-                        image::BrokenImages& broken) {
-  CaptionedImage x{.name = (folder / listed.name).string(), .captions = listed.captions};
-  image::Image image;
-  if (broken.read(x.name, fit, image)) x.pixels = packed(image);
-  return x;
-}
+// A file of captions, its images read as they are asked for.
+class Reading {
+ public:
+  Reading(const CaptionConfig& c, const std::string& file, const std::string& places,
+          const image::Warn& warn)
+      : file_(file),
+        all_(read_captions(file)),
+        folder_(folder_of(c.data, file)),
+        fit_(fit_of(c)),
+        broken_(warn),
+        given_(!places.empty()) {
+    std::vector<std::string> names;
+    for (const ListedImage& listed : all_) names.push_back(listed.name);
+    if (given_) places_ = Places(c, places, names);
+    check_room("caption", fmt::format("{} images", all_.size()),
+               static_cast<int64_t>(all_.size()) * fit_.height * fit_.width * fit_.channels,
+               "--height or --width");
+  }
+
+  // use(listed, image) for each that is not broken.
+  template <class Use>
+  void each(const Use& use) {
+    for (const ListedImage& listed : all_) {
+      CaptionedImage x{.name = (folder_ / listed.name).string(), .captions = listed.captions};
+      const bool whole = broken_.read([&] {
+        x.pixels = packed(image::read_fitted(x.name, fit_));
+        if (given_) x.places = places_.of(listed.name);
+      });
+      if (whole) use(listed, std::move(x));
+    }
+    broken_.finish(file_);
+  }
+
+ private:
+  std::string file_;
+  std::vector<ListedImage> all_;
+  fs::path folder_;
+  image::Fit fit_;
+  image::BrokenImages broken_;
+  bool given_;
+  Places places_;
+};
 
 CaptionSets read_sets(const CaptionConfig& c) {
   CaptionSets sets;
-  const std::vector<ListedImage> all = read_captions(c.data.data);
-  const image::Fit fit = fit_of(c);
-  check_room("caption", fmt::format("{} images", all.size()),
-             static_cast<int64_t>(all.size()) * fit.height * fit.width * fit.channels,
-             "--height or --width");
-  image::BrokenImages broken([&](const std::string& line) { sets.warnings.push_back(line); });
-  for (const ListedImage& listed : all) {
-    CaptionedImage x = read_one(listed, folder_of(c.data, c.data.data), fit, broken);
-    if (x.pixels.empty()) continue;
+  Reading reading(c, c.data.data, c.data.places, image::keep_in(sets.warnings));
+  reading.each([&](const ListedImage& listed, CaptionedImage x) {
     const Side side =
         listed.side == Side::any ? side_of(listed.name, c.data, c.train.seed) : listed.side;
     (side == Side::test    ? sets.test
      : side == Side::valid ? sets.valid
                            : sets.train)
         .push_back(std::move(x));
-  }
-  broken.finish(c.data.data);
+  });
   if (sets.train.empty() || sets.valid.empty()) {
     throw Error("caption", fmt::format("{} images to train and {} to validate; both need one or "
                                        "more, see --valid-share",
@@ -96,7 +129,10 @@ CaptionSets read_sets(const CaptionConfig& c) {
 }  // namespace
 
 image::Fit fit_of(const CaptionConfig& c) {
-  return {c.network.height, c.network.width, c.network.channels};
+  const models::CaptionerConfig& m = c.network;
+  if (c.data.places.empty()) return {m.height, m.width, m.channels};
+  const int64_t place = std::max<int64_t>(1, kShown / std::max(m.height, m.width));
+  return {m.height * place, m.width * place, 3};
 }
 
 CaptionedImage scene_of(const CaptionConfig& c, int64_t i) {
@@ -113,14 +149,12 @@ CaptionSets load_data(const CaptionConfig& c) {
   return sets;
 }
 
-std::vector<CaptionedImage> read_captioned(const CaptionConfig& c, const std::string& file) {
+std::vector<CaptionedImage> read_captioned(const CaptionConfig& c, const std::string& file,
+                                           const std::string& places, const image::Warn& warn) {
   std::vector<CaptionedImage> all;
-  image::BrokenImages broken({});
-  for (const ListedImage& listed : read_captions(file)) {
-    CaptionedImage x = read_one(listed, folder_of(c.data, file), fit_of(c), broken);
-    if (!x.pixels.empty()) all.push_back(std::move(x));
-  }
-  broken.finish(file);
+  Reading(c, file, places, warn).each([&](const ListedImage&, CaptionedImage x) {
+    all.push_back(std::move(x));
+  });
   return all;
 }
 

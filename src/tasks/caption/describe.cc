@@ -3,9 +3,8 @@
 
 #include "fovea/error.h"
 #include "fovea/io.h"
-#include "image/image_file.h"
-#include "image/resize.h"
-#include "tasks/caption/caption.h"
+#include "fovea/ops.h"
+#include "tasks/caption/places.h"
 
 namespace fovea::tasks::captions {
 namespace {
@@ -15,27 +14,51 @@ constexpr std::string_view kScene = "scene:";
 
 }  // namespace
 
-CaptionedImage image_named(const CaptionConfig& c, const std::string& name) {
-  if (name.starts_with(kScene)) {
-    int64_t i = -1;
-    const char* end = name.data() + name.size();
-    const auto [at, error] = std::from_chars(name.data() + kScene.size(), end, i);
-    if (error != std::errc() || at != end || i < 0) {
-      throw Error("caption", "'" + name + "' is no scene; expected a number, as in scene:17");
-    }
-    return scene_of(c, i);
+namespace {
+
+CaptionedImage scene_named(const CaptionConfig& c, const std::string& name) {
+  int64_t i = -1;
+  const char* end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data() + kScene.size(), end, i);
+  if (error != std::errc() || at != end || i < 0) {
+    throw Error("caption", "'" + name + "' is no scene; expected a number, as in scene:17");
   }
-  const image::Fit fit = fit_of(c);
-  CaptionedImage x{.name = name};
-  const image::Image read = image::with_channels(image::read_image(name), fit.channels);
-  x.pixels = packed(image::fitted(read, fit.height, fit.width));
-  return x;
+  return scene_of(c, i);
+}
+
+}  // namespace
+
+std::vector<CaptionedImage> images_named(const CaptionConfig& c, std::span<const std::string> names,
+                                         const std::string& places) {
+  const bool given = !c.data.places.empty();
+  Places of;
+  if (given) of = Places(c, places.empty() ? c.data.places : places, names);
+  std::vector<CaptionedImage> all;
+  for (const std::string& name : names) {
+    if (!given && name.starts_with(kScene)) {
+      all.push_back(scene_named(c, name));
+      continue;
+    }
+    CaptionedImage x{.name = name, .pixels = packed(image::read_fitted(name, fit_of(c)))};
+    if (given) x.places = of.of(name);
+    all.push_back(std::move(x));
+  }
+  return all;
+}
+
+Tensor seen_of(const CaptionModel& m, std::span<const CaptionedImage* const> images) {
+  std::vector<const PackedImage*> pixels;
+  std::vector<Tensor> places;
+  for (const CaptionedImage* x : images) {
+    pixels.push_back(&x->pixels);
+    if (x->places) places.push_back(x->places);
+  }
+  return places.empty() ? tensor_of(pixels, fit_of(m.config)) : stack(places, 0);
 }
 
 namespace {
 
-report::SeenImage seen_of(const CaptionModel& m, const CaptionedImage& x,
-                          const models::Decoded& d) {
+report::SeenImage shown(const CaptionModel& m, const CaptionedImage& x, const models::Decoded& d) {
   report::SeenImage seen{.title = m.words.decode(d.tokens),
                          .image = unpacked(x.pixels, fit_of(m.config)),
                          .rows = models::rows_of(m.config.network),
@@ -53,6 +76,7 @@ CaptionModel load_caption_model(const RunFolder& run) {
   m.config = dynamic_cast<const CaptionConfig&>(*run.config_of(task_caption));
   m.words = text::Tokenizer::load(run / kWordsFile);
   m.config.network.target_vocabulary = m.words.size();
+  if (!m.config.data.places.empty()) m.config.network.channels = m.config.network.features;
   const Tensors weights = load_safetensors(run / "model.safetensors");
   m.model = models::captioner(m.config.network, m.config.train.seed);
   m.model.weights.load(weights);
@@ -60,13 +84,13 @@ CaptionModel load_caption_model(const RunFolder& run) {
 }
 
 std::vector<std::vector<models::Decoded>> describe(const CaptionModel& m,
-                                                   std::span<const PackedImage* const> images,
+                                                   std::span<const CaptionedImage* const> images,
                                                    const models::DecodeConfig& config,
                                                    const ShareDone& done) {
   std::vector<std::vector<models::Decoded>> all;
   for (size_t begin = 0; begin < images.size(); begin += kAtOnce) {
     const auto some = images.subspan(begin, std::min(kAtOnce, images.size() - begin));
-    for (auto& n_best : models::decode(m.model, tensor_of(some, fit_of(m.config)), config)) {
+    for (auto& n_best : models::decode(m.model, seen_of(m, some), config)) {
       all.push_back(std::move(n_best));
     }
     if (done) done(static_cast<double>(all.size()) / static_cast<double>(images.size()));
@@ -75,21 +99,19 @@ std::vector<std::vector<models::Decoded>> describe(const CaptionModel& m,
 }
 
 std::vector<Predictions> predict(const CaptionModel& m, std::span<const std::string> names,
-                                 const models::DecodeConfig& config, const ShareDone& done) {
+                                 const EvaluateSettings& how, const ShareDone& done) {
   std::vector<Predictions> all;
   for (size_t begin = 0; begin < names.size(); begin += kAtOnce) {
-    std::vector<CaptionedImage> images;
-    for (const std::string& name : names.subspan(begin, std::min(kAtOnce, names.size() - begin))) {
-      images.push_back(image_named(m.config, name));
-    }
-    std::vector<const PackedImage*> pixels;
-    for (const CaptionedImage& x : images) pixels.push_back(&x.pixels);
-    const auto decoded = describe(m, pixels, config);
+    const std::vector<CaptionedImage> images = images_named(
+        m.config, names.subspan(begin, std::min(kAtOnce, names.size() - begin)), how.places);
+    std::vector<const CaptionedImage*> some;
+    for (const CaptionedImage& x : images) some.push_back(&x);
+    const auto decoded = describe(m, some, how.decode);
     for (size_t i = 0; i < images.size(); ++i) {
       Predictions& n_best = all.emplace_back();
       for (const models::Decoded& d : decoded[i]) {
         Prediction p{.text = m.words.decode(d.tokens), .score = d.score, .ended = d.ended};
-        if (config.weights && looks(m.config)) p.images.push_back(seen_of(m, images[i], d));
+        if (how.decode.weights && looks(m.config)) p.images.push_back(shown(m, images[i], d));
         n_best.push_back(std::move(p));
       }
     }

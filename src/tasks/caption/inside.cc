@@ -69,8 +69,8 @@ void look_inside(const CaptionModel& m, const Said& said, float grey, Inside& in
 
 Inside inside(const CaptionModel& m, const std::string& name) {
   const NoGrad off;
-  const CaptionedImage x = image_named(m.config, name);
-  const std::vector<const PackedImage*> one = {&x.pixels};
+  const CaptionedImage x = images_named(m.config, std::vector{name}, {})[0];
+  const std::vector<const CaptionedImage*> one = {&x};
   const models::Decoded d = describe(m, one, {})[0][0];
   Said said{.in = {text::kBegin}, .out = d.tokens};
   if (said.out.empty()) said.out = {text::kEnd};  // that it says nothing has reasons too
@@ -80,9 +80,13 @@ Inside inside(const CaptionModel& m, const std::string& name) {
   for (const int64_t token : said.out) {
     inside.outputs.push_back(token == text::kEnd ? "⏎" : m.words.token(token));
   }
-  const float grey =
+  float grey =
       set_picture(inside, unpacked(x.pixels, fit_of(m.config)),
                   {models::rows_of(m.config.network), models::columns_of(m.config.network)});
+  if (x.places) {
+    grey = 0;
+    inside.x = x.places;
+  }
   const auto of_maps = [&m, said](const Tensor& maps) {
     return log_odds_of(logits_of(m, said, models::grid_of_maps(m.model, maps), {}), said.out);
   };

@@ -16,7 +16,7 @@ void say(const Watching& w, const std::string& line) {
 
 // A caption with its image.
 struct Pair {
-  const PackedImage* image;
+  const CaptionedImage* image;
   std::vector<int64_t> caption;
 };
 
@@ -27,14 +27,14 @@ std::vector<Pair> pairs_of(const CaptionModel& m, std::span<const CaptionedImage
     for (const std::string& caption : x.captions) {
       std::vector<int64_t> ids = m.words.encode(caption);
       if (ids.size() > most) ids.resize(most);
-      pairs.push_back({&x.pixels, std::move(ids)});
+      pairs.push_back({&x, std::move(ids)});
     }
   }
   return pairs;
 }
 
 models::CaptionBatch batch_of(const CaptionModel& m, std::span<const Pair* const> pairs) {
-  std::vector<const PackedImage*> images;
+  std::vector<const CaptionedImage*> images;
   std::vector<const std::vector<int64_t>*> captions;
   for (const Pair* p : pairs) {
     images.push_back(p->image);
@@ -53,7 +53,8 @@ std::vector<CaptionedImage> spread(std::span<const CaptionedImage> all, int64_t 
 
 }  // namespace
 
-models::CaptionBatch make_batch(const CaptionModel& m, std::span<const PackedImage* const> images,
+models::CaptionBatch make_batch(const CaptionModel& m,
+                                std::span<const CaptionedImage* const> images,
                                 std::span<const std::vector<int64_t>* const> captions) {
   size_t T = 1;
   for (const auto* ids : captions) T = std::max(T, ids->size() + 1);
@@ -66,7 +67,7 @@ models::CaptionBatch make_batch(const CaptionModel& m, std::span<const PackedIma
     out[ids.size() * B + b] = text::kEnd;
   }
   const Shape shape = {static_cast<int64_t>(T), static_cast<int64_t>(B)};
-  return {.images = tensor_of(images, fit_of(m.config)),
+  return {.images = seen_of(m, images),
           .target_in = Tensor::from_ids(in, shape),
           .target_out = Tensor::from_ids(out, shape)};
 }

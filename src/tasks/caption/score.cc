@@ -46,11 +46,11 @@ Pointing pointing_of(const CaptionModel& m, const Scene& scene, const models::De
 Evaluation evaluate(const CaptionModel& m, std::span<const CaptionedImage> images,
                     const models::DecodeConfig& config, const ShareDone& done) {
   if (images.empty()) throw Error("evaluate", "there are no images to score");
-  std::vector<const PackedImage*> pixels;
-  for (const CaptionedImage& x : images) pixels.push_back(&x.pixels);
+  std::vector<const CaptionedImage*> some;
+  for (const CaptionedImage& x : images) some.push_back(&x);
   models::DecodeConfig how = config;
   how.places = looks(m.config) && images.front().scene.has_value();
-  const auto decoded = describe(m, pixels, how, done);
+  const auto decoded = describe(m, some, how, done);
   Compared all;
   std::vector<Compared> by_count(4);
   std::vector<Pointing> pointing(4);

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "fovea/error.h"
-#include "tasks/caption/caption.h"
+#include "tasks/caption/places.h"
 #include "tasks/room.h"
 
 namespace fovea::tasks {
@@ -27,18 +27,21 @@ class CaptionRun final : public Run {
   }
 
   Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) override {
-    const auto& decode = dynamic_cast<const EvaluateSettings&>(how).decode;
-    if (!what.file.empty()) {
-      return captions::evaluate(m_, read_captioned(m_.config, what.file), decode, done);
-    }
-    return captions::evaluate(m_, set_of(what.set), decode, done);
+    const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
+    if (what.file.empty()) return captions::evaluate(m_, set_of(what.set), settings.decode, done);
+    std::vector<std::string> warnings;
+    const auto all =
+        read_captioned(m_.config, what.file, places_of(settings), image::keep_in(warnings));
+    Evaluation e = captions::evaluate(m_, all, settings.decode, done);
+    e.warnings = std::move(warnings);
+    return e;
   }
   std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
                                    const Predicting& p) override {
-    models::DecodeConfig decode = dynamic_cast<const PredictSettings&>(how).decode;
-    decode.beam = std::max(decode.beam, decode.n_best);
-    decode.weights = p.maps == Maps::keep;
-    return captions::predict(m_, names, decode, p.done);
+    PredictSettings settings = dynamic_cast<const PredictSettings&>(how);
+    settings.decode.beam = std::max(settings.decode.beam, settings.decode.n_best);
+    settings.decode.weights = p.maps == Maps::keep;
+    return captions::predict(m_, names, settings, p.done);
   }
 
   std::optional<Inside> inside(const std::string& name) override {
@@ -49,7 +52,8 @@ class CaptionRun final : public Run {
     const auto add = [&](const std::vector<CaptionedImage>& all) {
       for (const CaptionedImage& x : all) names.push_back(x.name);
     };
-    what.file.empty() ? add(set_of(what.set)) : add(read_captioned(m_.config, what.file));
+    what.file.empty() ? add(set_of(what.set))
+                      : add(read_captioned(m_.config, what.file, m_.config.data.places));
     return names;
   }
 
@@ -65,6 +69,9 @@ class CaptionRun final : public Run {
   }
 
  private:
+  std::string places_of(const EvaluateSettings& how) const {
+    return how.places.empty() ? m_.config.data.places : how.places;
+  }
   const CaptionSets& sets() {
     if (!sets_) sets_ = load_data(m_.config);
     return *sets_;
@@ -95,6 +102,13 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   CaptionModel m;
   m.config = dynamic_cast<const CaptionConfig&>(config);
   CaptionConfig& c = m.config;
+  if (!c.data.places.empty()) {
+    if (c.data.data.empty()) {
+      throw Error("caption",
+                  "--places are of images of yours; name the file of their captions, too");
+    }
+    suit_places(c, c.data.places);
+  }
   CaptionSets sets = load_data(c);
   m.words = former ? text::Tokenizer::load(*former / kWordsFile) : words_of(c, sets.train);
   c.network.target_vocabulary = m.words.size();
@@ -121,6 +135,7 @@ extern const Task task_caption = {
         "  fovea train caption captions.tsv               your images: image<TAB>caption a line\n"
         "  fovea train caption captions_train2014.json --images train2014/    COCO\n"
         "  fovea train caption Flickr8k.token.txt --images Flicker8k_Dataset/\n"
+        "  fovea train caption captions.tsv --places vgg.safetensors    what another network saw\n"
         "  fovea train caption --weighting sample         hard attention\n"
         "  fovea train caption --context fixed            one vector for the image\n"
         "  fovea predict runs/caption-scenes photo.jpg    what it sees in an image\n"

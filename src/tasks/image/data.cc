@@ -77,13 +77,13 @@ PackedExample pair_of(const ImageConfig& c, int64_t i) {
 ImageSets load_data(const ImageConfig& c) {
   ImageSets sets;
   std::vector<PackedExample> all;
+  const image::Warn warn = image::keep_in(sets.warnings);
   if (c.data.data.empty()) {
     sets.classes = {"different", "same"};
     for (int64_t i = 0; i < c.data.examples; ++i) all.push_back(pair_of(c, i));
   } else {
     check_room_for(c, c.data.data);
-    const image::LabelledImages read = image::read_class_folders(
-        c.data.data, fit_of(c), [&](const std::string& line) { sets.warnings.push_back(line); });
+    const image::LabelledImages read = image::read_class_folders(c.data.data, fit_of(c), warn);
     sets.classes = read.classes;
     if (sets.classes.size() < 2) {
       throw Error("image", fmt::format("{} has one class, '{}'; there is nothing to tell apart",
@@ -92,7 +92,7 @@ ImageSets load_data(const ImageConfig& c) {
     all = packed_all(read);
   }
   split(std::move(all), c, sets);
-  if (!c.data.test.empty()) sets.test = read_examples(c, sets.classes, c.data.test);
+  if (!c.data.test.empty()) sets.test = read_examples(c, sets.classes, c.data.test, warn);
   if (sets.train.empty() || sets.valid.empty()) {
     throw Error("image", fmt::format("{} images to train and {} to validate; both need one or "
                                      "more, see --valid-share",
@@ -106,9 +106,9 @@ ImageSets load_data(const ImageConfig& c) {
 
 std::vector<PackedExample> read_examples(const ImageConfig& c,
                                          const std::vector<std::string>& classes,
-                                         const std::string& folder) {
+                                         const std::string& folder, const image::Warn& warn) {
   check_room_for(c, folder);
-  const image::LabelledImages read = image::read_class_folders(folder, fit_of(c));
+  const image::LabelledImages read = image::read_class_folders(folder, fit_of(c), warn);
   std::vector<int64_t> known;
   for (const std::string& name : read.classes) {
     const auto found = std::find(classes.begin(), classes.end(), name);

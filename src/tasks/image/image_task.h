@@ -72,7 +72,7 @@ PackedExample pair_of(const ImageConfig&, int64_t i);
 // Of a folder with a folder for each class; throws where one has no such name.
 std::vector<PackedExample> read_examples(const ImageConfig&,
                                          const std::vector<std::string>& classes,
-                                         const std::string& folder);
+                                         const std::string& folder, const image::Warn& = {});
 
 // ---- The model at work --------------------------------------------------------------------------
 

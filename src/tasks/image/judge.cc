@@ -30,9 +30,7 @@ PackedImage image_named(const ImageConfig& c, const std::string& name) {
     }
     return pair_of(c, i).pixels;
   }
-  const image::Fit fit = fit_of(c);
-  const image::Image read = image::with_channels(image::read_image(name), fit.channels);
-  return packed(image::fitted(read, fit.height, fit.width));
+  return packed(image::read_fitted(name, fit_of(c)));
 }
 
 namespace {

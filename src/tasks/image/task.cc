@@ -78,10 +78,12 @@ class ImageRun final : public Run {
   }
 
   Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
-    if (!what.file.empty()) {
-      return images::evaluate(m_, read_examples(m_.config, m_.classes, what.file), done);
-    }
-    return images::evaluate(m_, set_of(what.set), done);
+    if (what.file.empty()) return images::evaluate(m_, set_of(what.set), done);
+    std::vector<std::string> warnings;
+    const auto all = read_examples(m_.config, m_.classes, what.file, image::keep_in(warnings));
+    Evaluation e = images::evaluate(m_, all, done);
+    e.warnings = std::move(warnings);
+    return e;
   }
   std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
                                    const Predicting& p) override {
