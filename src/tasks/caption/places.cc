@@ -45,8 +45,7 @@ void suit_places(CaptionConfig& c, const std::string& file) {
              "fewer images, or fewer places of each");
 }
 
-Places::Places(const CaptionConfig& c, const std::string& file,
-               std::span<const std::string> images)
+Places::Places(const CaptionConfig& c, const std::string& file, std::span<const std::string> images)
     : file_(file) {
   std::vector<std::string> names;
   for (const std::string& image : images) {
@@ -56,9 +55,9 @@ Places::Places(const CaptionConfig& c, const std::string& file,
   const models::CaptionerConfig& m = c.network;
   for (const auto& [name, places] : found_) {
     if (places.shape() == Shape{m.features, m.height, m.width}) continue;
-    throw Error("caption", fmt::format("{}: '{}' is {}, expected [{}, {}, {}] as in training", file,
-                                       name, to_string(places.shape()), m.features, m.height,
-                                       m.width));
+    throw Error("caption",
+                fmt::format("{}: '{}' is {}, expected [{}, {}, {}] as in training", file, name,
+                            to_string(places.shape()), m.features, m.height, m.width));
   }
 }
 

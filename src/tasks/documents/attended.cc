@@ -62,10 +62,11 @@ double weight_elsewhere(const ByClass& all, size_t k, const std::string& word) {
   return weight;
 }
 
-// By (share − what its number would draw) · log(share here / share elsewhere): what it adds to the
-// divergence of the two, of the part that is attention and not frequency.
+// Of words that draw more than their number would, by log(share here / share elsewhere). A little
+// is added to both: what is rare must differ more, and what is everywhere ("is") does not lead by
+// its number.
 std::vector<Attended> ranked(const ByClass& all, size_t k, size_t most) {
-  constexpr double kLittle = 1e-5;
+  constexpr double kLittle = 2e-4;
   std::vector<Attended> result;
   double others = 0;
   for (size_t other = 0; other < all.documents.size(); ++other) {
@@ -73,12 +74,12 @@ std::vector<Attended> ranked(const ByClass& all, size_t k, size_t most) {
   }
   const double n = all.documents[k];
   for (const auto& [word, sum] : all.words[k]) {
-    // In three documents of a hundred of the class, and in two: a name is no reason.
-    if (sum.documents < std::max<int64_t>(2, std::llround(0.03 * n))) continue;
+    // In five documents of a hundred of the class, and in two: a name is no reason.
+    if (sum.documents < std::max<int64_t>(2, std::llround(0.05 * n))) continue;
     if (sum.excess <= 0) continue;
     const double share = sum.weight / n,
                  elsewhere = others > 0 ? weight_elsewhere(all, k, word) / others : 0;
-    const double rank = sum.excess / n * std::log(share / (elsewhere + kLittle));
+    const double rank = std::log((share + kLittle) / (elsewhere + kLittle));
     if (rank <= 0) continue;
     result.push_back({.word = word,
                       .share = share,
