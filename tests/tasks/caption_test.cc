@@ -268,12 +268,18 @@ TEST(CaptionPlaces, StandForTheConvolution) {
   PredictSettings how;
   how.places = given.folder / "turned.safetensors";
   EXPECT_EQ(run->predict(names, how, {})[0][0].text, "a light wall");
+  EXPECT_TRUE(has(error_of([&] { task_caption.open(trained_run())->predict(names, how, {}); }),
+                  "sees the images themselves"));
   EvaluateSettings judged;
   judged.places = how.places;
   const Evaluation e = run->evaluate({.file = given.folder / "c.tsv"}, judged);
   EXPECT_EQ(score_of(e.scores, "exact"), 0);
   EXPECT_EQ(e.count, 39);
   EXPECT_EQ(e.warnings.size(), 2u);
+
+  EXPECT_EQ(changed_data(*task_caption.open(at)), "");
+  save_safetensors(given.folder / "places.safetensors", turned);
+  EXPECT_NE(changed_data(*task_caption.open(at)), "");
 }
 
 TEST(CaptionPlaces, WhatDoesNotFitIsNamed) {

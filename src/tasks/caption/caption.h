@@ -91,6 +91,7 @@ CaptionSets load_data(const CaptionConfig&);
 // The i-th scene of a run's data, whichever set it is of.
 CaptionedImage scene_of(const CaptionConfig&, int64_t i);
 // The images of a file of the user's; broken ones are left out, if others are not, and told of.
+// `places` as places_file() takes them.
 std::vector<CaptionedImage> read_captioned(const CaptionConfig&, const std::string& file,
                                            const std::string& places, const image::Warn& = {});
 

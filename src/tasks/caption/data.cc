@@ -152,7 +152,7 @@ CaptionSets load_data(const CaptionConfig& c) {
 std::vector<CaptionedImage> read_captioned(const CaptionConfig& c, const std::string& file,
                                            const std::string& places, const image::Warn& warn) {
   std::vector<CaptionedImage> all;
-  Reading(c, file, places, warn).each([&](const ListedImage&, CaptionedImage x) {
+  Reading(c, file, places_file(c, places), warn).each([&](const ListedImage&, CaptionedImage x) {
     all.push_back(std::move(x));
   });
   return all;

@@ -30,9 +30,10 @@ CaptionedImage scene_named(const CaptionConfig& c, const std::string& name) {
 
 std::vector<CaptionedImage> images_named(const CaptionConfig& c, std::span<const std::string> names,
                                          const std::string& places) {
-  const bool given = !c.data.places.empty();
+  const std::string file = places_file(c, places);
+  const bool given = !file.empty();
   Places of;
-  if (given) of = Places(c, places.empty() ? c.data.places : places, names);
+  if (given) of = Places(c, file, names);
   std::vector<CaptionedImage> all;
   for (const std::string& name : names) {
     if (!given && name.starts_with(kScene)) {

@@ -39,20 +39,30 @@ void suit_places(CaptionConfig& c, const std::string& file) {
   m.channels = m.features = shape[0];
   m.height = shape[1];
   m.width = shape[2];
-  check_room("caption", fmt::format("the places of {} images", shapes.size()),
-             static_cast<int64_t>(shapes.size()) * shape[0] * shape[1] * shape[2] *
-                 static_cast<int64_t>(sizeof(float)),
-             "fewer images, or fewer places of each");
+}
+
+std::string places_file(const CaptionConfig& c, const std::string& asked) {
+  if (asked.empty()) return c.data.places;
+  if (c.data.places.empty()) {
+    throw Error("caption",
+                "--places belong to a model that was trained with some; this one sees "
+                "the images themselves");
+  }
+  return asked;
 }
 
 Places::Places(const CaptionConfig& c, const std::string& file, std::span<const std::string> images)
     : file_(file) {
+  const models::CaptionerConfig& m = c.network;
+  check_room("caption", fmt::format("the places of {} images", images.size()),
+             static_cast<int64_t>(images.size()) * m.features * m.height * m.width *
+                 static_cast<int64_t>(sizeof(float)),
+             "fewer images, or fewer places of each");
   std::vector<std::string> names;
   for (const std::string& image : images) {
     for (std::string& name : endings_of(image)) names.push_back(std::move(name));
   }
   found_ = load_safetensors(file, names);
-  const models::CaptionerConfig& m = c.network;
   for (const auto& [name, places] : found_) {
     if (places.shape() == Shape{m.features, m.height, m.width}) continue;
     throw Error("caption",

@@ -13,6 +13,10 @@ namespace fovea::tasks::captions {
 // Makes the model's shape that of the file, whose tensors must all have one.
 void suit_places(CaptionConfig&, const std::string& file);
 
+// The file for images other than the training's: the one asked for, or where none is, the
+// training's. Throws where one is asked for and the model has learned from pixels.
+std::string places_file(const CaptionConfig&, const std::string& asked);
+
 // Those of some images. "/data/train/a.jpg" is looked for by that name, by "data/train/a.jpg",
 // "train/a.jpg", and "a.jpg".
 class Places {

@@ -31,7 +31,7 @@ class CaptionRun final : public Run {
     if (what.file.empty()) return captions::evaluate(m_, set_of(what.set), settings.decode, done);
     std::vector<std::string> warnings;
     const auto all =
-        read_captioned(m_.config, what.file, places_of(settings), image::keep_in(warnings));
+        read_captioned(m_.config, what.file, settings.places, image::keep_in(warnings));
     Evaluation e = captions::evaluate(m_, all, settings.decode, done);
     e.warnings = std::move(warnings);
     return e;
@@ -52,8 +52,7 @@ class CaptionRun final : public Run {
     const auto add = [&](const std::vector<CaptionedImage>& all) {
       for (const CaptionedImage& x : all) names.push_back(x.name);
     };
-    what.file.empty() ? add(set_of(what.set))
-                      : add(read_captioned(m_.config, what.file, m_.config.data.places));
+    what.file.empty() ? add(set_of(what.set)) : add(read_captioned(m_.config, what.file, {}));
     return names;
   }
 
@@ -69,9 +68,6 @@ class CaptionRun final : public Run {
   }
 
  private:
-  std::string places_of(const EvaluateSettings& how) const {
-    return how.places.empty() ? m_.config.data.places : how.places;
-  }
   const CaptionSets& sets() {
     if (!sets_) sets_ = load_data(m_.config);
     return *sets_;
