@@ -308,6 +308,16 @@ TEST(DocumentsRun, ThePageShowsTextsWordsAndClasses) {
   for (const auto& row : std::get<report::Table>(words.blocks[1]).rows) negative += row[0] + " ";
   EXPECT_TRUE(has(negative, "awful") || has(negative, "dull") || has(negative, "boring"))
       << negative;
+  // What is everywhere does not lead, however much it draws.
+  for (size_t k = 1; k <= 2; ++k) {
+    double before = 1e9;
+    for (const auto& row : std::get<report::Table>(words.blocks[k]).rows) {
+      const double more = (std::stod(row[1]) + 0.02) / (std::stod(row[2]) + 0.02);  // shares in %
+      EXPECT_LE(more, before * 1.02) << row[0];  // they are rounded
+      EXPECT_GT(more, 1.0) << row[0];
+      before = more;
+    }
+  }
 }
 
 TEST(DocumentsRun, OfWordsAloneIsFlatAndWorksToo) {
