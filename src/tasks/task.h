@@ -132,8 +132,6 @@ std::unique_ptr<Base> make() {
 }
 
 std::span<const Task* const> task_table();
-const Task& task(const std::string& name);  // throws, with the nearest name there is
-// "; did you mean \"NAME\"?", or nothing where there are no names.
-std::string nearest_hint(const std::string& name, const std::vector<std::string>& names);
+const Task& task(const std::string& name);  // throws, with the nearest name or all there are
 
 }  // namespace fovea::tasks
