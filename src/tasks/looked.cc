@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
-#include "tasks/json_file.h"
+#include "io/json.h"
 
 namespace fovea::tasks {
 namespace {

@@ -55,6 +55,9 @@ struct Answers : testing::Test {
     if (!body.is_null()) r.body = body.dump();
     return answer(r, caller, runs, training);
   }
+  Response post(const std::string& path, const std::string& body) {
+    return answer({.method = "POST", .path = path, .body = body}, caller, runs, training);
+  }
   Json json(const std::string& method, const std::string& path, const Json& body = {}) {
     const Response r = ask(method, path, body);
     EXPECT_EQ(r.status, 200) << r.body;
@@ -117,6 +120,27 @@ TEST_F(Answers, WhatIsWrongIsSaidInOneLine) {
     EXPECT_TRUE(has(r.body, "beam")) << r.body;
   }
   EXPECT_EQ(ask("POST", "/api/train", {{"task", "juggling"}}).status, 422);
+}
+
+TEST_F(Answers, DeepRequestsAndFilesAreRefused) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  for (const std::string body :
+       {"{\"maps\":" + deep + "}", "{\"input\":\"x\",\"settings\":{\"beam\":" + deep + "}}"}) {
+    for (const char* path : {"/api/draw/svg", "/api/runs/dates/predict", "/api/runs/dates/faithful",
+                             "/api/runs/dates/hold", "/api/train"}) {
+      const Response r = post(path, body);
+      EXPECT_EQ(r.status, 422) << path;
+      EXPECT_TRUE(has(r.body, "the request is nested too deeply")) << r.body.substr(0, 100);
+    }
+  }
+  const Folder folder;
+  std::filesystem::copy(trained() / "dates", folder / "dates");
+  test::write_bytes(folder / "dates" / "looks.json", "{\"input\":\"x\",\"looks\":" + deep + "}");
+  Runs others({(folder / "").string()});
+  const Response r =
+      answer({.method = "GET", .path = "/api/runs/dates/looks"}, caller, others, training);
+  EXPECT_EQ(r.status, 422);
+  EXPECT_TRUE(has(r.body, "looks.json is nested too deeply")) << r.body.substr(0, 100);
 }
 
 TEST_F(Answers, HeadsAreSmallPicturesAndCanBeSwitchedOff) {

@@ -137,7 +137,7 @@ TEST(CaptionRun, PredictsForFilesAndScenes) {
     return error_of([&] { run->predict(std::vector{name}, PredictSettings(), {}); });
   };
   EXPECT_TRUE(has(error("scene:x"), "'scene:x' is no scene"));
-  EXPECT_TRUE(has(error("none.png"), "none.png: cannot be opened"));
+  EXPECT_TRUE(has(error("none.png"), "none.png: No such file"));
 }
 
 TEST(CaptionRun, ThePageShowsImages) {

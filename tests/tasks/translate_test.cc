@@ -9,7 +9,7 @@
 
 #include "fovea/io.h"
 #include "fovea/runtime.h"
-#include "tasks/json_file.h"
+#include "io/json.h"
 #include "tasks/page.h"
 #include "tasks/train.h"
 #include "tests/errors.h"

@@ -15,8 +15,8 @@
 #include "image/idx.h"
 #include "image/image_file.h"
 #include "image/resize.h"
+#include "io/json.h"
 #include "tasks/glimpse/glimpse.h"
-#include "tasks/json_file.h"
 
 namespace fovea::tasks::glimpsing {
 namespace {
