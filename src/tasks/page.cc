@@ -107,9 +107,13 @@ report::Section breakdown_of(const Task& task, const Evaluation& e, const Breakd
 
 report::Section examples_of(const Task& task, Run& run) {
   const std::vector<Example> examples = run.examples(kExamples);
+  std::vector<Input> asked;
   std::vector<std::string> inputs;
-  for (const Example& e : examples) inputs.push_back(e.input);
-  const auto predicted = run.predict(inputs, *task.predict_settings(), {.maps = Maps::keep});
+  for (const Example& e : examples) {
+    asked.push_back(e.input);
+    inputs.push_back(name_of(e.input));
+  }
+  const auto predicted = run.predict(asked, *task.predict_settings(), {.maps = Maps::keep});
   report::Gallery gallery;
   report::ShadedTexts shaded;
   report::SeenImages seen;

@@ -99,7 +99,7 @@ TEST_F(Answers, PredictionsComeWithTheirWeights) {
   EXPECT_NEAR(sum, 1.0f, 1e-4f);
   // The same as the program's own.
   const Runs::Lent lent = runs.borrow("dates");
-  const auto own = lent.run().predict(std::vector<std::string>{input},
+  const auto own = lent.run().predict(std::vector<tasks::Input>{tasks::Text{input}},
                                       *lent.task().predict_settings(), {.maps = tasks::Maps::keep});
   EXPECT_EQ(best["text"], own[0][0].text);
   EXPECT_EQ(map.weights, own[0][0].maps[0].weights);
