@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/interrupt.h"
 #include "explorer/answers.h"
 #include "fovea/error.h"
 #include "io/json.h"
@@ -123,6 +124,9 @@ tasks::ShareDone telling(Caller& caller) {
 }
 
 Response answer(const Request& request, Caller& caller, Runs& runs, Training& training) {
+  const Interruptible wanted([&] {
+    if (caller.gone()) throw Cancelled();
+  });
   try {
     return route(request, caller, runs, training);
   } catch (const NotThere& e) {

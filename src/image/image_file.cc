@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/interrupt.h"
 #include "image/codecs.h"
 #include "io/plain_file.h"
 
@@ -20,6 +21,7 @@ std::string bytes_of(const std::filesystem::path& path, const Limits& limits) {
 }  // namespace
 
 Image decoded(std::string_view bytes, const std::string& name, const Limits& limits) {
+  ask_to_go_on();
   if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return decoded_png(bytes, name, limits);
   if (bytes.starts_with("\xff\xd8\xff")) return decoded_jpeg(bytes, name, limits);
   throw broken_image(name, bytes.empty() ? "the file is empty" : "it is neither PNG nor JPEG");

@@ -208,7 +208,40 @@ TEST_F(Answers, AnExamplesWeightsAreKeptWhileItLearns) {
 
 TEST_F(Answers, AQuestionNobodyWaitsForIsGivenUp) {
   caller.left = true;
-  EXPECT_EQ(ask("POST", "/api/runs/dates/predict", {{"input", "12 May 1999"}}).status, 409);
+  const Json question = {{"input", "12 May 1999"},
+                         {"by", {"jacobian"}},
+                         {"weights", "uniform"},
+                         {"off", Json::array()}};
+  for (const char* run : {"dates", "heads"}) {
+    for (const char* what : {"predict", "explain", "hold", "heads", "without"}) {
+      EXPECT_EQ(ask("POST", std::string("/api/runs/") + run + "/" + what, question).status, 409)
+          << run << what;
+    }
+  }
+}
+
+// As when a client leaves while its text is read: what is asked first is answered, nothing more.
+TEST_F(Answers, WorkIsGivenUpInTheMiddle) {
+  struct Leaves final : Caller {
+    bool gone() const override { return ++asked > 200; }
+    void send(std::string_view) override {}
+    mutable int asked = 0;
+  } leaves;
+  const Json question = {{"input", std::string(400, 'x')}};
+  Request r{.method = "POST", .path = "/api/runs/dates/predict", .body = question.dump()};
+  EXPECT_EQ(answer(r, leaves, runs, training).status, 409);
+  EXPECT_LT(leaves.asked, 205);
+}
+
+TEST_F(Answers, LongTextsAreRefusedWithTheLimit) {
+  EXPECT_EQ(json("GET", "/api/runs/dates")["most_text"], 16384);
+  const Response r = ask("POST", "/api/runs/dates/predict", {{"input", std::string(60000, 'x')}});
+  EXPECT_EQ(r.status, 422);
+  EXPECT_TRUE(has(r.body, "60000 bytes, at most 16384")) << r.body;
+  // Short enough to be read, but not to be drawn.
+  const Response map = ask("POST", "/api/runs/dates/predict", {{"input", std::string(9000, 'x')}});
+  EXPECT_EQ(map.status, 422);
+  EXPECT_TRUE(has(map.body, "million weights")) << map.body;
 }
 
 TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
