@@ -276,6 +276,15 @@ TEST_F(Answers, ARunIsLentToOneAtATimeAndOpenedAgainForOthers) {
   EXPECT_EQ(&runs.borrow("dates").run(), second);
 }
 
+TEST(Explorer, TheAddressHoldsAnyToken) {
+  const Explorer explorer({.runs = {(trained() / "").string()},
+                           .host = "0.0.0.0",
+                           .port = 0,
+                           .token = "a b;c&d+e#f\"g"});
+  EXPECT_TRUE(explorer.address().ends_with("/?token=a%20b%3Bc%26d%2Be%23f%22g"))
+      << explorer.address();
+}
+
 TEST(Explorer, OthersNeedAToken) {
   EXPECT_TRUE(
       has(error_of([] { Explorer({.runs = {(trained() / "").string()}, .host = "0.0.0.0"}); }),
