@@ -22,20 +22,20 @@ std::string bold(const std::string& text) {
 std::string show_examples(const tasks::Task& task, const tasks::RunFolder& folder) {
   const auto run = task.open(folder);
   const std::vector<tasks::Example> examples = run->examples(kShown);
-  std::vector<std::string> inputs;
+  std::vector<tasks::Input> inputs;
   for (const tasks::Example& e : examples) inputs.push_back(e.input);
   const auto all = run->predict(inputs, *task.predict_settings(), {.maps = tasks::Maps::keep});
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tasks::Prediction& best = all[i].front();
     const std::string& expected = examples[i].expected;
-    fmt::print("\n{} → {} {}\n", bold(inputs[i]), bold(best.text),
+    fmt::print("\n{} → {} {}\n", bold(name_of(inputs[i])), bold(best.text),
                best.text == expected ? "✓" : "✗, expected " + expected);
     for (const report::Heatmap& map : best.maps) {
       fmt::print("\n{}", report::to_text(map, ink, terminal_width()));
     }
   }
-  return inputs.empty() ? "…" : inputs.back();
+  return inputs.empty() ? "…" : name_of(inputs.back());
 }
 
 void print_next(const tasks::Task& task, const std::string& run, const std::string& input) {

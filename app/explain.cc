@@ -35,7 +35,7 @@ void check_picture(const std::string& file) {
 }
 
 tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::string& input) {
-  std::optional<tasks::Inside> inside = run.inside(input);
+  std::optional<tasks::Inside> inside = run.inside(tasks::typed_input(task, input));
   if (!inside) {
     throw Error("explain", fmt::format("nobody has looked inside {} yet: there is nothing to show",
                                        task.name));

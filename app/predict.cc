@@ -37,6 +37,34 @@ std::vector<std::string> inputs_of(const Options& o) {
   return all;
 }
 
+// Texts all at once; pictures as many as are read into 64 MB, and no more than 64, so that a list
+// of any length can be asked about.
+std::vector<tasks::Predictions> predict_all(tasks::Run& run, const tasks::Task& task,
+                                            const std::vector<std::string>& typed,
+                                            const tasks::Settings& settings,
+                                            const tasks::Predicting& how) {
+  constexpr size_t kPixels = size_t{1} << 24, kPictures = 64;
+  std::vector<tasks::Predictions> all;
+  tasks::Predicting part = how;
+  std::vector<tasks::Input> some;
+  part.done = [&](double done) {
+    how.done((static_cast<double>(all.size()) + done * static_cast<double>(some.size())) /
+             static_cast<double>(typed.size()));
+  };
+  size_t pixels = 0;
+  for (size_t i = 0; i < typed.size(); ++i) {
+    const tasks::Input& input = some.emplace_back(tasks::typed_input(task, typed[i]));
+    if (const auto* p = std::get_if<tasks::Picture>(&input)) pixels += p->image.pixels.size();
+    const bool full =
+        task.takes == tasks::Takes::pictures && (pixels >= kPixels || some.size() == kPictures);
+    if (!full && i + 1 < typed.size()) continue;
+    for (tasks::Predictions& p : run.predict(some, settings, part)) all.push_back(std::move(p));
+    some.clear();
+    pixels = 0;
+  }
+  return all;
+}
+
 // What would keep the picture from being written is said before anything is predicted.
 void check_picture(const std::string& file) {
   report::picture_format(file);
@@ -115,7 +143,7 @@ void run(const Options& o) {
       std::fflush(stdout);
     };
   }
-  const auto all = opened->predict(inputs, *settings, how);
+  const auto all = predict_all(*opened, task, inputs, *settings, how);
   const auto maps = all_of(all, &tasks::Prediction::maps);
   const auto texts = all_of(all, &tasks::Prediction::texts);
   const auto images = all_of(all, &tasks::Prediction::images);
@@ -147,7 +175,7 @@ void add_predict(CLI::App& program, const Arguments& typed) {
                              "  echo \"some text\" | fovea predict RUN --weights looked.svg");
   auto o = std::make_shared<Options>();
   const tasks::Task* task = task_of_run_in(*verb, typed);
-  const bool files = task != nullptr && task->input == tasks::Input::files;
+  const bool files = task != nullptr && task->takes == tasks::Takes::pictures;
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option(files ? "FILE" : "INPUT", o->inputs,
                    files ? "Files to look at; none: their names from standard input"

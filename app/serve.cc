@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "app/options.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
@@ -14,6 +16,7 @@ void run(const explorer::ExplorerSettings& settings) {
   fmt::print("{}\nCtrl-C ends it.\n", explorer.address());
   std::fflush(stdout);
   explorer.run(*stop.flag());
+  if (!explorer.finish()) std::_Exit(0);
 }
 
 }  // namespace
