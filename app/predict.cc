@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
@@ -49,7 +50,7 @@ void print_json(const std::string& input, const tasks::Predictions& n_best) {
     best.push_back({{"text", p.text}, {"score", p.score}, {"ended", p.ended}});
   }
   const nlohmann::ordered_json j = {{"input", input}, {"predictions", best}};
-  fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  print_out("{}\n", j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 // Scored: a score stands before each, not only before those of several.
@@ -57,8 +58,8 @@ void print(const Options& o, bool scored, const std::string& input,
            const tasks::Predictions& n_best) {
   if (o.json) return print_json(input, n_best);
   for (const tasks::Prediction& p : n_best) {
-    if (scored || n_best.size() > 1) fmt::print("{:.4f}\t", p.score);
-    fmt::print("{}\n", p.text);
+    if (scored || n_best.size() > 1) print_out("{:.4f}\t", p.score);
+    print_out("{}\n", p.text);
   }
 }
 
@@ -66,16 +67,16 @@ void draw(const tasks::Predictions& n_best) {
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (const tasks::Prediction& p : n_best) {
     for (const report::Heatmap& map : p.maps) {
-      fmt::print("\n{}\n", report::to_text(map, ink, terminal_width()));
+      print_out("\n{}\n", report::to_text(map, ink, terminal_width()));
     }
     for (const report::ShadedText& text : p.texts) {
-      fmt::print("\n{}\n", report::to_text(text, ink, terminal_width()));
+      print_out("\n{}\n", report::to_text(text, ink, terminal_width()));
     }
     for (const report::SeenImage& image : p.images) {
-      fmt::print("\n{}\n", report::to_text(image, ink, terminal_width()));
+      print_out("\n{}\n", report::to_text(image, ink, terminal_width()));
     }
     for (const report::Scanpath& path : p.paths) {
-      fmt::print("\n{}\n", report::to_text(path, ink, terminal_width()));
+      print_out("\n{}\n", report::to_text(path, ink, terminal_width()));
     }
   }
 }
@@ -111,8 +112,8 @@ void run(const Options& o) {
   if (!o.json) {
     how.piece = [&](std::string_view piece) {
       written = true;
-      fmt::print("{}", piece);
-      std::fflush(stdout);
+      print_out("{}", piece);
+      flush_printed();
     };
   }
   const auto all = opened->predict(inputs, *settings, how);

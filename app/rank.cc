@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
@@ -80,7 +81,7 @@ void run(const Options& o) {
   for (const std::string& file : {o.svg, o.png}) {
     if (!file.empty()) report::write(file, tasks::charts_of(m.curves));
   }
-  fmt::print("{}", text);
+  print_out("{}", text);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "report/table_text.h"
@@ -22,14 +23,14 @@ void run(const Options& o) {
     ProgressLine line;
     const auto say = [&](const std::string& text) { line.say(text); };
     report::write_page(page, tasks::page_of(folders[0], {.say = say}));
-    fmt::print("{}\n", page.string());
+    print_out("{}\n", page.string());
     return;
   }
   const report::Page page = tasks::compare_page(folders);
-  fmt::print("{}", report::tables_as_text(page));
+  print_out("{}", report::tables_as_text(page));
   if (o.out.empty()) return;
   report::write_page(o.out, page);
-  fmt::print("{}\n", o.out);
+  print_out("{}\n", o.out);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
@@ -36,10 +37,10 @@ void run(const Options& o) {
   }
   double seconds = 0;
   for (const tasks::Outcome& outcome : r.outcomes) seconds += outcome.seconds;
-  fmt::print("{}\n{}\n\n{}{} models {} in {}\nReport  {}\n", paper.title, paper.about,
-             report::tables_as_text(r.page), r.outcomes.size(),
-             paper.measure ? "measured" : "trained", duration(seconds),
-             (out / "report.html").string());
+  print_out("{}\n{}\n\n{}{} models {} in {}\nReport  {}\n", paper.title, paper.about,
+            report::tables_as_text(r.page), r.outcomes.size(),
+            paper.measure ? "measured" : "trained", duration(seconds),
+            (out / "report.html").string());
 }
 
 }  // namespace
