@@ -92,6 +92,15 @@ class Names final : public tasks::Fields {
 
 std::string not_empty(const std::string& typed) { return typed.empty() ? "the name is empty" : ""; }
 
+std::string as_typed(const std::string& word) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
 void expect_folder_of(const char* call, const std::string& file) {
   const std::filesystem::path path = file;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";

@@ -86,7 +86,7 @@ void add_task(CLI::App& verb, const Task& task) {
 
 }  // namespace
 
-tasks::Trained train_showing(const Task& task, const RunFolder& folder, const TaskConfig& config,
+tasks::Trained train_showing(const Task& task, const RunFolder& folder, TaskConfig& config,
                              tasks::Former former) {
   ProgressLine line;
   const StopOnSignal signals;
@@ -99,7 +99,7 @@ tasks::Trained train_showing(const Task& task, const RunFolder& folder, const Ta
     throw Interrupted{
         fmt::format("stopped at step {} and saved; go on with: fovea train {} --out "
                     "{} --resume",
-                    trained.finished.steps, task.name, folder.path().string())};
+                    trained.finished.steps, task.name, as_typed(folder.path().string()))};
   }
   return trained;
 }

@@ -55,10 +55,11 @@ void go_on_with(const RunFolder& folder, const TaskConfig& former, Run& run,
 
 }  // namespace
 
-Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& config,
-                  Former former, const Watching& watching) {
+Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Former former,
+                  const Watching& watching) {
   Claim claim(folder, task, former);
-  const std::unique_ptr<Run> run = task.begin(config, claim.goes_on() ? &folder : nullptr);
+  const std::unique_ptr<Run> run =
+      task.begin(*as_saved(task, config), claim.goes_on() ? &folder : nullptr);
   run->config().fingerprint = run->fingerprint();
   make_paths_absolute(run->config());
   train::Learner learner = run->learner(watching);
