@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/options.h"
+#include "app/outputs.h"
 #include "app/print.h"
 #include "attention/def.h"
 #include "fovea/runtime.h"
@@ -50,7 +51,13 @@ void check(const AttendOptions& options) {
   }
   if (!options.picture.empty()) {
     report::picture_format(options.picture);
-    expect_folder_of("attend", options.picture.string());
+    check_output({"attend", options.picture}, {.files = {options.in}, .runs = {}});
+  }
+  if (!options.out.empty()) {
+    check_output({"attend", options.out}, {.files = {options.in}, .runs = {}});
+    if (options.out == options.picture) {
+      throw Error("attend", "--out and --picture are one file, " + options.out.string());
+    }
   }
   const auto demand = [](bool holds, const char* option, const char* what, auto found) {
     if (!holds) throw Error("attend", fmt::format("{} must be {}, found {}", option, what, found));

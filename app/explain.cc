@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/outputs.h"
 #include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
@@ -29,10 +30,14 @@ struct Options {
 
 bool is_page(const std::string& file) { return std::filesystem::path(file).extension() == ".html"; }
 
-void check_picture(const std::string& file) {
-  if (file.empty()) return;
-  if (!is_page(file)) report::picture_format(file);
-  expect_folder_of("explain", file);
+void check_picture(const Options& o, const tasks::Task& task) {
+  if (o.picture.empty()) return;
+  if (!is_page(o.picture)) report::picture_format(o.picture);
+  Reads reads{.files = {}, .runs = {o.run}};
+  if (task.input == tasks::Input::files) {
+    for (const std::string& input : o.inputs) reads.files.push_back(file_named_by(input));
+  }
+  check_output({"explain", o.picture}, reads);
 }
 
 tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::string& input) {
@@ -112,7 +117,6 @@ void show(const Options& o, const std::string& name, const tasks::Inside& inside
 }
 
 void run(const Options& o) {
-  check_picture(o.picture);
   tasks::Explaining how = o.how;
   const bool weights = std::find(o.by.begin(), o.by.end(), kWeights) != o.by.end();
   for (const std::string& name : o.by) {
@@ -120,6 +124,7 @@ void run(const Options& o) {
   }
   const tasks::RunFolder folder(o.run);
   const tasks::Task& task = folder.task();
+  check_picture(o, task);
   const auto opened = task.open(folder);
   if (weights) return show_weights(o, *opened, task);
   if (o.inputs.size() != 1) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/outputs.h"
 #include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
@@ -22,16 +23,18 @@ struct Options {
   bool json = false;
 };
 
-void check_page(const std::string& file) {
-  if (file.empty()) return;
-  if (!file.ends_with(".html")) {
-    throw Error("faithful", fmt::format("--page takes a FILE.html, found {}", file));
+void check_page(const Options& o) {
+  if (o.page.empty()) return;
+  if (!o.page.ends_with(".html")) {
+    throw Error("faithful", fmt::format("--page takes a FILE.html, found {}", o.page));
   }
-  expect_folder_of("faithful", file);
+  Reads reads{.files = {o.data}, .runs = o.beside};
+  reads.runs.push_back(o.run);
+  check_output({"faithful", o.page}, reads);
 }
 
 void run(const Options& o) {
-  check_page(o.page);
+  check_page(o);
   tasks::FaithfulSettings settings;
   tasks::from_options(o.given, settings);
   const tasks::RunFolder folder(o.run);

@@ -101,15 +101,6 @@ std::string as_typed(const std::string& word) {
   return quoted + "'";
 }
 
-void expect_folder_of(const char* call, const std::string& file) {
-  const std::filesystem::path path = file;
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw Error(call, fmt::format("{}: there is no folder {}", file, folder.string()));
-  }
-}
-
 void add_fields(CLI::App& verb, tasks::Given& given, tasks::Settings& settings) {
   Adder adder(verb, given);
   settings.visit(adder);

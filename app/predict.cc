@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/outputs.h"
 #include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
@@ -39,9 +40,14 @@ std::vector<std::string> inputs_of(const Options& o) {
 }
 
 // What would keep the picture from being written is said before anything is predicted.
-void check_picture(const std::string& file) {
-  report::picture_format(file);
-  expect_folder_of("predict", file);
+void check_picture(const Options& o, const tasks::Task& task, tasks::Settings& settings) {
+  report::picture_format(o.weights);
+  Reads reads{.files = tasks::files_named_in(settings), .runs = {o.run}};
+  reads.files.push_back(o.file);
+  if (task.input == tasks::Input::files) {
+    for (const std::string& input : o.inputs) reads.files.push_back(file_named_by(input));
+  }
+  check_output({"predict", o.weights}, reads);
 }
 
 void print_json(const std::string& input, const tasks::Predictions& n_best) {
@@ -99,7 +105,7 @@ void run(const Options& o) {
   const tasks::Task& task = folder.task();
   const auto settings = task.predict_settings();
   tasks::from_options(o.given, *settings);
-  if (!o.weights.empty()) check_picture(o.weights);
+  if (!o.weights.empty()) check_picture(o, task, *settings);
   const auto opened = task.open(folder);
   const std::vector<std::string> inputs = inputs_of(o);
   const bool looks = o.show || !o.weights.empty();
