@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "explorer/explorer.h"
@@ -13,8 +14,8 @@ namespace {
 void run(const explorer::ExplorerSettings& settings) {
   const StopOnSignal stop;
   explorer::Explorer explorer(settings);
-  fmt::print("{}\nCtrl-C ends it.\n", explorer.address());
-  std::fflush(stdout);
+  print_out("{}\nCtrl-C ends it.\n", explorer.address());
+  flush_printed();
   explorer.run(*stop.flag());
   if (!explorer.finish()) std::_Exit(0);
 }

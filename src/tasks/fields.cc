@@ -175,7 +175,8 @@ class OptionReader final : public Reader {
   const Given& given_;
 };
 
-class PathFixer final : public Fields {
+// Sees the names of files alone.
+class Files : public Fields {
  public:
   void group(const std::string&) override {}
   void integer(const std::string&, int64_t&, const std::string&, Range) override {}
@@ -184,6 +185,18 @@ class PathFixer final : public Fields {
   void text(const std::string&, std::string&, const std::string&) override {}
   void choice(const std::string&, std::string&, const std::string&,
               const std::vector<std::string>&) override {}
+};
+
+class FileLister final : public Files {
+ public:
+  std::vector<std::string> files;
+  void file(const std::string&, std::string& x, const std::string&) override {
+    if (!x.empty()) files.push_back(x);
+  }
+};
+
+class PathFixer final : public Files {
+ public:
   void file(const std::string&, std::string& x, const std::string&) override {
     if (x.empty()) return;
     const fs::path path = fs::absolute(x);
@@ -194,6 +207,12 @@ class PathFixer final : public Fields {
 };
 
 }  // namespace
+
+std::vector<std::string> files_named_in(Settings& settings) {
+  FileLister lister;
+  settings.visit(lister);
+  return lister.files;
+}
 
 void make_paths_absolute(Settings& settings) {
   PathFixer fixer;

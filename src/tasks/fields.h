@@ -66,6 +66,8 @@ void from_json(const nlohmann::ordered_json& object, Settings&, const std::strin
 using Given = std::map<std::string, std::string>;
 void from_options(const Given&, Settings&);
 
+// The files of the user's that settings name.
+std::vector<std::string> files_named_in(Settings&);
 // So that files are found from any directory.
 void make_paths_absolute(Settings&);
 

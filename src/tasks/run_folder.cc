@@ -146,6 +146,15 @@ std::string RunFolder::not_of_a_beginning(const Task& task) const {
   return first_that_is_not(found_at(path_ / kLog) ? is_of_beginning : +nothing, path_, task);
 }
 
+bool RunFolder::owns(const std::string& name) const {
+  std::vector<std::string> files = files_of_run({});
+  try {
+    files = files_of_run(task());
+  } catch (const Error&) {
+  }
+  return is_one_of(name, files) || is_temporary(name, files);
+}
+
 // config.json first: what a kill leaves of it is no run.
 void RunFolder::remove_files(const Task& task) const {
   std::error_code ignored;

@@ -225,7 +225,8 @@ const RunFolder& trained_run() {
   static const Folder folder;
   static const RunFolder run = [] {
     const RunFolder at(folder / "run");
-    train_run(task_documents, at, small(), Former::refuse, {});
+    DocumentsConfig config = small();
+    train_run(task_documents, at, config, Former::refuse, {});
     return at;
   }();
   return run;

@@ -25,7 +25,7 @@ using test::has;
 using test::read_bytes;
 using test::write_bytes;
 
-Trained train_translate(const fs::path& run, const TranslateConfig& config, const Watching& w) {
+Trained train_translate(const fs::path& run, TranslateConfig config, const Watching& w) {
   const RunFolder folder(run);
   return train_run(task_translate, folder, config,
                    folder.holds_run() ? Former::go_on : Former::refuse, w);

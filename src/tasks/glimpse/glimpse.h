@@ -36,6 +36,7 @@ struct Config final : TaskConfig {
   double locator_rate = 1;  // of what decides where to look, times the rate
   int64_t passes = 1;       // that an answer is the mean of
 
+  Config() { train.batch_tokens = 1 << 20; }  // so many images decide alone
   void visit(Fields&) override;
   void suit_data() override;
   std::string data_name() const override;
