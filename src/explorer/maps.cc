@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "explorer/answers.h"
@@ -8,7 +9,7 @@
 namespace fovea::explorer {
 namespace {
 
-constexpr size_t kMostCells = size_t{1} << 24;
+constexpr size_t kMostCells = size_t{1} << 24, kMostLabels = size_t{1} << 16;
 
 }  // namespace
 
@@ -49,6 +50,9 @@ report::Heatmap heatmap_from(const Json& j) {
   m.rows = j.at("rows").get<std::vector<std::string>>();
   m.columns = j.at("columns").get<std::vector<std::string>>();
   m.weights = unpacked(j.at("cells").get<std::string>());
+  if (std::max(m.rows.size(), m.columns.size()) > kMostLabels) {
+    throw Error("draw", "a map has more than 65536 rows or columns");
+  }
   if (m.weights.size() != m.rows.size() * m.columns.size()) {
     throw Error("draw", "a map's weights are not rows times columns");
   }

@@ -41,10 +41,15 @@ struct Question {
   Json body() const { return body_of(request); }
 };
 
+// What tells how far it is may take as long as somebody waits for it; so may reading a run's data.
+enum class Takes : uint8_t { minutes, any };
+constexpr auto kMinutes = std::chrono::minutes(2);
+
 struct Route {
   const char* method;
   std::vector<std::string> path;  // below /api
   std::function<Response(const Question&)> answer;
+  Takes takes = Takes::minutes;
 };
 
 // What a function of the question gives, as the answer.
@@ -56,7 +61,10 @@ std::function<Response(const Question&)> as_json(F f) {
 const std::vector<Route>& routes() {
   static const std::vector<Route> all = {
       {"GET", {"runs"}, as_json([](auto& q) { return list_runs(q.runs, q.training); })},
-      {"GET", {"runs", "*"}, as_json([](auto& q) { return describe_run(q.runs, q.name); })},
+      {"GET",
+       {"runs", "*"},
+       as_json([](auto& q) { return describe_run(q.runs, q.name); }),
+       Takes::any},
       {"GET", {"runs", "*", "log"}, as_json([](auto& q) { return curves_of(q.runs, q.name); })},
       {"GET", {"runs", "*", "looks"}, as_json([](auto& q) { return looks_of(q.runs, q.name); })},
       {"GET", {"ways"}, as_json([](auto&) { return ways_of_looking(); })},
@@ -75,12 +83,14 @@ const std::vector<Route>& routes() {
       {"POST", {"runs", "*", "without"}, as_json([](auto& q) {
          return without_heads(q.runs, q.name, q.body());
        })},
-      {"POST", {"runs", "*", "faithful"}, as_json([](auto& q) {
-         return faithful(q.runs, q.name, q.body(), telling(q.caller));
-       })},
-      {"POST", {"runs", "*", "rank"}, as_json([](auto& q) {
-         return rank(q.runs, q.name, q.body(), telling(q.caller));
-       })},
+      {"POST",
+       {"runs", "*", "faithful"},
+       as_json([](auto& q) { return faithful(q.runs, q.name, q.body(), telling(q.caller)); }),
+       Takes::any},
+      {"POST",
+       {"runs", "*", "rank"},
+       as_json([](auto& q) { return rank(q.runs, q.name, q.body(), telling(q.caller)); }),
+       Takes::any},
       {"POST", {"draw", "*"}, [](const Question& q) { return draw(drawn_from(q.body()), q.name); }},
       {"POST", {"train"}, as_json([](auto& q) {
          return Json{{"run", q.training.begin(q.body().at("task").template get<std::string>())}};
@@ -94,11 +104,24 @@ bool leads_to(const Route& route, const std::vector<std::string>& parts) {
                     [](const std::string& a, const std::string& b) { return a == "*" || a == b; });
 }
 
+// Ends work that nobody waits for, or that takes too long.
+std::function<void()> wanted_by(const Caller& caller, Takes takes) {
+  using Clock = std::chrono::steady_clock;
+  return [&caller, takes, until = Clock::now() + kMinutes] {
+    if (caller.gone()) throw Cancelled();
+    if (takes == Takes::any || Clock::now() < until) return;
+    throw Error("request",
+                "this took two minutes and was given up; ask for less, or `fovea predict`, which "
+                "takes as long as it needs");
+  };
+}
+
 Response route(const Request& request, Caller& caller, Runs& runs, Training& training) {
   const std::vector<std::string> parts = parts_of(request.path);
   const std::string method = request.method == "POST" ? "POST" : "GET";
   for (const Route& r : routes()) {
     if (parts.empty() || r.method != method || !leads_to(r, parts)) continue;
+    const Interruptible wanted(wanted_by(caller, r.takes));
     return r.answer({request, parts.size() > 2 ? parts[2] : "", caller, runs, training});
   }
   throw NotThere{"no such page"};
@@ -124,9 +147,6 @@ tasks::ShareDone telling(Caller& caller) {
 }
 
 Response answer(const Request& request, Caller& caller, Runs& runs, Training& training) {
-  const Interruptible wanted([&] {
-    if (caller.gone()) throw Cancelled();
-  });
   try {
     return route(request, caller, runs, training);
   } catch (const NotThere& e) {

@@ -43,15 +43,23 @@ Picture row_of(const std::string& name, const std::string& file, int64_t n) {
   return {std::move(all[static_cast<size_t>(n)]), name, Picture::Kind::row};
 }
 
+// Of several images: idx by its first bytes, CSV by its name, packed or not.
+bool has_rows(const std::string& file) {
+  fs::path plain = file;
+  if (plain.extension() == ".gz") plain.replace_extension();
+  const std::string ending = plain.extension().string();
+  return ending == ".csv" || ending == ".txt" || image::is_idx(file);
+}
+
 Picture picture_in(const std::string& name) {
   const size_t colon = name.rfind(':');
   if (colon == std::string::npos || fs::exists(name)) {
-    if (image::is_image_name(name)) return {image::read_image(name), name};
-    return row_of(name, name, 0);
+    if (has_rows(name)) return row_of(name, name, 0);
+    return {image::read_image(name), name};
   }
   const std::string file = name.substr(0, colon);
   const int64_t n = number_in(name, name.substr(colon + 1));
-  if (!image::is_image_name(file)) return row_of(name, file, n);
+  if (has_rows(file)) return row_of(name, file, n);
   if (n > 0) fail_count(name, 1);
   return {image::read_image(file), name};
 }
