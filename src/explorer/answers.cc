@@ -76,11 +76,6 @@ bool has_heads(const Runs::Lent& lent, const Json& examples) {
 
 }  // namespace
 
-std::string plain(const Error& e) {
-  const std::string line = e.what(), tag = '[' + e.call() + "] ";
-  return line.starts_with(tag) ? line.substr(tag.size()) : line;
-}
-
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(); }
 
 Json json_of(const report::Table& t) { return {{"header", t.header}, {"rows", t.rows}}; }
@@ -105,7 +100,7 @@ Json list_runs(Runs& runs, const Training& training) {
     try {
       list.push_back(summary_of(name, runs.folder(name)));
     } catch (const Error& e) {
-      list.push_back({{"name", name}, {"error", plain(e)}});
+      list.push_back({{"name", name}, {"error", std::string(e.message())}});
     } catch (const NotThere&) {  // removed meanwhile
     }
   }
@@ -154,7 +149,7 @@ Json describe_run(Runs& runs, const std::string& name) {
       j["blocks"] = lent.run().blocks(1).has_value();
       j["heads"] = has_heads(lent, examples);
     } catch (const Error& e) {  // the data are gone: the model still serves
-      j["examples_missing"] = plain(e);
+      j["examples_missing"] = std::string(e.message());
     }
   }
   j["examples"] = examples;

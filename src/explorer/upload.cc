@@ -45,9 +45,7 @@ void Asked::clear() const {
 }
 
 Error Asked::renamed(const Error& e) const {
-  std::string what = e.what();
-  const std::string tag = '[' + e.call() + "] ";
-  if (what.starts_with(tag)) what.erase(0, tag.size());
+  std::string what(e.message());
   for (size_t at = 0; !folder_.empty() && (at = what.find(input_, at)) != what.npos;) {
     what.replace(at, input_.size(), name_);
     at += name_.size();
