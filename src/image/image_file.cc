@@ -5,15 +5,21 @@
 #include <fstream>
 
 #include "image/codecs.h"
+#include "image/exif.h"
 
 namespace fovea::image {
 namespace {
 
 std::string bytes_of(const std::filesystem::path& path, const Limits& limits) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in || std::filesystem::is_directory(path)) {
-    throw broken_image(path.string(), "cannot be opened");
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) throw broken_image(path.string(), "is a folder");
+  if (!std::filesystem::exists(path, none)) {
+    throw broken_image(path.string(), std::filesystem::is_symlink(path, none)
+                                          ? "a link to nothing"
+                                          : "there is no such file");
   }
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) throw broken_image(path.string(), "cannot be opened");
   const auto size = static_cast<int64_t>(in.tellg());
   if (size > limits.bytes) {
     throw broken_image(path.string(),
@@ -31,8 +37,12 @@ std::string bytes_of(const std::filesystem::path& path, const Limits& limits) {
 }  // namespace
 
 Image decoded(std::string_view bytes, const std::string& name, const Limits& limits) {
-  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return decoded_png(bytes, name, limits);
-  if (bytes.starts_with("\xff\xd8\xff")) return decoded_jpeg(bytes, name, limits);
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) {
+    return turned(decoded_png(bytes, name, limits), orientation_in(bytes));
+  }
+  if (bytes.starts_with("\xff\xd8\xff")) {
+    return turned(decoded_jpeg(bytes, name, limits), orientation_in(bytes));
+  }
   throw broken_image(name, bytes.empty() ? "the file is empty" : "it is neither PNG nor JPEG");
 }
 
