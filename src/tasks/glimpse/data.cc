@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -15,6 +16,7 @@
 #include "image/idx.h"
 #include "image/image_file.h"
 #include "image/resize.h"
+#include "tasks/classes.h"
 #include "tasks/glimpse/glimpse.h"
 #include "tasks/json_file.h"
 
@@ -102,14 +104,17 @@ Sets read_or_draw(const ImageData& d, uint64_t seed) {
     test = read_set(d.data, "t10k");
     if (all.images.empty()) {
       throw Error("glimpse", fmt::format("{}: there is no train-images-idx3-ubyte with its labels "
-                                         "(.gz too); MNIST's four files go there as they are",
+                                         "(.gz too); MNIST's four files go there as they are. "
+                                         "Folders of PNG and JPEG files are for fovea train image",
                                          d.data));
     }
   } else if (image::is_idx(d.data)) {
     throw Error("glimpse",
                 fmt::format("{} has no classes: name the folder of the idx files", d.data));
   } else {
-    all = image::read_csv(d.data);
+    image::CsvImages read = image::read_csv(d.data, d.class_column);
+    sets.class_column = read.class_column;
+    all = std::move(read);
   }
   sets.classes = all.classes.size() >= test.classes.size() ? all.classes : test.classes;
   sets.train = std::move(all.images);
@@ -133,11 +138,12 @@ const LabelledImage& at(const std::string& name, std::span<const LabelledImage> 
 }
 
 // A file of the user's. Another format is read here.
-std::vector<LabelledImage> images_in(const std::string& file, int64_t side) {
+std::vector<LabelledImage> images_in(const std::string& file, const std::string& class_column,
+                                     int64_t side) {
   if (image::is_image_name(file)) {
     return {{image::fitted(image::with_channels(image::read_image(file), 1), side, side), 0, file}};
   }
-  if (!image::is_idx(file)) return image::read_csv(file).images;
+  if (!image::is_idx(file)) return image::read_csv(file, class_column).images;
   std::vector<LabelledImage> all;
   for (Image& one : image::images_of(file, image::read_idx(file)))
     all.push_back({std::move(one), 0});
@@ -174,9 +180,19 @@ Sets load_data(const ImageData& d, uint64_t seed) {
   Sets sets = read_or_draw(d, seed);
   if (sets.test.empty()) sets.test = take_share(sets.train, d.test_share, "test");
   sets.valid = take_share(sets.train, d.valid_share, "valid");
+  std::map<std::string, int64_t> count;
+  for (const LabelledImage& one : sets.train) ++count[std::to_string(one.label)];
+  expect_two_classes(count, "glimpse", "images",
+                     sets.class_column.empty()
+                         ? "add images of another"
+                         : fmt::format("add images of another, or say by --class-column where the "
+                                       "class stands; it was looked for in the {} column",
+                                       sets.class_column));
   if (sets.train.empty() || sets.valid.empty()) {
-    throw Error("glimpse", fmt::format("{} images to train and {} to validate; both are needed",
-                                       sets.train.size(), sets.valid.size()));
+    throw Error("glimpse",
+                fmt::format("{} images to train and {} to validate; both are needed, see "
+                            "--valid-share",
+                            sets.train.size(), sets.valid.size()));
   }
   expect_one_size(sets);
   uint64_t h = kEmptyHash;
@@ -255,7 +271,8 @@ Image named_image(const std::string& name, const ImageData& d, const Known& know
                   d, n);
   }
   const bool whole = colon == std::string::npos || fs::exists(name);
-  const std::vector<LabelledImage> images = images_in(whole ? name : before, known.side);
+  const std::vector<LabelledImage> images =
+      images_in(whole ? name : before, d.class_column, known.side);
   ImageData middle = d;
   middle.placed.placing = image::Placing::plain;
   return canvas(images, middle, whole ? 0 : number_in(name, name.substr(colon + 1)));

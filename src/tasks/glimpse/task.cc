@@ -32,7 +32,8 @@ class GlimpseRun final : public Run {
     const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
     const int64_t passes = settings.passes > 0 ? settings.passes : v_.config.passes;
     if (!what.file.empty()) {
-      return glimpsing::evaluate(v_, image::read_csv(what.file).images, passes, done);
+      const std::string column = column_of(settings.class_column);
+      return glimpsing::evaluate(v_, image::read_csv(what.file, column).images, passes, done);
     }
     return glimpsing::evaluate(v_,
                                what.set == Set::train   ? sets().train
@@ -46,7 +47,7 @@ class GlimpseRun final : public Run {
     const auto& settings = dynamic_cast<const PredictSettings&>(how);
     std::vector<Predictions> all;
     for (const std::string& name : names) {
-      all.push_back(glimpsing::predict(v_, named(name), settings, p.maps));
+      all.push_back(glimpsing::predict(v_, named(name, settings.class_column), settings, p.maps));
       if (p.done) p.done(static_cast<double>(all.size()) / static_cast<double>(names.size()));
     }
     return all;
@@ -76,8 +77,13 @@ class GlimpseRun final : public Run {
   }
 
  private:
-  image::Image named(const std::string& name) {
-    return named_image(name, v_.config.data, v_.known, [this]() -> const Sets& { return sets(); });
+  std::string column_of(const std::string& asked) const {
+    return asked.empty() ? v_.config.data.class_column : asked;
+  }
+  image::Image named(const std::string& name, const std::string& column = {}) {
+    ImageData data = v_.config.data;
+    data.class_column = column_of(column);
+    return named_image(name, data, v_.known, [this]() -> const Sets& { return sets(); });
   }
   const Sets& sets() {
     if (!sets_) sets_ = load_data(v_.config.data, v_.config.train.seed);
@@ -99,6 +105,7 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   Viewer v;
   v.config = dynamic_cast<const Config&>(config);
   Sets sets = load_data(v.config.data, v.config.train.seed);
+  v.config.data.class_column = sets.class_column;
   v.known = former ? load_known(*former) : known_of(sets, v.config.data);
   models::GlimpseConfig& n = v.config.network;
   n.height = n.width = v.known.side;
@@ -127,7 +134,7 @@ extern const Task task_glimpse = {
         "clutter\n"
         "  fovea train glimpse mnist/                     a folder with MNIST's four files (.gz "
         "too)\n"
-        "  fovea train glimpse digits.csv                 pixels, then the class, a line an image\n"
+        "  fovea train glimpse digits.csv                 pixels and the class, a line an image\n"
         "  fovea train glimpse --glimpses 4 --sensor 6    fewer and smaller glimpses\n"
         "  fovea train glimpse --model random             the same, looking anywhere\n"
         "  fovea train glimpse --model soft --weighting sigmoid     all places at once, weighed\n"
