@@ -11,6 +11,7 @@
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
+#include "report/label.h"
 #include "report/table_text.h"
 #include "tasks/run_folder.h"
 
@@ -52,7 +53,8 @@ void print_drawn(const tasks::Drawn& drawn) {
     fmt::print("\n{}", report::to_text(text, ink, terminal_width()));
   }
   for (const report::SeenImage& image : drawn.images) {
-    fmt::print("\n{}\n{}", image.title, report::to_text(image, ink, terminal_width()));
+    fmt::print("\n{}\n{}", report::visible(image.title),
+               report::to_text(image, ink, terminal_width()));
   }
 }
 
@@ -101,10 +103,12 @@ void show(const Options& o, const std::string& name, const tasks::Inside& inside
     fmt::print("{}\n", tasks::to_json(inside, all).dump());
     return;
   }
-  fmt::print("{}\n", inside.title);
+  fmt::print("{}\n", report::for_terminal(inside.title));
   print_drawn(drawn);
   for (const tasks::Explanation& e : all) {
-    if (!e.note.empty()) fmt::print("\n{}: {}\n", name_of(e.by), e.note);
+    if (!e.note.empty()) {
+      fmt::print("\n{}: {}\n", name_of(e.by), report::for_terminal(e.note));
+    }
   }
   const report::Table table = tasks::agreement_of(all);
   if (!table.rows.empty()) fmt::print("\nDo they agree?\n{}", report::to_text(table));

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,10 @@ std::string not_empty(const std::string& typed);
 void expect_folder_of(const char* call, const std::string& file);
 
 // Options for every field, kept as they were typed: defaults may depend on some of them, so they
-// are applied by tasks::from_options() once all are known.
-void add_fields(CLI::App&, tasks::Given&, tasks::Settings&);
+// are applied by tasks::from_options() once all are known. `own` has the defaults for data of the
+// user's, by their names: the help says both where they differ.
+void add_fields(CLI::App&, tasks::Given&, tasks::Settings&,
+                const nlohmann::ordered_json& own = nlohmann::ordered_json::object());
 
 // The task of the first run folder among what was typed for this verb, or null.
 const tasks::Task* task_of_run_in(const CLI::App& verb, const Arguments& typed);

@@ -8,6 +8,7 @@
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "report/heatmap.h"
+#include "report/label.h"
 #include "report/scanpath.h"
 #include "report/seen.h"
 #include "report/shaded.h"
@@ -58,7 +59,7 @@ void print(const Options& o, bool scored, const std::string& input,
   if (o.json) return print_json(input, n_best);
   for (const tasks::Prediction& p : n_best) {
     if (scored || n_best.size() > 1) fmt::print("{:.4f}\t", p.score);
-    fmt::print("{}\n", p.text);
+    fmt::print("{}\n", report::for_terminal(p.text));
   }
 }
 
@@ -111,7 +112,7 @@ void run(const Options& o) {
   if (!o.json) {
     how.piece = [&](std::string_view piece) {
       written = true;
-      fmt::print("{}", piece);
+      fmt::print("{}", report::for_terminal(piece));
       std::fflush(stdout);
     };
   }

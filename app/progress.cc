@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "report/label.h"
+
 namespace fovea::app {
 namespace {
 
@@ -49,7 +51,8 @@ ProgressLine::~ProgressLine() {
   if (open_) fmt::print(stderr, "\n");
 }
 
-void ProgressLine::put(const std::string& line, bool lasting) {
+void ProgressLine::put(const std::string& text, bool lasting) {
+  const std::string line = report::for_terminal(text);
   if (terminal_) {
     fmt::print(stderr, "\r\x1b[K{}{}", line, lasting ? "\n" : "");
     open_ = !lasting;

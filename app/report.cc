@@ -3,6 +3,7 @@
 #include "app/options.h"
 #include "app/progress.h"
 #include "app/verbs.h"
+#include "report/label.h"
 #include "report/table_text.h"
 #include "tasks/page.h"
 
@@ -22,14 +23,14 @@ void run(const Options& o) {
     ProgressLine line;
     const auto say = [&](const std::string& text) { line.say(text); };
     report::write_page(page, tasks::page_of(folders[0], {.say = say}));
-    fmt::print("{}\n", page.string());
+    fmt::print("{}\n", report::for_terminal(page.string()));
     return;
   }
   const report::Page page = tasks::compare_page(folders);
   fmt::print("{}", report::tables_as_text(page));
   if (o.out.empty()) return;
   report::write_page(o.out, page);
-  fmt::print("{}\n", o.out);
+  fmt::print("{}\n", report::for_terminal(o.out));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "app/progress.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
+#include "report/label.h"
 #include "report/table_text.h"
 
 namespace fovea::app {
@@ -39,7 +40,7 @@ void run(const Options& o) {
   fmt::print("{}\n{}\n\n{}{} models {} in {}\nReport  {}\n", paper.title, paper.about,
              report::tables_as_text(r.page), r.outcomes.size(),
              paper.measure ? "measured" : "trained", duration(seconds),
-             (out / "report.html").string());
+             report::for_terminal((out / "report.html").string()));
 }
 
 }  // namespace

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "fovea/error.h"
+#include "fovea/text.h"
+#include "report/label.h"
 #include "tasks/looked.h"
 #include "tasks/page.h"
+#include "text/messages.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
 
@@ -53,6 +58,37 @@ void go_on_with(const RunFolder& folder, const TaskConfig& former, Run& run,
                                  text_of_limits(former.train), at->step);
 }
 
+// What a shell takes as an input: a short one, without line ends.
+std::string short_input(const Task& task, const std::vector<Example>& examples) {
+  constexpr size_t kMost = 60;  // characters
+  std::string shortest;
+  for (const Example& e : examples) {
+    if (shortest.empty() || (!e.input.empty() && e.input.size() < shortest.size())) {
+      shortest = e.input;
+    }
+  }
+  if (task.input != Input::text) return shortest;
+  std::vector<std::string> all = text::characters(report::for_terminal(shortest));
+  all.resize(std::min(all.size(), kMost));
+  std::replace(all.begin(), all.end(), std::string("\n"), std::string(" "));
+  return fmt::format("{}", fmt::join(all, ""));
+}
+
+// A prediction on something that was held out, and where it looked if it looks at all.
+std::string command_to_try(const Task& task, const RunFolder& folder, Run& run) {
+  constexpr size_t kExamples = 8;
+  const std::string input = short_input(task, run.examples(kExamples));
+  const std::string name = text::shell_quoted(folder.path().string());
+  if (input.empty()) return fmt::format("fovea predict {} --help", name);
+  const std::string inputs[] = {input};
+  const auto predicted = run.predict(inputs, *task.predict_settings(), {.maps = Maps::keep});
+  const Prediction best = predicted.front().empty() ? Prediction() : predicted.front().front();
+  const bool looks =
+      !best.maps.empty() || !best.texts.empty() || !best.images.empty() || !best.paths.empty();
+  return fmt::format("fovea predict {}{} {}{}", name, looks ? " --show" : "",
+                     input.starts_with('-') ? "-- " : "", text::shell_quoted(input));
+}
+
 }  // namespace
 
 Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& config,
@@ -98,6 +134,7 @@ Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& c
   }
   folder.save_results(trained);
   report::write_page(folder / "report.html", page_of(folder, *run, trained));
+  trained.to_try = command_to_try(task, folder, *run);
   return trained;
 }
 
