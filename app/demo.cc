@@ -6,7 +6,9 @@
 #include "app/train.h"
 #include "app/verbs.h"
 #include "fovea/runtime.h"
+#include "report/label.h"
 #include "tasks/paper.h"
+#include "text/messages.h"
 
 // The whole of it on built-in data: train a model, then show where it looks.
 namespace fovea::app {
@@ -30,8 +32,9 @@ std::string show_examples(const tasks::Task& task, const tasks::RunFolder& folde
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tasks::Prediction& best = all[i].front();
     const std::string& expected = examples[i].expected;
-    print_out("\n{} → {} {}\n", bold(name_of(inputs[i])), bold(best.text),
-              best.text == expected ? "✓" : "✗, expected " + expected);
+    print_out("\n{} → {} {}\n", bold(report::visible(name_of(inputs[i]))),
+              bold(report::visible(best.text)),
+              best.text == expected ? "✓" : "✗, expected " + report::visible(expected));
     for (const report::Heatmap& map : best.maps) {
       print_out("\n{}", report::to_text(map, ink, terminal_width()));
     }
@@ -45,7 +48,9 @@ void print_next(const tasks::Task& task, const std::string& run, const std::stri
   };
   print_out("\n{}\n", bold("Next"));
   line(run + "/report.html", "curves, scores and examples, in a browser");
-  line(fmt::format("fovea predict {} --show \"{}\"", run, input), "");
+  line(
+      fmt::format("fovea predict {} --show {}", text::shell_quoted(run), text::shell_quoted(input)),
+      "");
   line(fmt::format("fovea train {} --help", task.name), "your own data, and every setting");
   for (const tasks::Paper* p : tasks::paper_table()) line("fovea reproduce " + p->name, p->about);
   line("fovea --help", "(the program is build/fovea)");

@@ -13,6 +13,7 @@
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
+#include "report/label.h"
 #include "report/table_text.h"
 #include "tasks/run_folder.h"
 
@@ -41,7 +42,8 @@ void check_picture(const Options& o, const tasks::Task& task) {
 }
 
 tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::string& input) {
-  std::optional<tasks::Inside> inside = run.inside(tasks::typed_input(task, input));
+  std::optional<tasks::Inside> inside =
+      run.inside(tasks::typed_input(task, input, run.class_column()));
   if (!inside) {
     throw Error("explain", fmt::format("nobody has looked inside {} yet: there is nothing to show",
                                        task.name));
@@ -58,7 +60,8 @@ void print_drawn(const tasks::Drawn& drawn) {
     print_out("\n{}", report::to_text(text, ink, terminal_width()));
   }
   for (const report::SeenImage& image : drawn.images) {
-    print_out("\n{}\n{}", image.title, report::to_text(image, ink, terminal_width()));
+    print_out("\n{}\n{}", report::visible(image.title),
+              report::to_text(image, ink, terminal_width()));
   }
 }
 
@@ -107,10 +110,12 @@ void show(const Options& o, const std::string& name, const tasks::Inside& inside
     print_out("{}\n", tasks::to_json(inside, all).dump());
     return;
   }
-  print_out("{}\n", inside.title);
+  print_out("{}\n", report::for_terminal(inside.title));
   print_drawn(drawn);
   for (const tasks::Explanation& e : all) {
-    if (!e.note.empty()) print_out("\n{}: {}\n", name_of(e.by), e.note);
+    if (!e.note.empty()) {
+      print_out("\n{}: {}\n", name_of(e.by), report::for_terminal(e.note));
+    }
   }
   const report::Table table = tasks::agreement_of(all);
   if (!table.rows.empty()) print_out("\nDo they agree?\n{}", report::to_text(table));

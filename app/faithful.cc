@@ -10,6 +10,7 @@
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
+#include "report/label.h"
 #include "report/table_text.h"
 #include "tasks/run_folder.h"
 
@@ -59,8 +60,8 @@ void run(const Options& o) {
     print_out("{}\n", tasks::to_json(found).dump());
     return;
   }
-  print_out("{}: {} outputs of {} inputs\n\n{}\n", folder.name(), found.each.size(), found.inputs,
-            report::to_text(tasks::table_of(found)));
+  print_out("{}: {} outputs of {} inputs\n\n{}\n", report::visible(folder.name()),
+            found.each.size(), found.inputs, report::to_text(tasks::table_of(found)));
   const report::Table implicit = tasks::implicit_of(found);
   if (!implicit.rows.empty()) {
     print_out("The weights here, the Jacobian there: Kendall τ\n{}\n", report::to_text(implicit));

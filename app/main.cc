@@ -52,12 +52,6 @@ int complain(const CLI::App& program, Exit code, std::string message) {
   return code;
 }
 
-// "[call] message" without the call, which means nothing to a user of the program.
-std::string plain_message(const Error& error) {
-  const std::string line = error.what(), tag = '[' + error.call() + "] ";
-  return line.starts_with(tag) ? line.substr(tag.size()) : line;
-}
-
 std::string cannot_print(const CannotPrint& lost) {
   return "cannot write to standard output: " + std::generic_category().message(lost.error);
 }
@@ -86,7 +80,7 @@ int run(CLI::App& program, int argc, char** argv) {
   } catch (const CannotPrint& lost) {
     return complain(program, kUnexpected, cannot_print(lost));
   } catch (const Error& error) {
-    return complain(program, kBadInput, plain_message(error));
+    return complain(program, kBadInput, std::string(error.message()));
   } catch (const Interrupted& stopped) {
     return complain(program, kInterrupted, stopped.how_to_go_on);
   } catch (const std::bad_alloc&) {

@@ -14,7 +14,8 @@ namespace {
 
 class Adder final : public tasks::Fields {
  public:
-  Adder(CLI::App& verb, tasks::Given& given) : verb_(verb), given_(given) {}
+  Adder(CLI::App& verb, tasks::Given& given, const nlohmann::ordered_json& own)
+      : verb_(verb), given_(given), own_(own) {}
 
   void group(const std::string& title) override { group_ = title; }
   void integer(const std::string& name, int64_t& x, const std::string& help,
@@ -30,7 +31,7 @@ class Adder final : public tasks::Fields {
     };
     verb_
         .add_flag_function(fmt::format("--{},!--no-{}", name, name), set,
-                           described(help, x ? "yes" : "no"))
+                           described(name, help, x ? "yes" : "no"))
         ->group(group_);
   }
   void text(const std::string& name, std::string& x, const std::string& help) override {
@@ -47,21 +48,34 @@ class Adder final : public tasks::Fields {
   }
 
  private:
-  static std::string described(const std::string& help, const std::string& value) {
-    return value.empty() ? help : fmt::format("{} [{}]", help, value);
+  // "help [default]", and with data of one's own another one.
+  std::string described(const std::string& name, const std::string& help,
+                        const std::string& value) const {
+    const std::string own = own_default(name);
+    if (own.empty() || own == value)
+      return value.empty() ? help : fmt::format("{} [{}]", help, value);
+    return fmt::format("{} [{}; own data: {}]", help, value.empty() ? "none" : value, own);
+  }
+  std::string own_default(const std::string& name) const {
+    if (!own_.contains(name)) return {};
+    const nlohmann::ordered_json& j = own_[name];
+    if (j.is_boolean()) return j.get<bool>() ? "yes" : "no";
+    if (j.is_number_float()) return fmt::format("{:.6g}", j.get<double>());
+    return j.is_string() ? j.get<std::string>() : j.dump();
   }
   CLI::Option* add(const std::string& name, const std::string& help, const std::string& value) {
     return verb_
         .add_option_function<std::string>(
             "--" + name,
             [given = &given_, name](const std::string& typed) { (*given)[name] = typed; },
-            described(help, value))
+            described(name, help, value))
         ->group(group_)
         ->take_last();  // so that a script's options can be followed by one's own
   }
 
   CLI::App& verb_;
   tasks::Given& given_;
+  const nlohmann::ordered_json& own_;  // defaults for own data
   std::string group_;
 };
 
@@ -92,17 +106,9 @@ class Names final : public tasks::Fields {
 
 std::string not_empty(const std::string& typed) { return typed.empty() ? "the name is empty" : ""; }
 
-std::string as_typed(const std::string& word) {
-  constexpr const char* kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
-void add_fields(CLI::App& verb, tasks::Given& given, tasks::Settings& settings) {
-  Adder adder(verb, given);
+void add_fields(CLI::App& verb, tasks::Given& given, tasks::Settings& settings,
+                const nlohmann::ordered_json& own) {
+  Adder adder(verb, given, own);
   settings.visit(adder);
 }
 

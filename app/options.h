@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,11 @@ namespace fovea::app {
 // A check of options that name something: a script's variable that is not set is no name.
 std::string not_empty(const std::string& typed);
 
-// One word of a shell's, quoted where it must be: printed commands can be pasted.
-std::string as_typed(const std::string& word);
-
 // Options for every field, kept as they were typed: defaults may depend on some of them, so they
-// are applied by tasks::from_options() once all are known.
-void add_fields(CLI::App&, tasks::Given&, tasks::Settings&);
+// are applied by tasks::from_options() once all are known. `own` has the defaults for data of the
+// user's, by their names: the help says both where they differ.
+void add_fields(CLI::App&, tasks::Given&, tasks::Settings&,
+                const nlohmann::ordered_json& own = nlohmann::ordered_json::object());
 
 // The task of the first run folder among what was typed for this verb, or null.
 const tasks::Task* task_of_run_in(const CLI::App& verb, const Arguments& typed);

@@ -10,6 +10,7 @@
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "report/heatmap.h"
+#include "report/label.h"
 #include "report/scanpath.h"
 #include "report/seen.h"
 #include "report/shaded.h"
@@ -55,7 +56,8 @@ std::vector<tasks::Predictions> predict_all(tasks::Run& run, const tasks::Task& 
   };
   size_t pixels = 0;
   for (size_t i = 0; i < typed.size(); ++i) {
-    const tasks::Input& input = some.emplace_back(tasks::typed_input(task, typed[i]));
+    const tasks::Input& input =
+        some.emplace_back(tasks::typed_input(task, typed[i], run.class_column()));
     if (const auto* p = std::get_if<tasks::Picture>(&input)) pixels += p->image.pixels.size();
     const bool full =
         task.takes == tasks::Takes::pictures && (pixels >= kPixels || some.size() == kPictures);
@@ -93,7 +95,7 @@ void print(const Options& o, bool scored, const std::string& input,
   if (o.json) return print_json(input, n_best);
   for (const tasks::Prediction& p : n_best) {
     if (scored || n_best.size() > 1) print_out("{:.4f}\t", p.score);
-    print_out("{}\n", p.text);
+    print_out("{}\n", report::for_terminal(p.text));
   }
 }
 
@@ -146,7 +148,7 @@ void run(const Options& o) {
   if (!o.json) {
     how.piece = [&](std::string_view piece) {
       written = true;
-      print_out("{}", piece);
+      print_out("{}", report::for_terminal(piece));
       flush_printed();
     };
   }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "app/print.h"
+#include "report/label.h"
 
 namespace fovea::app {
 namespace {
@@ -50,7 +51,8 @@ ProgressLine::~ProgressLine() {
   if (open_) note_text("\n");
 }
 
-void ProgressLine::put(const std::string& line, bool lasting) {
+void ProgressLine::put(const std::string& text, bool lasting) {
+  const std::string line = report::for_terminal(text);
   if (terminal_) {
     print_note("\r\x1b[K{}{}", line, lasting ? "\n" : "");
     open_ = !lasting;

@@ -5,6 +5,7 @@
 #include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
+#include "report/label.h"
 #include "report/table_text.h"
 #include "tasks/page.h"
 
@@ -28,14 +29,14 @@ void run(const Options& o) {
     ProgressLine line;
     const auto say = [&](const std::string& text) { line.say(text); };
     report::write_page(page, tasks::page_of(folders[0], {.say = say}));
-    print_out("{}\n", page.string());
+    print_out("{}\n", report::for_terminal(page.string()));
     return;
   }
   const report::Page page = tasks::compare_page(folders);
   print_out("{}", report::tables_as_text(page));
   if (o.out.empty()) return;
   report::write_page(o.out, page);
-  print_out("{}\n", o.out);
+  print_out("{}\n", report::for_terminal(o.out));
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include "app/progress.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
+#include "report/label.h"
 #include "report/table_text.h"
+#include "text/messages.h"
 
 namespace fovea::app {
 namespace {
@@ -20,8 +22,8 @@ struct Options {
 };
 
 std::string command_of(const Options& o, const std::string& out) {
-  std::string line = fmt::format("fovea reproduce {} --out {}", o.paper, as_typed(out));
-  if (!o.how.data.empty()) line += " --data " + as_typed(o.how.data);
+  std::string line = fmt::format("fovea reproduce {} --out {}", o.paper, text::shell_quoted(out));
+  if (!o.how.data.empty()) line += " --data " + text::shell_quoted(o.how.data);
   if (o.how.seeds > 0) line += fmt::format(" --seeds {}", o.how.seeds);
   if (o.how.effort != 1) line += fmt::format(" --effort {}", o.how.effort);
   return line;
@@ -47,7 +49,7 @@ void run(const Options& o) {
   print_out("{}\n{}\n\n{}{} models {} in {}\nReport  {}\n", paper.title, paper.about,
             report::tables_as_text(r.page), r.outcomes.size(),
             paper.measure ? "measured" : "trained", duration(seconds),
-            (out / "report.html").string());
+            report::for_terminal((out / "report.html").string()));
 }
 
 }  // namespace

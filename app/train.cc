@@ -10,6 +10,8 @@
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
+#include "report/label.h"
+#include "text/messages.h"
 
 namespace fovea::app {
 namespace {
@@ -34,7 +36,7 @@ std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
     print_note(
         "fovea train: {} went on under other limits ({}); repeated from its beginning under "
         "those of its end, it may come to other weights\n",
-        o.config, c->former_limits);
+        report::for_terminal(o.config), c->former_limits);
     c->former_limits.clear();
   }
   tasks::from_options(o.given, *c);
@@ -64,8 +66,8 @@ void run(const Task& task, Options o) {
   print_out("{} steps in {}{}\n\n{}", t.finished.steps, duration(t.finished.seconds),
             t.finished.why == train::Ended::stopped_early ? ", stopped early" : "",
             tasks::to_text(t.test));
-  print_out("\nRun     {0}\nReport  {0}/report.html\nTry     fovea predict {0} --show …\n",
-            folder.path().string());
+  print_out("\nRun     {0}\nReport  {0}/report.html\nTry     {1}\n",
+            report::for_terminal(folder.path().string()), report::for_terminal(t.to_try));
 }
 
 void add_task(CLI::App& verb, const Task& task) {
@@ -80,7 +82,11 @@ void add_task(CLI::App& verb, const Task& task) {
                   "Repeat a run: its folder, or a file like its config.json; options change it")
       ->check(not_empty);
   sub->footer(fmt::format("Examples:\n{}\n\n{}", task.examples, verb.get_footer()));
-  add_fields(*sub, o->given, *tasks::config_from(task, {}));
+  // What suits data of one's own depends on that there are some, not on which.
+  nlohmann::ordered_json own =
+      tasks::to_json(*tasks::config_from(task, {{task.data_field, "own"}}));
+  own.erase(task.data_field);
+  add_fields(*sub, o->given, *tasks::config_from(task, {}), own);
   sub->callback([o, &task] { run(task, *o); });
 }
 
@@ -99,7 +105,7 @@ tasks::Trained train_showing(const Task& task, const RunFolder& folder, TaskConf
     throw Interrupted{
         fmt::format("stopped at step {} and saved; go on with: fovea train {} --out "
                     "{} --resume",
-                    trained.finished.steps, task.name, as_typed(folder.path().string()))};
+                    trained.finished.steps, task.name, text::shell_quoted(folder.path().string()))};
   }
   return trained;
 }

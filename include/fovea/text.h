@@ -79,11 +79,12 @@ FOVEA_API int64_t columns(std::string_view);  // width in a terminal
 struct Pair {
   std::string source, target;
 };
-// Lines "source<TAB>target[<TAB>anything]", plain or gzipped; CRLF is accepted, a byte order mark
-// dropped, empty lines are skipped, invalid UTF-8 is replaced, and quotation marks mean nothing.
-// What else is wrong throws with the file and line: no tab, an empty source or target, a zero byte,
-// a line over 1 MB, more than 4 GB of text, gzip data that unpacks to over 8 MB and a hundred times
-// its size; and a file with no pairs.
+// Lines "source<TAB>target[<TAB>more columns, the same number in every line]", plain or gzipped;
+// CRLF is accepted, a byte order mark dropped, empty lines are skipped, invalid UTF-8 is replaced
+// where it is rare, and quotation marks mean nothing. What else is wrong throws with the file and
+// line: no tab, an empty source or target, text after a tab too many, a zero byte, UTF-16, a line
+// over 1 MB, more than 4 GB of text, gzip data that unpacks to over 8 MB and a hundred times its
+// size; and a file with no pairs.
 FOVEA_API std::vector<Pair> read_tsv(const std::filesystem::path&);
 // Two files with as many lines; those empty in both are skipped.
 FOVEA_API std::vector<Pair> read_parallel(const std::filesystem::path& source,

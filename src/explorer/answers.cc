@@ -84,11 +84,6 @@ Shown shown_inside(const Runs::Lent& lent, const std::vector<tasks::Example>& ex
 
 }  // namespace
 
-std::string plain(const Error& e) {
-  const std::string line = e.what(), tag = '[' + e.call() + "] ";
-  return line.starts_with(tag) ? line.substr(tag.size()) : line;
-}
-
 Json number(double x) { return std::isfinite(x) ? Json(x) : Json(); }
 
 Json json_of(const report::Table& t) { return {{"header", t.header}, {"rows", t.rows}}; }
@@ -113,7 +108,7 @@ Json list_runs(Runs& runs, const Training& training) {
     try {
       list.push_back(summary_of(name, runs.folder(name)));
     } catch (const Error& e) {
-      list.push_back({{"name", name}, {"error", plain(e)}});
+      list.push_back({{"name", name}, {"error", std::string(e.message())}});
     } catch (const NotThere&) {  // removed meanwhile
     }
   }
@@ -152,7 +147,7 @@ Json describe_run(Runs& runs, const std::string& name) {
       j["blocks"] = lent.run().blocks(1).has_value();
       shown = shown_inside(lent, some);
     } catch (const Error& e) {  // the data are gone: the model still serves
-      j["examples_missing"] = plain(e);
+      j["examples_missing"] = std::string(e.message());
     }
   }
   j["examples"] = examples;

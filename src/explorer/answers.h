@@ -52,7 +52,6 @@ struct Drawn {
 Drawn drawn_from(const Json& asked);
 Response draw(const Drawn&, const std::string& format);
 
-std::string plain(const Error&);  // without the call it came of
 // As JSON has it: no NaN.
 Json number(double);
 Json json_of(const report::Table&);

@@ -10,7 +10,9 @@
 namespace fovea::explorer {
 namespace {
 
-Json error_json(const std::string& what) { return {{"error", what}}; }
+Json error_json(const std::string& what) {
+  return {{"error", what.empty() ? "it failed, and nothing says why" : what}};
+}
 
 Response json_response(const Json& j, int status = 200) {
   return {.status = status, .body = j.dump(-1, ' ', false, Json::error_handler_t::replace)};
@@ -154,7 +156,7 @@ Response answer(const Request& request, Caller& caller, Runs& runs, Training& tr
   } catch (const Cancelled&) {
     return json_response(error_json("cancelled"), 409);
   } catch (const Error& e) {
-    return json_response(error_json(plain(e)), 422);
+    return json_response(error_json(std::string(e.message())), 422);
   } catch (const Json::exception& e) {
     return json_response(error_json(std::string("the request is malformed: ") + e.what()), 400);
   }

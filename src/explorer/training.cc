@@ -48,6 +48,8 @@ void Training::train(const std::string& name, const fs::path& folder) {
                                    .stop = &stop_};
     train_run(task, tasks::RunFolder(folder), *tasks::config_from(task, {}), tasks::Former::refuse,
               watching);
+  } catch (const Error& e) {
+    failure = e.message();
   } catch (const std::exception& e) {
     failure = e.what();
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "image/image.h"
+#include "text/messages.h"
 
 namespace fovea::image {
 
@@ -18,7 +19,7 @@ struct Fit {
 Image fitted(Image, const Fit&);
 Image read_fitted(const std::filesystem::path&, const Fit&);
 
-// Told of each image that cannot be read, and of how many there were.
+// Told of the first few images that cannot be read, and of how many there were.
 using Warn = std::function<void(const std::string&)>;
 Warn keep_in(std::vector<std::string>& lines);  // which must outlive it
 
@@ -32,12 +33,13 @@ class BrokenImages {
 
  private:
   Warn warn_;
-  int64_t broken_ = 0, read_ = 0;
-  std::string first_;  // what was wrong
+  text::FirstFew broken_;  // what was wrong
+  int64_t read_ = 0;
 };
 
 // A folder for each class, its name the class's; PNG and JPEG files anywhere below it. In the order
-// of their names. Other files are passed by.
+// of their names. Other files are passed by; folders without an image that can be read are no
+// classes, and told of.
 LabelledImages read_class_folders(const std::filesystem::path&, const Fit&, const Warn& = {});
 
 // How many images there are, without reading them.

@@ -5,6 +5,7 @@
 
 #include "core/interrupt.h"
 #include "image/codecs.h"
+#include "image/exif.h"
 #include "io/plain_file.h"
 
 namespace fovea::image {
@@ -22,8 +23,12 @@ std::string bytes_of(const std::filesystem::path& path, const Limits& limits) {
 
 Image decoded(std::string_view bytes, const std::string& name, const Limits& limits) {
   ask_to_go_on();
-  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return decoded_png(bytes, name, limits);
-  if (bytes.starts_with("\xff\xd8\xff")) return decoded_jpeg(bytes, name, limits);
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) {
+    return turned(decoded_png(bytes, name, limits), orientation_in(bytes));
+  }
+  if (bytes.starts_with("\xff\xd8\xff")) {
+    return turned(decoded_jpeg(bytes, name, limits), orientation_in(bytes));
+  }
   throw broken_image(name, bytes.empty() ? "the file is empty" : "it is neither PNG nor JPEG");
 }
 

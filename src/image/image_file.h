@@ -18,8 +18,8 @@ struct Limits {
 };
 
 // Grey images have one channel, all others three. Palettes and 16 bits become 8, what is
-// transparent lies on white, CMYK becomes red, green, blue. What is neither PNG nor JPEG, cut off,
-// damaged or too large throws with the name.
+// transparent lies on white, CMYK becomes red, green, blue; what EXIF says is turned stands
+// upright. What is neither PNG nor JPEG, cut off, damaged or too large throws with the name.
 Image decoded(std::string_view bytes, const std::string& name, const Limits& = {});
 Image read_image(const std::filesystem::path&, const Limits& = {});
 

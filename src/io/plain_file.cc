@@ -26,7 +26,13 @@ const char* kind_of(mode_t mode) {
 PlainFile::PlainFile(const std::filesystem::path& path)
     : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
   // What cannot even be opened for reading, such as a socket, says in its own way that it is none.
-  if (file_ < 0) fail(errno);
+  if (const int error = errno; file_ < 0) {
+    std::error_code none;
+    if (error == ENOENT && std::filesystem::is_symlink(path, none)) {
+      throw Unreadable("is a link to nothing");
+    }
+    fail(error);
+  }
   struct stat info {};
   const int error = ::fstat(file_, &info) == 0 ? 0 : errno;
   if (error == 0 && S_ISREG(info.st_mode)) {

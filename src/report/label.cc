@@ -44,6 +44,14 @@ std::string visible(std::string_view utf8) {
   return label;
 }
 
+std::string for_terminal(std::string_view utf8) {
+  std::string text;
+  text::for_each_code_point(utf8, [&](char32_t code, std::string_view bytes) {
+    if (code == '\n' || code == '\t' || !is_control(code)) text += bytes;
+  });
+  return text;
+}
+
 int columns_of(std::string_view utf8) { return static_cast<int>(text::columns(utf8)); }
 
 std::string cut(std::string_view utf8, int columns) {

@@ -10,6 +10,10 @@ namespace fovea::report {
 // that turn the writing direction, vanish.
 std::string visible(std::string_view utf8);
 
+// Text that goes to a terminal, where control characters steer: they vanish, but for line ends and
+// tabs.
+std::string for_terminal(std::string_view utf8);
+
 int columns_of(std::string_view utf8);                // of a terminal, as text::columns() counts
 std::string cut(std::string_view utf8, int columns);  // "…" for what does not fit
 // Columns that a label takes in a proportional font: more in scripts whose letters are broad, or

@@ -31,7 +31,14 @@ std::string line_of(const Row& row, const std::vector<int>& widths) {
 
 }  // namespace
 
-std::string to_text(const Table& table, const std::string& indent) {
+std::string to_text(const Table& of, const std::string& indent) {
+  Table table = of;
+  table.rows.push_back(table.header);
+  for (Row& row : table.rows) {
+    for (std::string& cell : row) cell = visible(cell);
+  }
+  table.header = std::move(table.rows.back());
+  table.rows.pop_back();
   const std::vector<int> widths = widths_of(table);
   std::string text = indent + line_of(table.header, widths);
   for (const Row& row : table.rows) text += indent + line_of(row, widths);

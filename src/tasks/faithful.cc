@@ -1,6 +1,7 @@
 #include "tasks/faithful.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -180,23 +181,75 @@ train::Scores scores_of(const FaithfulFound& f) {
   return scores;
 }
 
+namespace {
+
+// What is typical of outputs, and what they come to: a few that change much move the mean alone.
+struct Middle {
+  double median = 0, mean = 0;
+};
+Middle middle_of(const std::vector<double>& values) {
+  return {quantile(values, 0.5), mean_of(values)};
+}
+
+// From the least to the most that can be said of a number.
+struct Grades {
+  std::vector<double> from;  // where each but the first begins
+  std::vector<const char*> words;
+  size_t of(double x) const {
+    return static_cast<size_t>(
+        std::count_if(from.begin(), from.end(), [x](double f) { return x >= f; }));
+  }
+};
+const Grades kAgrees = {
+    {0.3, 0.6},
+    {"says little of what moves the output", "agrees with what moves the output in part",
+     "agrees with what moves the output"}};
+const Grades kMatters = {{0.1}, {"where it looks matters little", "where it looks matters"}};
+const Grades kOthers = {{0.2, 0.5},
+                        {"and no weights far from it give the same outputs",
+                         "though other weights would give the same outputs",
+                         "and quite other weights would give the same outputs"}};
+
+}  // namespace
+
+// By the median, which half of the outputs reach; where the mean says something else, that is said,
+// and attention is no explanation.
 std::string verdict(const FaithfulFound& f) {
-  const auto mean = [&](Number n) { return mean_of(values_of(f, n)); };
-  const double tau = (mean(&Faithful::tau_gradient) + mean(&Faithful::tau_left_out)) / 2;
-  const double far = mean(&Faithful::adversarial) / kFarthest;
-  const double moved = mean(&Faithful::permuted);
-  const char* agrees = tau >= 0.6   ? "agrees with what moves the output"
-                       : tau >= 0.3 ? "agrees with what moves the output in part"
-                                    : "says little of what moves the output";
-  const char* matters = moved >= 0.1 ? "where it looks matters" : "where it looks matters little";
-  const char* others = far >= 0.5   ? "and quite other weights would give the same outputs"
-                       : far >= 0.2 ? "though other weights would give the same outputs"
-                                    : "and no weights far from it give the same outputs";
-  const bool believe = tau >= 0.6 && far < 0.5 && moved >= 0.1;
-  return fmt::format(
-      "Attention {} (τ {:.2f}); {} (permuted, outputs change by {:.2f}), {}: {}", agrees, tau,
-      matters, moved, others,
-      believe ? "it may be read as an explanation." : "do not take it for the reason.");
+  const auto middle = [&](Number n) { return middle_of(values_of(f, n)); };
+  const Middle gradient = middle(&Faithful::tau_gradient),
+               without = middle(&Faithful::tau_left_out);
+  const Middle tau{(gradient.median + without.median) / 2, (gradient.mean + without.mean) / 2};
+  const Middle moved = middle(&Faithful::permuted);
+  Middle far = middle(&Faithful::adversarial);
+  far = {far.median / kFarthest, far.mean / kFarthest};
+  std::vector<std::string> differ;
+  const auto words = [&](const Grades& grades, const Middle& x, const char* what) {
+    const size_t by_median = grades.of(x.median);
+    if (by_median != grades.of(x.mean)) differ.emplace_back(what);
+    return grades.words[by_median];
+  };
+  const char* agrees = words(kAgrees, tau, "how far it agrees");
+  const char* matters = words(kMatters, moved, "whether it matters");
+  const char* others = words(kOthers, far, "how far other weights lie");
+  const bool believe = differ.empty() && kAgrees.of(tau.median) == 2 &&
+                       kOthers.of(far.median) < 2 && kMatters.of(moved.median) == 1;
+  const std::vector<double> changes = values_of(f, &Faithful::permuted);
+  const auto changed =
+      std::count_if(changes.begin(), changes.end(), [](double x) { return kMatters.of(x) == 1; });
+  std::string text = fmt::format(
+      "Attention {} (τ: median {:.2f}, mean {:.2f}); {} (permuted, outputs change by {:.2f} in the "
+      "median, {:.2f} in the mean; {:.0f} % of them by 0.1 or more), {}: {}",
+      agrees, tau.median, tau.mean, matters, moved.median, moved.mean,
+      100.0 * static_cast<double>(changed) /
+          static_cast<double>(std::max<size_t>(changes.size(), 1)),
+      others, believe ? "it may be read as an explanation." : "do not take it for the reason.");
+  if (!differ.empty()) {
+    text += fmt::format(
+        " Median and mean disagree on {}: outputs are not alike, and the table "
+        "shows how they spread.",
+        fmt::join(differ, " and "));
+  }
+  return text;
 }
 
 report::Table table_of(const FaithfulFound& f) {
@@ -274,7 +327,8 @@ report::Page page_of(const std::string& name, const FaithfulFound& f) {
       .headline = {},
       .sections = {}};
   for (const Row& row : kRows) {
-    page.headline.emplace_back(row.title, fmt::format("{:.2f}", mean_of(values_of(f, row.number))));
+    const Middle x = middle_of(values_of(f, row.number));
+    page.headline.emplace_back(row.title, fmt::format("{:.2f} (mean {:.2f})", x.median, x.mean));
   }
   page.sections.push_back({"Verdict", {report::Text{verdict(f)}, table_of(f)}});
   page.sections.push_back(
@@ -320,9 +374,16 @@ nlohmann::ordered_json to_json(const FaithfulFound& f) {
     if (one.by_output.empty()) continue;
     implicit.push_back({{"by_output", mean_of(one.by_output)}, {"in_all", mean_of(one.in_all)}});
   }
+  nlohmann::ordered_json medians = nlohmann::ordered_json::object();
+  for (const Row& row : kRows) {
+    const double value = quantile(values_of(f, row.number), 0.5);
+    medians[row.name] =
+        std::isnan(value) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+  }
   nlohmann::ordered_json j = {{"inputs", f.inputs},
                               {"outputs", f.each.size()},
                               {"scores", scores},
+                              {"medians", medians},
                               {"verdict", verdict(f)}};
   if (!implicit.empty()) j["implicit"] = implicit;
   if (!f.pointing.ways.empty()) j["pointing"] = to_json(f.pointing);

@@ -30,12 +30,13 @@ int64_t number_in(const std::string& name, const std::string& digits) {
   throw Error("predict", fmt::format("'{}': there are {} images, counted from 0", name, count));
 }
 
-Picture row_of(const std::string& name, const std::string& file, int64_t n) {
+Picture row_of(const std::string& name, const std::string& file, int64_t n,
+               const std::string& class_column) {
   std::vector<image::Image> all;
   if (image::is_idx(file)) {
     all = image::images_of(file, image::read_idx(file));
   } else {
-    for (image::LabelledImage& one : image::read_csv(file).images) {
+    for (image::LabelledImage& one : image::read_csv(file, class_column).images) {
       all.push_back(std::move(one.image));
     }
   }
@@ -51,15 +52,15 @@ bool has_rows(const std::string& file) {
   return ending == ".csv" || ending == ".txt" || image::is_idx(file);
 }
 
-Picture picture_in(const std::string& name) {
+Picture picture_in(const std::string& name, const std::string& class_column) {
   const size_t colon = name.rfind(':');
   if (colon == std::string::npos || fs::exists(name)) {
-    if (has_rows(name)) return row_of(name, name, 0);
+    if (has_rows(name)) return row_of(name, name, 0, class_column);
     return {image::read_image(name), name};
   }
   const std::string file = name.substr(0, colon);
   const int64_t n = number_in(name, name.substr(colon + 1));
-  if (has_rows(file)) return row_of(name, file, n);
+  if (has_rows(file)) return row_of(name, file, n, class_column);
   if (n > 0) fail_count(name, 1);
   return {image::read_image(file), name};
 }
@@ -116,10 +117,10 @@ size_t index_of(const Own& own, size_t count) {
   return static_cast<size_t>(own.number);
 }
 
-Input typed_input(const Task& task, const std::string& typed) {
+Input typed_input(const Task& task, const std::string& typed, const std::string& class_column) {
   if (task.takes == Takes::text) return Text{typed};
   if (std::optional<Own> own = own_from(task, typed)) return *own;
-  return picture_in(typed);
+  return picture_in(typed, class_column);
 }
 
 std::vector<size_t> spread(size_t count, size_t most) {

@@ -52,8 +52,8 @@ std::optional<Own> own_from(const Task&, const std::string&);
 size_t index_of(const Own&, size_t count);
 
 // What was typed: a text, as it is; for a run that sees, one of its own, a PNG or JPEG file, or
-// FILE:3, the fourth row of an idx or CSV file.
-Input typed_input(const Task&, const std::string&);
+// FILE:3, the fourth row of an idx or CSV file. Where a row has its class, as read_csv() takes it.
+Input typed_input(const Task&, const std::string&, const std::string& class_column = {});
 
 // At most so many of 0 … count − 1, spread evenly.
 std::vector<size_t> spread(size_t count, size_t most);

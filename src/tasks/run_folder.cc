@@ -223,7 +223,7 @@ Trained RunFolder::results() const {
   } catch (const Json::exception& e) {
     throw Error("run", fmt::format("{} is not a run's: {}", file.string(), e.what()));
   } catch (const Error& e) {
-    throw Error("run", fmt::format("{} is not a run's: {}", file.string(), e.what()));
+    throw Error("run", fmt::format("{} is not a run's: {}", file.string(), e.message()));
   }
 }
 

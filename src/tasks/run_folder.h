@@ -15,7 +15,8 @@ struct Task;
 // How a training ended and what it scored: results.json.
 struct Trained {
   train::Finished finished;
-  Evaluation test;  // empty when interrupted
+  Evaluation test;     // empty when interrupted
+  std::string to_try;  // a command that shows it at work; not kept
 };
 
 // The folder of a run: config.json says which task it is of and all its settings; train() adds

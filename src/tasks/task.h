@@ -91,6 +91,8 @@ class Run {
   virtual std::vector<Predictions> predict(std::span<const Input>, const Settings&,
                                            const Predicting& = {}) = 0;
   virtual std::vector<Example> examples(size_t n) = 0;  // held out, of all sorts, at most n
+  // For typed_input(): where rows of CSV have their class; empty where there are no such.
+  virtual std::string class_column() { return {}; }
   // For whoever looks inside: the blocks of a Transformer, at most so many held-out sequences
   // before them; nothing where the model is another.
   virtual std::optional<explain::BlocksAtWork> blocks(int64_t /*sequences*/) { return {}; }

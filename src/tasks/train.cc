@@ -3,9 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <limits>
+#include <optional>
+
 #include "fovea/error.h"
+#include "fovea/text.h"
+#include "report/label.h"
 #include "tasks/looked.h"
 #include "tasks/page.h"
+#include "text/messages.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
 
@@ -67,6 +74,38 @@ void check_data_stay(const RunFolder& folder, TaskConfig& config) {
   }
 }
 
+// The one whose name is shortest; of a text, what a shell takes: its beginning, in one line.
+std::optional<Input> short_input(const std::vector<Example>& examples) {
+  constexpr size_t kMost = 60;  // characters
+  const auto length = [](const Example& e) {
+    const size_t n = name_of(e.input).size();
+    return n == 0 ? std::numeric_limits<size_t>::max() : n;
+  };
+  const auto shortest = std::ranges::min_element(examples, {}, length);
+  if (shortest == examples.end()) return {};
+  const auto* whole = std::get_if<Text>(&shortest->input);
+  if (whole == nullptr) return shortest->input;
+  std::vector<std::string> all = text::characters(report::for_terminal(whole->text));
+  all.resize(std::min(all.size(), kMost));
+  std::ranges::replace(all, "\n", " ");
+  return Text{fmt::format("{}", fmt::join(all, ""))};
+}
+
+// A prediction on something that was held out, and where it looked if it looks at all.
+std::string command_to_try(const Task& task, const RunFolder& folder, Run& run) {
+  constexpr size_t kExamples = 8;
+  const std::optional<Input> found = short_input(run.examples(kExamples));
+  const std::string name = text::shell_quoted(folder.path().string());
+  const std::string input = found ? name_of(*found) : "";
+  if (input.empty()) return fmt::format("fovea predict {} --help", name);
+  const auto predicted = run.predict({&*found, 1}, *task.predict_settings(), {.maps = Maps::keep});
+  const Prediction best = predicted.front().empty() ? Prediction() : predicted.front().front();
+  const bool looks =
+      !best.maps.empty() || !best.texts.empty() || !best.images.empty() || !best.paths.empty();
+  return fmt::format("fovea predict {}{} {}{}", name, looks ? " --show" : "",
+                     input.starts_with('-') ? "-- " : "", text::shell_quoted(input));
+}
+
 }  // namespace
 
 Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Former former,
@@ -114,6 +153,7 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
   }
   folder.save_results(trained);
   report::write_page(folder / "report.html", page_of(folder, *run, trained));
+  trained.to_try = command_to_try(task, folder, *run);
   return trained;
 }
 

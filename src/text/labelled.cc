@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "fovea/error.h"
 #include "io/json.h"
+#include "text/messages.h"
 #include "text/utf8.h"
 
 namespace fovea::text {
@@ -21,6 +23,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kCall = "read_labelled";
 constexpr size_t kLongestLabel = 200;  // bytes
+constexpr const char* kHowColumnsAreNamed =
+    "a TSV file has the label first, or a first line that names its columns, text<TAB>label";
 
 std::string_view trimmed(std::string_view text) {
   const auto space = [](char c) { return is_ascii_space(static_cast<unsigned char>(c)); };
@@ -29,19 +33,10 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// For a message: a piece of what was found.
-std::string shown(std::string_view text) {
-  std::string piece;
-  for (const std::string& c : characters(text.substr(0, 40))) {
-    piece += static_cast<unsigned char>(c[0]) < 0x20 || c[0] == 0x7F ? "?" : c;
-  }
-  return "'" + piece + (text.size() > 40 ? "…'" : "'");
-}
-
 std::string names_of(std::span<const std::string> columns) {
   std::vector<std::string> names;
   for (const std::string& c : columns.first(std::min<size_t>(columns.size(), 12))) {
-    names.push_back(shown(c));
+    names.push_back(quoted_piece(c));
   }
   return fmt::format("{}{}", fmt::join(names, ", "), columns.size() > 12 ? ", …" : "");
 }
@@ -51,8 +46,9 @@ Labelled checked(const Lines& lines, std::string_view label, std::string_view te
   if (one.label.empty()) lines.fail("the label is empty");
   if (one.text.empty()) lines.fail("the text is empty");
   if (one.label.size() > kLongestLabel) {
-    lines.fail(fmt::format("a label of {} bytes, {}; at most {} are allowed: is it the text?",
-                           one.label.size(), shown(one.label), kLongestLabel));
+    lines.fail(fmt::format("a label of {} bytes, {}; at most {} are allowed: is it the text? {}",
+                           one.label.size(), quoted_piece(one.label), kLongestLabel,
+                           kHowColumnsAreNamed));
   }
   return one;
 }
@@ -83,8 +79,8 @@ std::vector<std::string> fields_between_tabs(const std::string& line) {
   return fields;
 }
 
-// Records of a CSV file: fields between commas; a quoted one has "" for a quote, and may hold
-// commas and line breaks.
+// Records of a CSV file: fields between commas, or what else separates those of the first line; a
+// quoted one has "" for a quote, and may hold commas and line breaks.
 class Records {
  public:
   explicit Records(Lines& lines) : lines_(lines) {}
@@ -93,11 +89,12 @@ class Records {
     do {
       if (!lines_.next(line_)) return false;
     } while (trimmed(line_).empty());
+    if (began_ == 0) separator_ = separator_in(line_);
     began_ = lines_.number(), bytes_ = line_.size(), at_ = 0;
     fields.clear();
     for (bool more = true; more; ++at_) {
       fields.push_back(at_ < line_.size() && line_[at_] == '"' ? quoted() : plain());
-      more = at_ < line_.size();  // a comma
+      more = at_ < line_.size();  // a separator
     }
     return true;
   }
@@ -105,7 +102,7 @@ class Records {
  private:
   std::string plain() {
     const size_t from = at_;
-    at_ = std::min(line_.find(',', from), line_.size());
+    at_ = std::min(line_.find(separator_, from), line_.size());
     return line_.substr(from, at_ - from);
   }
 
@@ -125,7 +122,12 @@ class Records {
       }
     }
     ++at_;
-    if (at_ < line_.size() && line_[at_] != ',') lines_.fail("text after a closing quote");
+    if (at_ < line_.size() && line_[at_] != separator_) {
+      lines_.fail(
+          fmt::format("text after a closing quote; a quote within a field is doubled, and "
+                      "fields are separated by '{}'",
+                      separator_));
+    }
     return field;
   }
 
@@ -143,6 +145,7 @@ class Records {
 
   Lines& lines_;
   std::string line_;
+  char separator_ = ',';
   size_t at_ = 0, bytes_ = 0;
   int64_t began_ = 0;
 };
@@ -152,7 +155,10 @@ std::string text_of(const Lines& lines, const Json& object, const std::string& n
   if (found == object.end()) {
     std::vector<std::string> names;
     for (const auto& item : object.items()) names.push_back(item.key());
-    lines.fail(fmt::format("there is no \"{}\"; there are {}", name, names_of(names)));
+    lines.fail(
+        fmt::format("there is no \"{}\"; there are {}; --label-column and --text-column "
+                    "name them",
+                    name, names_of(names)));
   }
   std::string text;
   if (found->is_string()) {
@@ -173,6 +179,8 @@ std::vector<fs::path> entries_of(const fs::path& folder, bool folders) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (at->path().filename().string().starts_with('.')) continue;
     std::error_code ignored;
+    const bool leads_nowhere = at->is_symlink(ignored) && !at->exists(ignored);
+    if (leads_nowhere) throw Error(kCall, at->path().string() + " is a link to nothing");
     if (folders ? at->is_directory(ignored) : at->is_regular_file(ignored)) {
       all.push_back(at->path());
     }
@@ -212,25 +220,65 @@ std::vector<Labelled> read_folders(const fs::path& folder) {
   return all;
 }
 
+// Columns of a TSV file: as many as its first line names, or label and text alone.
+void expect_columns(const Lines& lines, std::vector<std::string>& fields, size_t named,
+                    const Places& at) {
+  const size_t most = std::max<size_t>(named, 2);
+  while (fields.size() > most && trimmed(fields.back()).empty()) fields.pop_back();
+  const size_t n = fields.size();
+  const bool too_few = n <= std::max(at.label, at.text);
+  if (!too_few && n <= most) return;
+  if (named > 0) {
+    lines.fail(fmt::format("{} columns, the first line names {}{}", n, named,
+                           too_few ? "" : "; a tab within a text must become a blank"));
+  }
+  if (too_few) lines.fail("expected label<TAB>text, found " + quoted_piece(fields.front()));
+  lines.fail(
+      fmt::format("{} columns, expected label<TAB>text; a tab within a text must become a "
+                  "blank, and where there are other columns, a first line names them all: "
+                  "label<TAB>text<TAB>…",
+                  n));
+}
+
+// "sentiment<TAB>review" above documents of which no other has such a class.
+void expect_no_header(const Lines& lines, const std::vector<Labelled>& all, int64_t line) {
+  constexpr size_t kFewest = 10;
+  const Labelled& first = all.front();
+  if (all.size() < kFewest || first.text.find_first_of(" \t") != std::string::npos) return;
+  std::map<std::string_view, int64_t> count;
+  for (const Labelled& one : all) ++count[one.label];
+  const bool alone = count[first.label] == 1;
+  const bool others_are_not =
+      std::count_if(count.begin(), count.end(), [](const auto& c) { return c.second == 1; }) == 1;
+  if (!alone || !others_are_not) return;
+  lines.fail_at(line, fmt::format("this looks like names of columns, {} and {}, and not like a "
+                                  "document; if so, say --label-column and --text-column",
+                                  quoted_piece(first.label), quoted_piece(first.text)));
+}
+
 }  // namespace
 
 std::vector<Labelled> parse_labelled_tsv(Lines lines, const Columns& names) {
   std::vector<Labelled> all;
   Places at;
-  bool first = true;
+  size_t columns = 0;  // that a first line names
+  int64_t first = 0;   // line that is not empty
   for (std::string line; lines.next(line);) {
     if (trimmed(line).empty()) continue;
-    const std::vector<std::string> fields = fields_between_tabs(line);
-    const std::optional<Places> header = first ? find_columns(fields, names) : std::nullopt;
-    first = false;
-    if (header) {
-      at = *header;
-      continue;
+    std::vector<std::string> fields = fields_between_tabs(line);
+    if (first == 0) {
+      first = lines.number();
+      if (const std::optional<Places> header = find_columns(fields, names)) {
+        at = *header;
+        columns = fields.size();
+        continue;
+      }
     }
-    if (fields.size() <= std::max(at.label, at.text)) lines.fail("expected label<TAB>text");
+    expect_columns(lines, fields, columns, at);
     all.push_back(checked(lines, fields[at.label], fields[at.text]));
   }
   if (all.empty()) lines.fail("no documents");
+  if (columns == 0) expect_no_header(lines, all, first);
   return all;
 }
 
@@ -240,8 +288,10 @@ std::vector<Labelled> parse_labelled_csv(Lines lines, const Columns& names) {
   if (!records.next(fields)) lines.fail("no documents");
   const std::optional<Places> at = find_columns(fields, names);
   if (!at) {
-    lines.fail(fmt::format("expected columns '{}' and '{}', found {}", names.label, names.text,
-                           names_of(fields)));
+    lines.fail(
+        fmt::format("expected a first line that names the columns, '{}' and '{}' among "
+                    "them, found {}; --label-column and --text-column say other names",
+                    names.label, names.text, names_of(fields)));
   }
   std::vector<Labelled> all;
   const size_t columns = fields.size();
@@ -261,7 +311,8 @@ std::vector<Labelled> parse_labelled_jsonl(Lines lines, const Columns& names) {
     if (trimmed(line).empty()) continue;
     const Json object = parse_json(line, fmt::format("{}:{}", lines.name(), lines.number()));
     if (!object.is_object()) {
-      lines.fail(fmt::format("expected an object, found {}", object.type_name()));
+      lines.fail(fmt::format("expected an object a line, as jq -c '.[]' makes of a list, found {}",
+                             object.type_name()));
     }
     const std::string label = text_of(lines, object, names.label);
     all.push_back(checked(lines, label, text_of(lines, object, names.text)));

@@ -9,13 +9,16 @@
 
 // Texts with a label each, as people keep them: found out from the path.
 //   a folder    a folder a class, a file a document; what else lies there is passed by
-//   .csv        a first line that names its columns; quotes, and line breaks within them
+//   .csv        a first line that names its columns, between commas, semicolons or tabs; quotes,
+//   and
+//               line breaks within them
 //   .jsonl      {"label": …, "text": …} a line (.ndjson and .json too)
-//   any other   label<TAB>text a line; a first line that names the columns gives their order
+//   any other   label<TAB>text a line; a first line that names the columns gives their order, and
+//               there may be others
 // Each plain or gzipped. CRLF is accepted, a byte order mark dropped, empty lines are skipped,
-// invalid UTF-8 is replaced. What else is wrong throws with the file and the line: a column that
-// is missing, an empty label or text, a zero byte, a quote that is not closed, more than 1 MB of
-// one document; and a file with no documents.
+// invalid UTF-8 is replaced where it is rare. What else is wrong throws with the file and the line:
+// a column that is missing or has no name, an empty label or text, a zero byte, a quote that is not
+// closed, more than 1 MB of one document; and a file with no documents.
 namespace fovea::text {
 
 struct Labelled {

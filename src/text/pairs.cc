@@ -5,6 +5,7 @@
 #include "core/random.h"
 #include "fovea/error.h"
 #include "text/lines.h"
+#include "text/messages.h"
 #include "text/utf8.h"
 
 namespace fovea::text {
@@ -24,24 +25,61 @@ int64_t count_rest(Lines& lines) {
 
 }  // namespace
 
+namespace {
+
+// Whether the columns after the second are columns, or text that a tab cut off.
+class Rest {
+ public:
+  explicit Rest(MoreColumns more) : more_(more) {}
+
+  void look(const Lines& lines, std::string_view line, size_t end_of_second) {
+    const int64_t columns = 1 + std::count(line.begin(), line.end(), '\t');
+    const bool holds_text = !blank(line.substr(end_of_second));
+    if (holds_text && more_ == MoreColumns::refuse) {
+      lines.fail(
+          fmt::format("{} columns, expected two; a tab within a text must become a blank, "
+                      "and other columns go: cut -f 1,2",
+                      columns));
+    }
+    if (first_ == 0) first_ = columns;
+    if (columns != first_ && (holds_text || left_out_)) {
+      lines.fail(
+          fmt::format("{} columns, the lines before have {}; a tab within a text must "
+                      "become a blank, and other columns stand in every line",
+                      columns, first_));
+    }
+    left_out_ = left_out_ || holds_text;
+  }
+  int64_t columns() const { return left_out_ ? first_ : 2; }
+
+ private:
+  MoreColumns more_;
+  int64_t first_ = 0;
+  bool left_out_ = false;
+};
+
+}  // namespace
+
 // Quotation marks are characters like any other.
-std::vector<Pair> parse_tsv(Lines lines) {
-  std::vector<Pair> pairs;
-  std::string line;
-  while (lines.next(line)) {
+Tsv parse_tsv(Lines lines, MoreColumns more, std::string_view expected) {
+  Tsv read;
+  Rest rest(more);
+  for (std::string line; lines.next(line);) {
     const size_t tab = line.find('\t');
     if (tab == line.npos) {
       if (blank(line)) continue;
-      lines.fail("expected source<TAB>target");
+      lines.fail(fmt::format("expected {}, found {}", expected, quoted_piece(line)));
     }
     const size_t end = std::min(line.find('\t', tab + 1), line.size());
     Pair pair{line.substr(0, tab), line.substr(tab + 1, end - tab - 1)};
     if (blank(pair.source)) lines.fail("the source is empty");
     if (blank(pair.target)) lines.fail("the target is empty");
-    pairs.push_back(std::move(pair));
+    rest.look(lines, line, end);
+    read.pairs.push_back(std::move(pair));
   }
-  if (pairs.empty()) lines.fail("no pairs");
-  return pairs;
+  if (read.pairs.empty()) lines.fail("no pairs");
+  read.columns = rest.columns();
+  return read;
 }
 
 std::vector<Pair> parse_parallel(Lines source, Lines target) {
@@ -65,7 +103,7 @@ std::vector<Pair> parse_parallel(Lines source, Lines target) {
 }
 
 std::vector<Pair> read_tsv(const std::filesystem::path& path) {
-  return parse_tsv(Lines::of_file("read_tsv", path));
+  return parse_tsv(Lines::of_file("read_tsv", path), MoreColumns::leave_out).pairs;
 }
 
 std::vector<Pair> read_parallel(const std::filesystem::path& source,
@@ -80,6 +118,47 @@ std::vector<std::string> read_lines(const std::filesystem::path& path) {
   for (std::string line; lines.next(line);) all.push_back(std::move(line));
   if (all.empty()) lines.fail("no lines");
   return all;
+}
+
+namespace {
+
+// Pieces of at most so many bytes, which end at blanks where there are any.
+void cut(std::string_view line, size_t most, std::vector<std::string>& to) {
+  while (line.size() > most) {
+    size_t end = line.rfind(' ', most);
+    const bool at_blank = end != line.npos && end > 0;
+    if (!at_blank) {
+      end = most;
+      while ((static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;  // within a character
+    }
+    to.emplace_back(line.substr(0, end));
+    line.remove_prefix(end + (at_blank ? 1 : 0));
+  }
+  to.emplace_back(line);
+}
+
+}  // namespace
+
+std::vector<std::string> read_text(const std::filesystem::path& path) {
+  constexpr size_t kLongest = size_t{1} << 30;          // bytes of a line
+  constexpr size_t kShortPiece = 200, kPiece = 10'000;  // bytes
+  constexpr size_t kFewLines = 100, kPieces = 200;
+  Lines lines = Lines::of_file("read_text", path, kLongest);
+  std::vector<std::string> all;
+  size_t bytes = 0;
+  for (std::string line; lines.next(line);) {
+    bytes += line.size();
+    all.push_back(std::move(line));
+  }
+  if (all.empty()) lines.fail("no lines");
+  const size_t most =
+      all.size() < kFewLines ? std::clamp(bytes / kPieces, kShortPiece, kPiece) : kPiece;
+  std::vector<std::string> pieces;
+  for (std::string& line : all) {
+    cut(line, most, pieces);
+    line = {};
+  }
+  return pieces;
 }
 
 Split split_by_source(std::vector<Pair> pairs, double valid_share, double test_share,

@@ -125,7 +125,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
     tokenizer.impl_ = std::make_shared<const Impl>(Impl{parse_vocabulary(content)});
     return tokenizer;
   } catch (const Error& error) {
-    throw Error("tokenizer", path.string() + ": " + error.what());
+    throw Error("tokenizer", path.string() + ": " + std::string(error.message()));
   }
 }
 

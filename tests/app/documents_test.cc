@@ -73,6 +73,40 @@ TEST(DocumentsVerbs, SayWhatIsCutAndDropped) {
   EXPECT_TRUE(has(said, "have more than 3 sentences: what follows")) << said;
 }
 
+// Whatever a file calls its classes: nothing of it steers a terminal.
+TEST(DocumentsVerbs, PrintNoEscapes) {
+  const Folder folder;
+  std::string tsv;
+  for (int i = 0; i < 40; ++i) {
+    tsv += i % 2 == 0 ? "\x1b[2Ja\u009b31m\tgood one " : "b\x07\x1b]0;title\x07\tbad two ";
+    tsv += std::to_string(i) + "\n";
+  }
+  write_bytes(folder / "d.tsv", tsv);
+  const std::string run = folder / "r";
+  const Ran trained = run_program({"train", "documents", folder / "d.tsv", "--out", run, "--epochs",
+                                   "1", "--min-count", "1", "--hidden", "4", "--embedding", "4"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  std::string all = trained.out + trained.err;
+  for (const Ran& ran :
+       {run_program({"eval", run}), run_program({"predict", run, "good one", "--n-best", "2"}),
+        run_program({"predict", run, "--show", "good one"}), run_program({"report", run, run}),
+        run_program({"explain", run, "good one two three", "--by", "attention"}),
+        run_program({"faithful", run, "--inputs", "2", "--steps", "2"})}) {
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    all += ran.out + ran.err;
+  }
+  EXPECT_TRUE(has(all, "[2Ja31m")) << all;
+  for (const char* control : {"\x1b", "\x07", "\u009b"}) EXPECT_FALSE(has(all, control)) << all;
+}
+
+TEST(DocumentsVerbs, HelpSaysWhatOwnDataChange) {
+  const std::string help = run_program({"train", "documents", "--help"}).out;
+  EXPECT_TRUE(has(help, "[1; own data: 3]")) << help;  // --min-count
+  EXPECT_TRUE(has(help, "[0.01; own data: 0.003]"));   // --rate
+  EXPECT_TRUE(has(help, "[best; own data: last]"));    // --keep
+  EXPECT_FALSE(has(help, "own data: own"));            // DATA itself
+}
+
 TEST(DocumentsVerbs, ExplainBadInputInOneLine) {
   const Folder folder;
   write_bytes(folder / "one.tsv", "a\tx\na\ty\n");

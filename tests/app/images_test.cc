@@ -40,13 +40,23 @@ void expect_explained(const std::string& run, const std::string& input) {
   EXPECT_TRUE(has(refused.err, "layers of self-attention")) << refused.err;
 }
 
+// What a training says to try can be pasted into a shell.
+void expect_runs_as_printed(const std::string& out) {
+  const size_t at = out.find("Try     fovea ");
+  ASSERT_NE(at, std::string::npos) << out;
+  const size_t arguments = at + std::string("Try     fovea ").size();
+  const std::string line = out.substr(arguments, out.find('\n', arguments) - arguments);
+  EXPECT_EQ(std::system((shell_quoted(program()) + " " + line + " >/dev/null").c_str()), 0) << line;
+}
+
 TEST(CaptionVerbs, TrainEvalPredictAndReport) {
   const Folder folder;
-  const std::string run = folder / "run";
+  const std::string run = folder / "it's a run";
   const Ran train =
       run_program({"train", "caption", "--out", run, "--examples", "60", "--features", "8",
                    "--hidden", "8", "--embedding", "8", "--stride", "8", "--epochs", "1"});
   ASSERT_EQ(train.code, 0) << train.err;
+  expect_runs_as_printed(train.out);
   const Ran eval = run_program({"eval", run, "--json"});
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_TRUE(Json::parse(eval.out)["scores"].contains("bleu4"));

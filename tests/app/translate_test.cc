@@ -355,7 +355,7 @@ TEST(DemoVerb, TrainsAndShowsWhereItLooked) {
   EXPECT_TRUE(has(ran.out, "expected ")) << ran.out;  // three steps teach it nothing …
   EXPECT_TRUE(has(ran.out, "██ = ")) << ran.out;      // … but where it looks is drawn
   EXPECT_TRUE(has(ran.out, "3 steps in ")) << ran.out;
-  EXPECT_TRUE(has(ran.out, "fovea predict " + run + " --show \"")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "fovea predict " + run + " --show ")) << ran.out;
   EXPECT_TRUE(has(ran.out, "fovea reproduce bahdanau2015")) << ran.out;
   EXPECT_TRUE(fs::exists(run + "/report.html"));
   EXPECT_EQ(run_program(demo_command(run, "2")).code, 0);  // replaced

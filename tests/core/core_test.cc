@@ -25,6 +25,12 @@ struct Threads {
   ~Threads() { set_threads(before); }
 };
 
+TEST(Error, TellsItsMessageWithoutTheCall) {
+  EXPECT_EQ(Error("attend", "k has D=48, q has D=64").message(), "k has D=48, q has D=64");
+  EXPECT_EQ(Error("", "[x] y").message(), "[x] y");
+  EXPECT_FALSE(Error("attend", "").message().empty());
+}
+
 TEST(Error, NamesTheCall) {
   const Error e("attend", "k has D=48, q has D=64");
   EXPECT_STREQ(e.what(), "[attend] k has D=48, q has D=64");

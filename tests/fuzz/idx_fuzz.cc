@@ -41,13 +41,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const Image& image : images_of("fuzz", idx)) check(image);
   } catch (const fovea::Error&) {
   }
-  try {
-    const LabelledImages all = parse_csv(fovea::text::Lines::of_memory("csv", "fuzz", bytes));
-    for (const LabelledImage& one : all.images) {
-      check(one.image);
-      require(one.label >= 0 && one.label < static_cast<int64_t>(all.classes.size()));
+  for (const char* column : {"", "first", "last", "2", "label"}) {
+    try {
+      const LabelledImages all =
+          parse_csv(fovea::text::Lines::of_memory("csv", "fuzz", bytes), column);
+      for (const LabelledImage& one : all.images) {
+        check(one.image);
+        require(one.label >= 0 && one.label < static_cast<int64_t>(all.classes.size()));
+      }
+    } catch (const fovea::Error&) {
     }
-  } catch (const fovea::Error&) {
   }
   return 0;
 }

@@ -39,7 +39,8 @@ TEST(ClassFolders, ReadsAFolderForEachClassInOrder) {
     EXPECT_EQ(x.image.pixels.size(), 8u * 8 * 3);
   }
   EXPECT_NEAR(all.images[0].image.pixels[0], 0.6f, 0.01f);
-  EXPECT_TRUE(warnings.empty());
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0], "1 folder is without PNG or JPEG files and left out: empty");
   EXPECT_EQ(count_images(folder / ""), 3);
 }
 
@@ -61,9 +62,36 @@ TEST(ClassFolders, ABrokenImageIsNamedSkippedAndCounted) {
   EXPECT_EQ(warnings[2], "2 of 4 images were left out");
 }
 
+// What is wrong in many places takes a few lines.
+TEST(ClassFolders, EmptyFoldersBrokenClassesAndLinksAreSaidAndCounted) {
+  const Folder folder;
+  for (const char* name : {"a", "b", "bad", "e1", "e2", "e3", "e4", ".hidden"}) {
+    std::filesystem::create_directories(folder / name);
+  }
+  write_bytes(folder / "a/good.png", png_of(0.2f));
+  write_bytes(folder / "b/good.png", png_of(0.2f));
+  std::filesystem::create_symlink("nowhere.png", folder / "b/link.png");
+  std::filesystem::create_symlink("loop.png", folder / "b/loop.png");
+  std::filesystem::create_symlink("nowhere", folder / "gone");
+  for (int i = 0; i < 500; ++i) {
+    write_bytes(folder / ("bad/" + std::to_string(i) + ".png"), "broken");
+  }
+  std::vector<std::string> warnings;
+  const LabelledImages all = read_class_folders(folder / "", {}, keep_in(warnings));
+  EXPECT_EQ(all.classes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(all.images.size(), 2u);
+  ASSERT_EQ(warnings.size(), 6u);
+  EXPECT_TRUE(has(warnings[0], "b/link.png: is a link to nothing"));
+  EXPECT_EQ(warnings[0].find('['), std::string::npos);  // the call is nobody's business
+  EXPECT_EQ(warnings[3], "502 of 504 images were left out; the first 3 of them are named above");
+  EXPECT_EQ(warnings[4],
+            "5 folders are without PNG or JPEG files and left out: e1, e2, e3 and 2 more");
+  EXPECT_EQ(warnings[5], "1 folder is of images none of which can be read and left out: bad");
+}
+
 TEST(ClassFolders, NothingToReadIsAnError) {
   const Folder folder;
-  EXPECT_TRUE(has(error_of([&] { read_class_folders(folder / "none", {}); }), "is not a folder"));
+  EXPECT_TRUE(has(error_of([&] { read_class_folders(folder / "none", {}); }), "none is not there"));
   EXPECT_TRUE(has(error_of([&] { read_class_folders(folder / "", {}); }), "one for each class"));
   std::filesystem::create_directories(folder / "a");
   write_bytes(folder / "a/x.png", "broken");

@@ -12,6 +12,13 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+// Colours are ours alone to send.
+TEST(ForTerminal, ControlsVanishAndTextStays) {
+  EXPECT_EQ(for_terminal("a\x1b[2Jb\x07\r\x7f\u009b1mc"), "a[2Jb1mc");
+  EXPECT_EQ(for_terminal("one\ttwo\nthree é 日\u200f"), "one\ttwo\nthree é 日\u200f");
+  EXPECT_EQ(for_terminal("\xff"), "\uFFFD");
+}
+
 TEST(Text, CharactersAreLabelledInOneLine) {
   const Heatmap map{
       "3 May", {"0", "5", "-", "3"}, {"3", " ", "M", "a", "y"}, {0.0f, 0.0f, 0.3f, 0.3f, 0.4f,  //

@@ -85,6 +85,12 @@ TEST(CaptionFiles, WhatIsWrongIsNamed) {
   EXPECT_TRUE(
       has(error(R"({"images":[{"id":1,"file_name":2}],"annotations":[]})"), "is not a text"));
   EXPECT_TRUE(has(error(R"({"images":[],"annotations":[]})"), "has no captions"));
+  write_bytes(folder / "x.tsv", "a.png\tone\nb.png\tone\ttwo\n");
+  EXPECT_TRUE(
+      has(error_of([&] { read_captions(folder / "x.tsv"); }), "x.tsv:2: 3 columns, expected"));
+  write_bytes(folder / "x.tsv", "a.png one\n");
+  EXPECT_TRUE(has(error_of([&] { read_captions(folder / "x.tsv"); }),
+                  "x.tsv:1: expected image<TAB>caption"));
 }
 
 // ---- A run -------------------------------------------------------------------------------------

@@ -135,14 +135,21 @@ TEST(Data, ThatCannotBeLearntFromIsRefused) {
     d.data = folder / "d.tsv";
     return error_of([&] { load_data(d, 1); });
   };
-  EXPECT_TRUE(has(error("a\tx\na\ty\n"), "all 2 documents are of one class, 'a'"));
+  EXPECT_TRUE(has(error("a\tx\na\ty\n"), "all 2 documents to train with are of one class, 'a'"));
   std::string swapped, fine;
   for (int i = 0; i < 40; ++i) {
     swapped += fmt::format("some text {}\tpos\n", i);
     fine += fmt::format("{}\tsome text {}\n", i % 2, i);
   }
-  EXPECT_TRUE(has(error(swapped), "is that column the label?"));
-  EXPECT_TRUE(has(error(fine, {.valid_share = 0}), "raise --valid-share"));
+  EXPECT_TRUE(has(error(swapped),
+                  "is that column the text? A TSV file has the label first, or a "
+                  "first line that names its columns, text<TAB>label"));
+  EXPECT_EQ(error("text\tlabel\n" + swapped + "one more\tneg\n" + "and more\tneg\n"), "no error");
+  EXPECT_TRUE(has(error(fine, {.valid_share = 0}), "a larger --valid-share"));
+  std::string equal;
+  for (int i = 0; i < 40; ++i) equal += i % 2 == 0 ? "a\tgood\n" : "b\tbad\n";
+  EXPECT_TRUE(
+      has(error(equal), "40 documents have 2 different texts, and equal ones stay together"));
   EXPECT_EQ(error(fine), "no error");
 }
 

@@ -235,6 +235,32 @@ TEST(Faithful, MeasuresWhatCanBeMeasured) {
   }
 }
 
+// A few outputs that change much move the mean, and the median not.
+TEST(Faithful, TheVerdictIsNotTheMeansAlone) {
+  FaithfulFound f;
+  f.each.assign(10, {.tau_gradient = 0.8,
+                     .tau_left_out = 0.7,
+                     .permuted = 0.4,
+                     .uniform = 0.4,
+                     .uniform_distance = 0.3,
+                     .adversarial = 0.05,
+                     .largest = 0.9,
+                     .inputs = 5});
+  EXPECT_TRUE(has(verdict(f), "may be read as an explanation")) << verdict(f);
+  EXPECT_FALSE(has(verdict(f), "disagree")) << verdict(f);
+  for (size_t i = 0; i < 6; ++i) f.each[i].permuted = 0.07;
+  for (size_t i = 6; i < 10; ++i) f.each[i].permuted = 0.845;
+  const std::string mixed = verdict(f);
+  EXPECT_TRUE(has(mixed, "where it looks matters little")) << mixed;
+  EXPECT_TRUE(has(mixed, "by 0.07 in the median, 0.38 in the mean; 40 % of them by 0.1 or more"))
+      << mixed;
+  EXPECT_TRUE(has(mixed, "do not take it for the reason")) << mixed;
+  EXPECT_TRUE(has(mixed, "Median and mean disagree on whether it matters")) << mixed;
+  for (size_t i = 0; i < 4; ++i) f.each[i].tau_gradient = f.each[i].tau_left_out = -0.2;
+  EXPECT_TRUE(has(verdict(f), "disagree on how far it agrees and whether it matters"));
+  EXPECT_EQ(to_json(f)["medians"]["permuted"], 0.07);
+}
+
 TEST(Faithful, StandsBesideOtherRuns) {
   FaithfulSettings quick;
   quick.inputs = 4;

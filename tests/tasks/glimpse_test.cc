@@ -79,6 +79,35 @@ TEST(GlimpseData, FoldersOfIdxFilesAndCsv) {
   EXPECT_TRUE(has(error_of([&] { known_of(load_data(d, 1), d); }), "does not fit"));
 }
 
+// MNIST as CSV: the class first, no names, and a last pixel that is black in every image.
+TEST(GlimpseData, TheClassOfCsvIsFoundAndKept) {
+  const Folder folder;
+  std::string csv, one_class;
+  for (int i = 0; i < 60; ++i) {
+    csv += std::to_string(i % 3) + ",0,200,9,0\n";
+    one_class += "4,0," + std::to_string(i) + ",9,0\n";
+  }
+  test::write_bytes(folder / "mnist.csv", csv);
+  test::write_bytes(folder / "one.csv", "label,a,b,c,d\n" + one_class);
+  const RunFolder at(folder / "run");
+  const Given options = {{"data", folder / "mnist.csv"}, {"sensor", "2"}};
+  train_run(task_glimpse, at, *tiny(options), Former::refuse, {});
+  const auto run = task_glimpse.open(at);
+  EXPECT_EQ(dynamic_cast<const Config&>(run->config()).data.class_column, "first");
+  // Lines that would not tell by themselves are read as those of the training.
+  test::write_bytes(folder / "few.csv", "2,0,200,9,0\n");
+  EXPECT_EQ(run->evaluate({.file = folder / "few.csv"}, EvaluateSettings()).count, 1);
+  EXPECT_EQ(run->predict(std::vector<std::string>{folder / "few.csv:0"}, PredictSettings()).size(),
+            1u);
+  ImageData d = config_of({{"data", folder / "one.csv"}}).data;
+  EXPECT_TRUE(has(error_of([&] { load_data(d, 1); }),
+                  "all 49 images to train with are of one class, '4'; there is nothing to tell"));
+  d.data = (folder / "mnist.csv").string();
+  d.class_column = "last";
+  const std::string wrong = error_of([&] { load_data(d, 1); });
+  EXPECT_TRUE(has(wrong, "of one class, '0'") && has(wrong, "--class-column")) << wrong;
+}
+
 TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
   const Folder folder;
   const RunFolder whole(folder / "whole"), parts(folder / "parts");

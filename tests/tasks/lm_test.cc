@@ -60,6 +60,31 @@ TEST(Lm, TextIsHeldOutFromItsEnd) {
   EXPECT_NE(error_of([&] { load_data(c); }).find("too few"), std::string::npos);
 }
 
+// text8 is one line.
+TEST(Lm, ATextOfOneLineIsHeldOutToo) {
+  const Folder folder;
+  std::string words;
+  for (int i = 0; i < 5000; ++i) words += "word" + std::to_string(i) + " ";
+  test::write_bytes(folder / "a.txt", words);
+  LmConfig c;
+  c.data.file = folder / "a.txt";
+  c.data.test_share = 0.2;
+  const LmSets sets = load_data(c);
+  size_t bytes[3] = {0, 0, 0}, at = 0;
+  std::string joined;
+  for (const auto* set : {&sets.train, &sets.valid, &sets.test}) {
+    for (const std::string& line : *set) {
+      bytes[at] += line.size() + 1;
+      joined += line + ' ';
+    }
+    ++at;
+  }
+  joined.pop_back();
+  EXPECT_EQ(joined, words);
+  EXPECT_NEAR(static_cast<double>(bytes[0]), 0.7 * static_cast<double>(words.size()), 1000);
+  EXPECT_NEAR(static_cast<double>(bytes[2]), 0.2 * static_cast<double>(words.size()), 1000);
+}
+
 // A model that knows nothing, of two characters and the end of a line.
 LanguageModel blank(int64_t context) {
   LanguageModel m;

@@ -35,22 +35,46 @@ void expect(const std::vector<Labelled>& found,
 constexpr Parse kTsv = parse_labelled_tsv, kCsv = parse_labelled_csv, kJsonl = parse_labelled_jsonl;
 
 TEST(LabelledTsv, IsLabelAndText) {
-  expect(parsed(kTsv, "pos\tgood film\n\nneg \t bad \"film\t more\n"),
+  expect(parsed(kTsv, "pos\tgood film\n\nneg \t bad \"film\t \t\n"),
          {{"pos", "good film"}, {"neg", "bad \"film"}});
   expect(parsed(kTsv, "\xEF\xBB\xBFpos\ta\r\nneg\tb\xFF\r\n"), {{"pos", "a"}, {"neg", "b\uFFFD"}});
   expect(parsed(kTsv, "id\ttext\tlabel\n7\tgood\tpos\n"), {{"pos", "good"}});
 }
 
 TEST(LabelledTsv, ErrorsNameTheLine) {
-  EXPECT_EQ(error_in(kTsv, "a\tb\n\nno tab\n"), "[read_labelled] file:3: expected label<TAB>text");
+  EXPECT_EQ(error_in(kTsv, "a\tb\n\nno tab\n"),
+            "[read_labelled] file:3: expected label<TAB>text, found 'no tab'");
   EXPECT_EQ(error_in(kTsv, "a\t \n"), "[read_labelled] file:1: the text is empty");
   EXPECT_EQ(error_in(kTsv, "a\tb\n \tb\n"), "[read_labelled] file:2: the label is empty");
-  EXPECT_EQ(error_in(kTsv, ""), "[read_labelled] file:0: no documents");
+  EXPECT_EQ(error_in(kTsv, ""), "[read_labelled] file: no documents, the file is empty");
   EXPECT_EQ(error_in(kTsv, "label\ttext\n"), "[read_labelled] file:1: no documents");
-  EXPECT_EQ(error_in(kTsv, std::string_view("a\tb\0\n", 5)), "[read_labelled] file:1: a zero byte");
+  EXPECT_TRUE(has(error_in(kTsv, std::string_view("a\tb\0\n", 5)), "file:1: a zero byte"));
   EXPECT_EQ(error_in(kTsv, "a\t" + std::string(kMaxLine, 'x')),
             "[read_labelled] file:1: a line of more than 1000000 bytes");
   EXPECT_TRUE(has(error_in(kTsv, std::string(300, 'x') + "\tpos\n"), "is it the text?"));
+}
+
+TEST(LabelledTsv, NoTextIsDropped) {
+  EXPECT_TRUE(has(error_in(kTsv, "a\tb\nc\td\tcut off\n"), "file:2: 3 columns, expected label"));
+  EXPECT_TRUE(has(error_in(kTsv, "text\tlabel\nb\ta\ncut\toff\ta\n"),
+                  "file:3: 3 columns, the first line names 2"));
+  EXPECT_TRUE(
+      has(error_in(kTsv, "id\ttext\tlabel\n1\ta\n"), "file:2: 2 columns, the first line names 3"));
+  expect(parsed(kTsv, "label\ttext\tdate\na\tb\t1999\na\tc\t\n"), {{"a", "b"}, {"a", "c"}});
+}
+
+TEST(LabelledTsv, NamesOfColumnsAreNoDocument) {
+  std::string reviews;
+  for (int i = 0; i < 5; ++i) reviews += "pos\tgood film\nneg\tbad\n";
+  EXPECT_TRUE(has(error_in(kTsv, "sentiment\treview\n" + reviews),
+                  "file:1: this looks like names of columns, 'sentiment' and 'review'"));
+  EXPECT_EQ(parsed(kTsv, "sentiment\treview\n" + reviews, {"sentiment", "review"}).size(), 10u);
+  EXPECT_EQ(parsed(kTsv, "neg\tboring\n" + reviews).size(), 11u);
+}
+
+TEST(LabelledCsv, SemicolonsAndTabsSeparateToo) {
+  expect(parsed(kCsv, "\"label\";\"text\"\npos;\"a; b, c\"\n"), {{"pos", "a; b, c"}});
+  expect(parsed(kCsv, "label\ttext\npos\ta, b\n"), {{"pos", "a, b"}});
 }
 
 TEST(LabelledCsv, HasColumnsByNameQuotesAndLineBreaks) {
@@ -65,18 +89,20 @@ TEST(LabelledCsv, HasColumnsByNameQuotesAndLineBreaks) {
 
 TEST(LabelledCsv, ErrorsNameTheLine) {
   EXPECT_EQ(error_in(kCsv, "class,text\na,b\n"),
-            "[read_labelled] file:1: expected columns 'label' and 'text', found 'class', 'text'");
+            "[read_labelled] file:1: expected a first line that names the columns, 'label' and "
+            "'text' among them, found 'class', 'text'; --label-column and --text-column say other "
+            "names");
   EXPECT_EQ(error_in(kCsv, "label,text\na,b\na,\"b\nc\n"),
             "[read_labelled] file:4: a quote of the record of line 3 is not closed");
   EXPECT_EQ(error_in(kCsv, "label,text\na,b,c\n"),
             "[read_labelled] file:2: 3 fields, the first line names 2");
   EXPECT_EQ(error_in(kCsv, "label,text\na\n"),
             "[read_labelled] file:2: 1 fields, the first line names 2");
-  EXPECT_EQ(error_in(kCsv, "label,text\na,\"b\"c\n"),
-            "[read_labelled] file:2: text after a closing quote");
+  EXPECT_TRUE(
+      has(error_in(kCsv, "label,text\na,\"b\"c\n"), "file:2: text after a closing quote; "));
   EXPECT_EQ(error_in(kCsv, "label,text\n,b\n"), "[read_labelled] file:2: the label is empty");
   EXPECT_EQ(error_in(kCsv, "label,text\na,\"\"\n"), "[read_labelled] file:2: the text is empty");
-  EXPECT_EQ(error_in(kCsv, ""), "[read_labelled] file:0: no documents");
+  EXPECT_EQ(error_in(kCsv, ""), "[read_labelled] file: no documents, the file is empty");
   EXPECT_EQ(error_in(kCsv, "label,text\n"), "[read_labelled] file:1: no documents");
   std::string endless = "label,text\na,\"";
   for (int i = 0; i < 3000; ++i) endless += std::string(500, 'x') + "\n";
@@ -92,7 +118,8 @@ TEST(LabelledJsonl, HasAnObjectALine) {
 
 TEST(LabelledJsonl, ErrorsNameTheLine) {
   EXPECT_EQ(error_in(kJsonl, "{\"label\": \"pos\"}\n"),
-            "[read_labelled] file:1: there is no \"text\"; there are 'label'");
+            "[read_labelled] file:1: there is no \"text\"; there are 'label'; --label-column and "
+            "--text-column name them");
   EXPECT_EQ(error_in(kJsonl, "{\"label\": null, \"text\": \"\"}"),
             "[read_labelled] file:1: \"label\" must be a string, found null");
   EXPECT_EQ(error_in(kJsonl, "{\"label\": [1], \"text\": \"x\"}"),
@@ -102,7 +129,10 @@ TEST(LabelledJsonl, ErrorsNameTheLine) {
   EXPECT_EQ(error_in(kJsonl, "{\"label\": \"a\", \"text\": \"\\u0000\"}"),
             "[read_labelled] file:1: a zero byte");
   EXPECT_EQ(error_in(kJsonl, "[\n"), "[read_json] file:1 is not JSON in UTF-8: line 1, byte 2");
-  EXPECT_EQ(error_in(kJsonl, "[1]\n"), "[read_labelled] file:1: expected an object, found array");
+  EXPECT_EQ(
+      error_in(kJsonl, "[1]\n"),
+      "[read_labelled] file:1: expected an object a line, as jq -c '.[]' makes of a list, found "
+      "array");
   const std::string deep = "{\"label\":\"a\",\"text\":" + std::string(200000, '[') + "\n";
   EXPECT_TRUE(has(error_in(kJsonl, deep), "file:1 is nested too deeply"));
 }
@@ -128,6 +158,10 @@ TEST(Labelled, FoldersAreClasses) {
   EXPECT_TRUE(has(error_of([&] { read_labelled(folder / ""); }), "new: no documents"));
   EXPECT_TRUE(has(error_of([&] { read_labelled(folder / "pos"); }), "a folder for each class"));
   EXPECT_TRUE(has(error_of([&] { read_labelled(folder / "none"); }), "No such file"));
+  write_bytes(folder / "new/x", "text");
+  EXPECT_EQ(read_labelled(folder / "").size(), 4u);
+  std::filesystem::create_symlink("nowhere", folder / "neg/z.txt");
+  EXPECT_TRUE(has(error_of([&] { read_labelled(folder / ""); }), "neg/z.txt is a link to nothing"));
 }
 
 TEST(Labelled, TheEndingSaysTheFormat) {

@@ -16,10 +16,11 @@ namespace fovea::text {
 namespace {
 
 using test::Folder;
+using test::has;
 using test::write_bytes;
 
 std::vector<Pair> parsed(std::string_view bytes) {
-  return parse_tsv(Lines::of_memory("read_tsv", "file", bytes));
+  return parse_tsv(Lines::of_memory("read_tsv", "file", bytes), MoreColumns::leave_out).pairs;
 }
 
 void expect_pairs(const std::vector<Pair>& found,
@@ -50,7 +51,7 @@ void write_gzip(const std::filesystem::path& path, const std::string& text, int 
 TEST(Tsv, Pairs) {
   expect_pairs(parsed("a\tb\nc d\te f\n"), {{"a", "b"}, {"c d", "e f"}});
   expect_pairs(parsed("a\tb"), {{"a", "b"}});  // no newline at the end
-  expect_pairs(parsed("a\tb\tCC-BY\tmore\nc\td\t\n"), {{"a", "b"}, {"c", "d"}});
+  expect_pairs(parsed("a\tb\t\nc\td\n\n"), {{"a", "b"}, {"c", "d"}});
   expect_pairs(parsed("a\tb\r\nc\td\r\n"), {{"a", "b"}, {"c", "d"}});  // CR LF
   expect_pairs(parsed("\n\na\tb\n  \n\r\nc\td\n\n"), {{"a", "b"}, {"c", "d"}});
   expect_pairs(parsed("\xEF\xBB\xBF"
@@ -60,19 +61,58 @@ TEST(Tsv, Pairs) {
   expect_pairs(parsed("a\rb\tc\n"), {{"a\rb", "c"}});
 }
 
+// A third column, as Tatoeba's pairs have one, is no text that a tab cut off.
+TEST(Tsv, MoreColumnsStandInEveryLine) {
+  const auto columns = [](std::string_view bytes) {
+    return parse_tsv(Lines::of_memory("read_tsv", "file", bytes), MoreColumns::leave_out).columns;
+  };
+  expect_pairs(parsed("a\tb\tCC-BY\tmore\nc\td\t\t\n"), {{"a", "b"}, {"c", "d"}});
+  EXPECT_EQ(columns("a\tb\tCC-BY\nc\td\t\n"), 3);
+  EXPECT_EQ(columns("a\tb\t\nc\td\n"), 2);
+  EXPECT_TRUE(has(error_of_tsv("a\tb\nc\td\tcut off\n"),
+                  "file:2: 3 columns, the lines before have 2; a tab within a text"));
+  EXPECT_TRUE(
+      has(error_of_tsv("a\tb\tcut off\nc\td\n"), "file:2: 2 columns, the lines before have 3; "));
+  EXPECT_TRUE(has(error_of([] {
+                    parse_tsv(Lines::of_memory("read_tsv", "file", "a\tb\tc\n"),
+                              MoreColumns::refuse);
+                  }),
+                  "file:1: 3 columns, expected two"));
+}
+
+TEST(Tsv, WhatIsWrittenOtherwiseIsSaid) {
+  EXPECT_TRUE(has(error_of_tsv(std::string_view("\xFF\xFE"
+                                                "a\0\t\0b\0\n\0",
+                                                10)),
+                  "file:1: this is UTF-16; save it as UTF-8"));
+  EXPECT_TRUE(has(error_of_tsv(std::string_view("\xFE\xFF\0a\0\t\0b\0\n", 10)), "UTF-16;"));
+  EXPECT_TRUE(has(error_of_tsv(std::string_view("a\0\t\0b\0\n\0", 8)), "or UTF-16"));
+  EXPECT_TRUE(has(error_of_tsv("a\tb\rc\td\re\tf"), "CR alone"));
+  std::string latin1;
+  for (int i = 0; i < 20; ++i) latin1 += i % 2 == 0 ? "a\tb\n" : "caf\xE9\tb\n";
+  EXPECT_EQ(error_of_tsv(latin1),
+            "[read_tsv] file: 10 of 20 lines are no UTF-8, the first is line 2; save it as UTF-8, "
+            "as iconv -f LATIN1 -t UTF-8 does where it is Latin-1");
+  for (int i = 0; i < 200; ++i) latin1 += "a\tb\n";
+  EXPECT_EQ(parsed(latin1)[1].source, "caf\uFFFD");
+}
+
 TEST(Tsv, QuotationMarksMeanNothing) {
   expect_pairs(parsed("\"open\tb\nc\td\"\n\"e\"\t'f\n"),
                {{"\"open", "b"}, {"c", "d\""}, {"\"e\"", "'f"}});
 }
 
 TEST(Tsv, ErrorsNameTheLine) {
-  EXPECT_EQ(error_of_tsv("a\tb\n\nno tab\n"), "[read_tsv] file:3: expected source<TAB>target");
+  EXPECT_EQ(error_of_tsv("a\tb\n\nno tab\n"),
+            "[read_tsv] file:3: expected source<TAB>target, found 'no tab'");
   EXPECT_EQ(error_of_tsv("a\tb\n\tb\n"), "[read_tsv] file:2: the source is empty");
   EXPECT_EQ(error_of_tsv("a\tb\n \tb\n"), "[read_tsv] file:2: the source is empty");
   EXPECT_EQ(error_of_tsv("a\t\n"), "[read_tsv] file:1: the target is empty");
   EXPECT_EQ(error_of_tsv("a\t\tlicence\n"), "[read_tsv] file:1: the target is empty");
-  EXPECT_EQ(error_of_tsv(std::string_view("a\tb\nc\0\td\n", 9)), "[read_tsv] file:2: a zero byte");
-  EXPECT_EQ(error_of_tsv(""), "[read_tsv] file:0: no pairs");
+  EXPECT_EQ(error_of_tsv(std::string_view("a\tb\nc\0\td\n", 9)),
+            "[read_tsv] file:2: a zero byte: this is no text, or UTF-16, which must be saved as "
+            "UTF-8");
+  EXPECT_EQ(error_of_tsv(""), "[read_tsv] file: no pairs, the file is empty");
   EXPECT_EQ(error_of_tsv("\n\r\n"), "[read_tsv] file:2: no pairs");
   EXPECT_EQ(error_of_tsv("a\tb\n" + std::string(kMaxLine + 1, 'x')),
             "[read_tsv] file:2: a line of more than 1000000 bytes");
@@ -91,15 +131,16 @@ TEST(Tsv, ALineWithoutEndIsNotHeld) {
     given += most;
     return given > 100'000'000 ? 0 : most;
   };
-  EXPECT_EQ(error_of([&] { parse_tsv(Lines("read_tsv", "file", endless)); }),
-            "[read_tsv] file:1: a line of more than 1000000 bytes");
+  EXPECT_EQ(
+      error_of([&] { parse_tsv(Lines("read_tsv", "file", endless), MoreColumns::leave_out); }),
+      "[read_tsv] file:1: a line of more than 1000000 bytes");
   EXPECT_LT(given, 2 * kMaxLine);
 }
 
 TEST(Tsv, BuffersThatEndAnywhere) {
   const std::string bytes =
       "\xEF\xBB\xBF"
-      "aé\tb\r\n\r\nc\t日本\tx\r\n";
+      "aé\tb\ty\r\n\r\nc\t日本\tx\r\n";
   for (size_t at_once = 1; at_once < bytes.size(); ++at_once) {
     std::string_view rest = bytes;
     const Lines::Read read = [&](char* to, size_t most) {
@@ -108,7 +149,8 @@ TEST(Tsv, BuffersThatEndAnywhere) {
       rest.remove_prefix(n);
       return n;
     };
-    expect_pairs(parse_tsv(Lines("read_tsv", "file", read)), {{"aé", "b"}, {"c", "日本"}});
+    expect_pairs(parse_tsv(Lines("read_tsv", "file", read), MoreColumns::leave_out).pairs,
+                 {{"aé", "b"}, {"c", "日本"}});
   }
 }
 
@@ -126,9 +168,9 @@ TEST(TsvFile, ErrorsNameTheFile) {
   const auto error = [&] { return error_of([&] { read_tsv(path); }); };
   EXPECT_EQ(error(), "[read_tsv] " + path + ": No such file or directory");
   write_bytes(path, "");
-  EXPECT_EQ(error(), "[read_tsv] " + path + ":0: no pairs");
+  EXPECT_EQ(error(), "[read_tsv] " + path + ": no pairs, the file is empty");
   write_bytes(path, "a\tb\nc\n");
-  EXPECT_EQ(error(), "[read_tsv] " + path + ":2: expected source<TAB>target");
+  EXPECT_EQ(error(), "[read_tsv] " + path + ":2: expected source<TAB>target, found 'c'");
   EXPECT_NE(error_of([&] { read_tsv(folder / "."); }).find("is a folder"), std::string::npos);
   EXPECT_NE(error_of([] { read_tsv("/dev/zero"); }).find("is a device"), std::string::npos);
 }
@@ -196,7 +238,7 @@ TEST(Parallel, RefusesWhatDoesNotPair) {
   EXPECT_EQ(error(), "[read_parallel] " + b + ":2: the target is empty");
   write_bytes(a, "");
   write_bytes(b, "");
-  EXPECT_EQ(error(), "[read_parallel] " + a + ":0: no pairs");
+  EXPECT_EQ(error(), "[read_parallel] " + a + ": no pairs, the file is empty");
   EXPECT_NE(error_of([&] { read_parallel(a, folder / "c"); }).find("No such file"),
             std::string::npos);
 }
@@ -207,6 +249,37 @@ TEST(ReadLines, EveryLine) {
   EXPECT_EQ(read_lines(folder / "a"), (std::vector<std::string>{"one", "", " two ", "\uFFFD"}));
   write_bytes(folder / "b", "");
   EXPECT_THROW(read_lines(folder / "b"), Error);
+}
+
+// text8 is 100 MB of words in one line.
+TEST(ReadText, ALineOfAnyLengthIsCutAtBlanks) {
+  const Folder folder;
+  std::string words;
+  while (words.size() < 2 * kMaxLine) words += "anarchism originated as a term ";
+  write_bytes(folder / "text8", words);
+  EXPECT_THROW(read_lines(folder / "text8"), Error);
+  const std::vector<std::string> pieces = read_text(folder / "text8");
+  std::string joined;
+  for (const std::string& piece : pieces) {
+    EXPECT_LE(piece.size(), 10'000u);
+    joined += (joined.empty() ? "" : " ") + piece;
+  }
+  EXPECT_EQ(joined, words);
+  std::string letters;
+  for (int i = 0; i < 10'000; ++i) letters += "日";
+  write_bytes(folder / "letters", "short\n" + letters + "\nend\n");
+  const std::vector<std::string> whole = read_text(folder / "letters");
+  EXPECT_EQ(whole.front(), "short");
+  EXPECT_EQ(whole.back(), "end");
+  joined.clear();
+  for (size_t i = 1; i + 1 < whole.size(); ++i) joined += whole[i];
+  EXPECT_EQ(joined, letters);
+  write_bytes(folder / "one", words.substr(0, 50'000));
+  EXPECT_NEAR(static_cast<double>(read_text(folder / "one").size()), 205, 5);
+  std::string paragraphs;
+  for (int i = 0; i < 100; ++i) paragraphs += words.substr(0, 9'000) + "\n";
+  write_bytes(folder / "book", paragraphs);
+  EXPECT_EQ(read_text(folder / "book").size(), 100u);
 }
 
 // ---- Splits -------------------------------------------------------------------------------------

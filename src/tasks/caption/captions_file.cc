@@ -9,6 +9,7 @@
 #include "fovea/error.h"
 #include "io/json.h"
 #include "tasks/caption/caption.h"
+#include "text/lines.h"
 
 namespace fovea::tasks::captions {
 namespace {
@@ -124,7 +125,9 @@ std::vector<ListedImage> from_json(const std::string& file) {
 
 std::vector<ListedImage> from_lines(const std::string& file) {
   Listing listing;
-  for (const text::Pair& pair : text::read_tsv(file)) {
+  const text::Tsv read = text::parse_tsv(text::Lines::of_file("read_captions", file),
+                                         text::MoreColumns::refuse, "image<TAB>caption");
+  for (const text::Pair& pair : read.pairs) {
     listing.of(without_number(pair.source)).captions.push_back(trimmed(pair.target));
   }
   return listing.take();

@@ -15,8 +15,8 @@ void visit_data(Fields& f, DocumentsData& d) {
   f.choice("builtin", d.builtin, "built-in documents, where none are given", {"reviews"});
   f.integer("examples", d.examples, "how many built-in documents", {20, 1e7});
   f.file("data", d.data, "TSV, CSV, JSONL, or a folder for each class; gzip too");
-  f.text("label-column", d.columns.label, "CSV and JSONL: which holds the class");
-  f.text("text-column", d.columns.text, "CSV and JSONL: which holds the text");
+  f.text("label-column", d.columns.label, "by its name: which column holds the class");
+  f.text("text-column", d.columns.text, "by its name: which column holds the text");
   f.file("valid", d.valid, "more documents, to validate with (default: a share)");
   f.file("test", d.test, "more documents, to score at the end (default: a share)");
   f.real("valid-share", d.valid_share, "share of each class held out to validate", {0, 0.5});

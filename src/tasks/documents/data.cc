@@ -6,12 +6,15 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/random.h"
 #include "fovea/error.h"
 #include "io/json.h"
+#include "tasks/classes.h"
 #include "tasks/documents/documents.h"
 #include "tasks/documents/reviews.h"
+#include "text/messages.h"
 #include "text/sentences.h"
 #include "text/utf8.h"
 #include "text/words.h"
@@ -61,18 +64,26 @@ std::vector<text::Labelled> read_or_make(const DocumentsData& d, uint64_t seed) 
 void check_classes(std::span<const text::Labelled> documents) {
   std::map<std::string, int64_t> count;
   for (const text::Labelled& d : documents) ++count[d.label];
-  const std::string& first = count.begin()->first;
-  if (count.size() == 1) {
-    throw Error("documents", fmt::format("all {} documents are of one class, '{}'; there is "
-                                         "nothing to tell apart",
-                                         documents.size(), first));
-  }
   if (count.size() > kMostClasses ||
       (documents.size() >= 20 && 2 * count.size() > documents.size())) {
-    throw Error("documents", fmt::format("{} classes among {} documents ('{}', …); is that column "
-                                         "the label?",
-                                         count.size(), documents.size(), first.substr(0, 40)));
+    throw Error(
+        "documents",
+        fmt::format("{} classes among {} documents ({}, …): is that column the text? A TSV "
+                    "file has the label first, or a first line that names its columns, "
+                    "text<TAB>label; for CSV and JSONL, --label-column and --text-column "
+                    "say which is which",
+                    count.size(), documents.size(), text::quoted_piece(count.begin()->first)));
   }
+}
+
+// Nothing is held out where all texts of each class are alike: equal texts stay together.
+std::string why_none(std::span<const text::Labelled> documents, const char* share) {
+  std::unordered_set<std::string_view> unique;
+  for (const text::Labelled& d : documents) unique.insert(d.text);
+  return fmt::format(
+      "{} documents have {} different texts, and equal ones stay together; a larger "
+      "{} holds out more, or more different texts do",
+      documents.size(), unique.size(), share);
 }
 
 // The documents of one text, which stay together.
@@ -266,9 +277,17 @@ DocumentsSets load_data(const DocumentsData& d, uint64_t seed) {
   sets.documents = split(std::move(all), d, seed);
   if (!valid.empty()) sets.documents.valid = std::move(valid);
   if (!test.empty()) sets.documents.test = std::move(test);
-  if (sets.documents.train.empty()) throw Error("documents", "none are left to train with");
-  if (sets.documents.valid.empty()) {
-    throw Error("documents", "none are left to validate with; raise --valid-share");
+  const Documents& parts = sets.documents;
+  if (parts.train.empty()) {
+    throw Error("documents",
+                "none are left to train with; --valid-share and --test-share hold out all of them");
+  }
+  std::map<std::string, int64_t> count;
+  for (const text::Labelled& document : parts.train) ++count[document.label];
+  expect_two_classes(count, "documents", "documents", "is that column the label?");
+  if (parts.valid.empty()) {
+    throw Error("documents",
+                "none are left to validate with: " + why_none(parts.train, "--valid-share"));
   }
   return sets;
 }

@@ -5,6 +5,7 @@
 #include "fovea/error.h"
 #include "tasks/documents/documents.h"
 #include "tasks/room.h"
+#include "text/messages.h"
 
 namespace fovea::tasks {
 namespace classification {
@@ -125,8 +126,9 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
        {&sets.documents.train, &sets.documents.valid, &sets.documents.test}) {
     for (const text::Labelled& d : *set) {
       if (c.known.class_of(d.label) >= 0) continue;
-      throw Error("documents", "the class '" + d.label.substr(0, 40) +
-                                   "' has no documents to train with, only such that are held out");
+      throw Error("documents", "the class " + text::quoted_piece(d.label) +
+                                   " has no documents to train with, only such that are held out; "
+                                   "equal texts stay together");
     }
   }
   models::DocumentConfig& n = c.config.network;

@@ -8,11 +8,15 @@
 namespace fovea::tasks::glimpsing {
 namespace {
 
+constexpr const char* kClassColumn =
+    "CSV: which is the class: first, last, its number from 1, or its name (default: found)";
+
 void visit_data(Fields& f, ImageData& d) {
   f.group("Data");
   f.choice("builtin", d.builtin, "built-in images, where none are given", {"digits"});
   f.integer("examples", d.examples, "how many built-in images", {100, 1e7});
   f.file("data", d.data, "a folder of idx files (MNIST's), or CSV; gzip too");
+  f.text("class-column", d.class_column, kClassColumn);
   f.named("variant", d.placed.placing,
           "images as they are, anywhere on a canvas, or among pieces of others, too; anew in every "
           "epoch",
@@ -143,6 +147,7 @@ std::string Config::attention() const {
 void EvaluateSettings::visit(Fields& f) {
   f.group("Looking");
   f.integer("passes", passes, "an answer is the mean of so many; 0: as it was trained", {0, 1000});
+  f.text("class-column", class_column, kClassColumn);
 }
 
 void PredictSettings::visit(Fields& f) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -15,6 +16,7 @@
 #include "image/image_file.h"
 #include "image/resize.h"
 #include "io/json.h"
+#include "tasks/classes.h"
 #include "tasks/glimpse/glimpse.h"
 
 namespace fovea::tasks::glimpsing {
@@ -101,14 +103,17 @@ Sets read_or_draw(const ImageData& d, uint64_t seed) {
     test = read_set(d.data, "t10k");
     if (all.images.empty()) {
       throw Error("glimpse", fmt::format("{}: there is no train-images-idx3-ubyte with its labels "
-                                         "(.gz too); MNIST's four files go there as they are",
+                                         "(.gz too); MNIST's four files go there as they are. "
+                                         "Folders of PNG and JPEG files are for fovea train image",
                                          d.data));
     }
   } else if (image::is_idx(d.data)) {
     throw Error("glimpse",
                 fmt::format("{} has no classes: name the folder of the idx files", d.data));
   } else {
-    all = image::read_csv(d.data);
+    image::CsvImages read = image::read_csv(d.data, d.class_column);
+    sets.class_column = read.class_column;
+    all = std::move(read);
   }
   sets.classes = all.classes.size() >= test.classes.size() ? all.classes : test.classes;
   sets.train = std::move(all.images);
@@ -146,9 +151,19 @@ Sets load_data(const ImageData& d, uint64_t seed) {
   Sets sets = read_or_draw(d, seed);
   if (sets.test.empty()) sets.test = take_share(sets.train, d.test_share, "test");
   sets.valid = take_share(sets.train, d.valid_share, "valid");
+  std::map<std::string, int64_t> count;
+  for (const LabelledImage& one : sets.train) ++count[std::to_string(one.label)];
+  expect_two_classes(count, "glimpse", "images",
+                     sets.class_column.empty()
+                         ? "add images of another"
+                         : fmt::format("add images of another, or say by --class-column where the "
+                                       "class stands; it was looked for in the {} column",
+                                       sets.class_column));
   if (sets.train.empty() || sets.valid.empty()) {
-    throw Error("glimpse", fmt::format("{} images to train and {} to validate; both are needed",
-                                       sets.train.size(), sets.valid.size()));
+    throw Error("glimpse",
+                fmt::format("{} images to train and {} to validate; both are needed, see "
+                            "--valid-share",
+                            sets.train.size(), sets.valid.size()));
   }
   expect_one_size(sets);
   uint64_t h = kEmptyHash;

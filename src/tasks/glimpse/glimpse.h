@@ -24,6 +24,7 @@ struct ImageData {
   std::string builtin = "digits";  // used where no data are given
   int64_t examples = 12000;        // of the built-in ones
   std::string data;                // the user's: a folder of idx files, or a CSV file
+  std::string class_column;        // CSV: as image::read_csv() takes it
   image::PlacedConfig placed;
   image::Augmentation augmentation;            // of training images
   double valid_share = 0.1, test_share = 0.1;  // test: where the data have no such set of their own
@@ -46,7 +47,8 @@ struct Config final : TaskConfig {
 const std::vector<Measure>& measures();
 
 struct EvaluateSettings final : Settings {
-  int64_t passes = 0;  // 0: those of the training
+  int64_t passes = 0;        // 0: those of the training
+  std::string class_column;  // empty: that of the training
   void visit(Fields&) override;
 };
 struct PredictSettings final : Settings {
@@ -60,6 +62,7 @@ struct PredictSettings final : Settings {
 struct Sets {
   std::vector<image::LabelledImage> train, valid, test;
   std::vector<std::string> classes;
+  std::string class_column;  // CSV: where the classes were
   std::string fingerprint;
 };
 Sets load_data(const ImageData&, uint64_t seed);

@@ -153,8 +153,11 @@ Evaluation evaluate(const Viewer& v, std::span<const image::LabelledImage> image
     for (size_t i = 0; i < n; ++i) {
       const int64_t label = images[static_cast<size_t>(which[i])].label;
       if (label >= classes) {
-        throw Error("evaluate",
-                    fmt::format("class {} was not in the training; there are {}", label, classes));
+        throw Error(
+            "evaluate",
+            fmt::format("class {} was not in the training, which had {}; in CSV, --class-column "
+                        "says where the class stands",
+                        label, classes));
       }
       const auto at = [&](size_t t) {
         return flat.data() + (t * n + i) * static_cast<size_t>(classes);

@@ -32,7 +32,9 @@ class GlimpseRun final : public Run {
     const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
     const int64_t passes = settings.passes > 0 ? settings.passes : v_.config.passes;
     if (!what.file.empty()) {
-      return glimpsing::evaluate(v_, image::read_csv(what.file).images, passes, done);
+      const std::string& asked = settings.class_column;
+      const std::string column = asked.empty() ? class_column() : asked;
+      return glimpsing::evaluate(v_, image::read_csv(what.file, column).images, passes, done);
     }
     return glimpsing::evaluate(v_,
                                what.set == Set::train   ? sets().train
@@ -51,6 +53,8 @@ class GlimpseRun final : public Run {
     }
     return all;
   }
+
+  std::string class_column() override { return v_.config.data.class_column; }
 
   // Spread over the set, the classes in turn.
   std::vector<Example> examples(size_t n) override {
@@ -100,6 +104,7 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   Viewer v;
   v.config = dynamic_cast<const Config&>(config);
   Sets sets = load_data(v.config.data, v.config.train.seed);
+  v.config.data.class_column = sets.class_column;
   v.known = former ? load_known(*former) : known_of(sets, v.config.data);
   models::GlimpseConfig& n = v.config.network;
   n.height = n.width = v.known.side;
@@ -128,7 +133,7 @@ extern const Task task_glimpse = {
         "clutter\n"
         "  fovea train glimpse mnist/                     a folder with MNIST's four files (.gz "
         "too)\n"
-        "  fovea train glimpse digits.csv                 pixels, then the class, a line an image\n"
+        "  fovea train glimpse digits.csv                 pixels and the class, a line an image\n"
         "  fovea train glimpse --glimpses 4 --sensor 6    fewer and smaller glimpses\n"
         "  fovea train glimpse --model random             the same, looking anywhere\n"
         "  fovea train glimpse --model soft --weighting sigmoid     all places at once, weighed\n"

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/random.h"
 #include "fovea/error.h"
 #include "io/json.h"
+#include "tasks/classes.h"
 #include "tasks/image/image_task.h"
 #include "tasks/image/pairs.h"
 #include "tasks/room.h"
@@ -85,14 +87,13 @@ ImageSets load_data(const ImageConfig& c) {
     check_room_for(c, c.data.data);
     const image::LabelledImages read = image::read_class_folders(c.data.data, fit_of(c), warn);
     sets.classes = read.classes;
-    if (sets.classes.size() < 2) {
-      throw Error("image", fmt::format("{} has one class, '{}'; there is nothing to tell apart",
-                                       c.data.data, sets.classes.front()));
-    }
     all = packed_all(read);
   }
   split(std::move(all), c, sets);
   if (!c.data.test.empty()) sets.test = read_examples(c, sets.classes, c.data.test, warn);
+  std::map<std::string, int64_t> count;
+  for (const PackedExample& x : sets.train) ++count[sets.classes[static_cast<size_t>(x.label)]];
+  expect_two_classes(count, "image", "images", "each folder of " + c.data.data + " is a class");
   if (sets.train.empty() || sets.valid.empty()) {
     throw Error("image", fmt::format("{} images to train and {} to validate; both need one or "
                                      "more, see --valid-share",

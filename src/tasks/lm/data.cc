@@ -34,7 +34,7 @@ void append(Tokens& to, const Tokens& more) { to.insert(to.end(), more.begin(), 
 LmSets load_data(const LmConfig& c) {
   const LmData& d = c.data;
   std::vector<std::string> lines =
-      d.file.empty() ? tales(d.examples, c.train.seed) : text::read_lines(d.file);
+      d.file.empty() ? tales(d.examples, c.train.seed) : text::read_text(d.file);
   LmSets sets;
   sets.fingerprint = fingerprint_of(lines, d);
   const size_t test = lines_of_share(lines, d.test_share, lines.size());
@@ -42,7 +42,8 @@ LmSets load_data(const LmConfig& c) {
   const size_t train = lines.size() - test - valid;
   if (train == 0 || valid + test == 0) {
     throw Error("train", fmt::format("{}: {} lines are too few to train on some and to hold others "
-                                     "out; the text is split at lines",
+                                     "out; the text is split at lines, and lines of more than "
+                                     "200 bytes at blanks",
                                      d.file.empty() ? "tales" : d.file, lines.size()));
   }
   const auto part = [&](size_t begin, size_t end) {

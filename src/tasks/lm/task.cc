@@ -8,6 +8,7 @@
 #include "tasks/lm/lm.h"
 #include "tasks/room.h"
 #include "tasks/transformer_fields.h"
+#include "text/lines.h"
 
 namespace fovea::tasks {
 namespace lm {
@@ -48,7 +49,7 @@ class LmRun final : public Run {
     return all;
   }
 
-  // The first halves of lines, spread over the held-out text.
+  // The first halves of lines, spread over the held-out text; of long lines, of their beginning.
   std::vector<Example> examples(size_t n) override {
     std::vector<const std::string*> lines;
     for (const std::string& line : held_out()) {
@@ -57,8 +58,9 @@ class LmRun final : public Run {
     n = std::min(n, lines.size());
     std::vector<Example> some;
     for (size_t i = 0; i < n; ++i) {
-      const std::vector<std::string> all =
-          text::characters(*lines[(2 * i + 1) * lines.size() / (2 * n)]);
+      constexpr size_t kMost = 400;  // characters
+      std::vector<std::string> all = text::characters(*lines[(2 * i + 1) * lines.size() / (2 * n)]);
+      all.resize(std::min(all.size(), kMost));
       std::string half, whole;
       for (size_t c = 0; c < all.size(); ++c) {
         whole += all[c];
@@ -91,7 +93,7 @@ class LmRun final : public Run {
     return *sets_;
   }
   std::vector<std::string> judged(const Judged& what) {
-    if (!what.file.empty()) return text::read_lines(what.file);
+    if (!what.file.empty()) return text::read_text(what.file);
     return what.set == Set::train   ? sets().train
            : what.set == Set::valid ? sets().valid
                                     : held_out();

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "core/random.h"
+#include "fovea/error.h"
 #include "tasks/translate/builtin.h"
 #include "tasks/translate/translate.h"
+#include "text/lines.h"
 
 namespace fovea::tasks::translation {
 namespace {
@@ -23,14 +25,27 @@ uint64_t hash_of(const std::vector<text::Pair>& pairs, uint64_t h) {
   return mix64(h);
 }
 
-std::vector<text::Pair> read_pairs(const TranslateData& d, uint64_t seed) {
+// Columns after the second are no text of the pairs, which is said.
+std::vector<text::Pair> read_columns(const std::string& file, std::vector<std::string>& warnings) {
+  if (file.empty()) return {};
+  text::Tsv read =
+      text::parse_tsv(text::Lines::of_file("read_tsv", file), text::MoreColumns::leave_out);
+  if (read.columns > 2) {
+    warnings.push_back(
+        fmt::format("{} has {} columns; the first two are read", file, read.columns));
+  }
+  return std::move(read.pairs);
+}
+
+std::vector<text::Pair> read_pairs(const TranslateData& d, uint64_t seed,
+                                   std::vector<std::string>& warnings) {
   if (!d.tsv.empty() && !d.source.empty()) {
     throw Error("translate", "give either one TSV file or --src and --tgt, not both");
   }
   if (d.source.empty() != d.target.empty()) {
     throw Error("translate", "--src and --tgt go together");
   }
-  if (!d.tsv.empty()) return text::read_tsv(d.tsv);
+  if (!d.tsv.empty()) return read_columns(d.tsv, warnings);
   if (!d.source.empty()) return text::read_parallel(d.source, d.target);
   return builtin_data(d.builtin).make(d.examples, seed,
                                       {.min_words = d.min_words, .max_words = d.max_words});
@@ -56,11 +71,9 @@ Tensor time_major(std::span<const std::vector<int64_t>* const> rows, int64_t fir
 
 TranslateSets load_data(const TranslateData& d, uint64_t seed) {
   TranslateSets sets;
-  std::vector<text::Pair> pairs = read_pairs(d, seed);
-  std::vector<text::Pair> valid =
-      d.valid.empty() ? std::vector<text::Pair>() : text::read_tsv(d.valid);
-  std::vector<text::Pair> test =
-      d.test.empty() ? std::vector<text::Pair>() : text::read_tsv(d.test);
+  std::vector<text::Pair> pairs = read_pairs(d, seed, sets.warnings);
+  std::vector<text::Pair> valid = read_columns(d.valid, sets.warnings);
+  std::vector<text::Pair> test = read_columns(d.test, sets.warnings);
   const uint64_t h = hash_of(test, hash_of(valid, hash_of(pairs, 0xcbf29ce484222325u)));
   sets.fingerprint = fmt::format("{:016x}", h);
   if (d.swap) {
@@ -72,9 +85,16 @@ TranslateSets load_data(const TranslateData& d, uint64_t seed) {
                                      test.empty() ? d.test_share : 0, seed);
   if (!valid.empty()) sets.pairs.valid = std::move(valid);
   if (!test.empty()) sets.pairs.test = std::move(test);
-  if (sets.pairs.train.empty()) throw Error("translate", "no pairs are left to train with");
+  if (sets.pairs.train.empty()) {
+    throw Error("translate",
+                "no pairs are left to train with; --valid-share and --test-share hold out all of "
+                "them");
+  }
   if (sets.pairs.valid.empty()) {
-    throw Error("translate", "no pairs are left to validate with; raise --valid-share");
+    throw Error("translate", fmt::format("no pairs are left to validate with: of {} pairs, those "
+                                         "with one source stay together; a larger --valid-share "
+                                         "holds out more, or more pairs do",
+                                         sets.pairs.train.size()));
   }
   return sets;
 }

@@ -28,6 +28,9 @@ class TranslateRun final : public Run {
     t_.target.save(run / kTargetFile);
   }
   train::Learner learner(const Watching& watching) override {
+    for (const std::string& line : sets().warnings) {
+      if (watching.say) watching.say(line);
+    }
     return translation::learner(t_, pairs(), watching);
   }
   Evaluation final_scores(const ShareDone& done) override {

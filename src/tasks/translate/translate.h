@@ -61,6 +61,7 @@ struct PredictSettings final : EvaluateSettings {
 struct TranslateSets {
   text::Split pairs;
   std::string fingerprint;
+  std::vector<std::string> warnings;  // columns that were left out
 };
 TranslateSets load_data(const TranslateData&, uint64_t seed);
 
