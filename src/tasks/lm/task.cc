@@ -49,7 +49,8 @@ class LmRun final : public Run {
     return all;
   }
 
-  // The first halves of lines, spread over the held-out text; of long lines, of their beginning.
+  // The first halves of lines, or tales up to their last question, spread over the held-out text;
+  // of long lines, of their beginning.
   std::vector<Example> examples(size_t n) override {
     std::vector<const std::string*> lines;
     for (const std::string& line : held_out()) {
@@ -61,12 +62,16 @@ class LmRun final : public Run {
       constexpr size_t kMost = 400;  // characters
       std::vector<std::string> all = text::characters(*lines[(2 * i + 1) * lines.size() / (2 * n)]);
       all.resize(std::min(all.size(), kMost));
-      std::string half, whole;
+      size_t cut = (all.size() + 1) / 2;
+      for (size_t c = 0; m_.config.data.file.empty() && c < all.size(); ++c) {
+        if (all[c] == "?") cut = c + 1;
+      }
+      std::string begun, whole;
       for (size_t c = 0; c < all.size(); ++c) {
         whole += all[c];
-        if (c < (all.size() + 1) / 2) half += all[c];
+        if (c < cut) begun += all[c];
       }
-      some.push_back({Text{half}, whole});
+      some.push_back({Text{begun}, whole});
     }
     return some;
   }
@@ -151,10 +156,10 @@ extern const Task task_lm = {
         "  fovea train lm book.txt --minutes 20           your text, by characters\n"
         "  fovea train lm book.txt --unit subwords --vocab 2000\n"
         "  fovea predict runs/lm-book \"Once upon\" --temperature 0.7 --length 500\n"
-        "  fovea predict runs/lm-tales --show \"Ada has a red hat. Who has the hat?\"",
+        "  fovea predict runs/lm-tales --show \"Ada sells hats. Bela mends boats. Who is Ada?\"",
     .demo =
-        "The model reads tales letter by letter and writes what comes next; to answer who has\n"
-        "the hat, it looks back to where that was said.",
+        "The model reads tales word by word and writes what comes next; to answer what Ada does,\n"
+        "it looks back to where that was said.",
     .data_field = "file",
     .data_about = "A text; gzip too",
     .takes = Takes::text,
