@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "app/options.h"
+#include "app/outputs.h"
+#include "app/print.h"
 #include "attention/def.h"
 #include "fovea/runtime.h"
 #include "report/label.h"
@@ -49,7 +51,13 @@ void check(const AttendOptions& options) {
   }
   if (!options.picture.empty()) {
     report::picture_format(options.picture);
-    expect_folder_of("attend", options.picture.string());
+    check_output({"attend", options.picture}, {.files = {options.in}, .runs = {}});
+  }
+  if (!options.out.empty()) {
+    check_output({"attend", options.out}, {.files = {options.in}, .runs = {}});
+    if (options.out == options.picture) {
+      throw Error("attend", "--out and --picture are one file, " + options.out.string());
+    }
   }
   const auto demand = [](bool holds, const char* option, const char* what, auto found) {
     if (!holds) throw Error("attend", fmt::format("{} must be {}, found {}", option, what, found));
@@ -142,20 +150,20 @@ std::string unused(const Inputs& inputs) {
 
 void print_summary(const std::string& name, const Tensor& tensor) {
   constexpr size_t kShown = 4;
-  fmt::print("  {:<12} {:<18}", shown(name), to_string(tensor.shape()));
+  print_out("  {:<12} {:<18}", shown(name), to_string(tensor.shape()));
   if (tensor.dtype() == DType::f32) {
     const std::vector<float> values = tensor.to_vector();
     double squares = 0;
     for (const float x : values) squares += static_cast<double>(x) * x;
-    fmt::print(" norm {:<10.6g} ", std::sqrt(squares));
-    for (size_t i = 0; i < std::min(values.size(), kShown); ++i) fmt::print(" {:.5f}", values[i]);
-    if (values.size() > kShown) fmt::print(" …");
+    print_out(" norm {:<10.6g} ", std::sqrt(squares));
+    for (size_t i = 0; i < std::min(values.size(), kShown); ++i) print_out(" {:.5f}", values[i]);
+    if (values.size() > kShown) print_out(" …");
   } else if (tensor.dtype() == DType::i64) {
     const std::vector<int64_t> ids = tensor.to_ids();
-    for (size_t i = 0; i < std::min(ids.size(), 2 * kShown); ++i) fmt::print(" {}", ids[i]);
-    if (ids.size() > 2 * kShown) fmt::print(" …");
+    for (size_t i = 0; i < std::min(ids.size(), 2 * kShown); ++i) print_out(" {}", ids[i]);
+    if (ids.size() > 2 * kShown) print_out(" …");
   }
-  fmt::print("\n");
+  print_out("\n");
 }
 
 // What was chosen, for a picture: "causal, temperature 3"; nothing but defaults, the score.
@@ -195,19 +203,19 @@ void run(AttendOptions options) {
   const std::string how =
       fmt::format("{} + {} + {}: plan {}, {}, {} threads", options.score, options.mask,
                   options.weighting, name_of(plan), isa(), threads());
-  if (verbose()) fmt::print(stderr, "fovea attend: {}\n", how);
+  if (verbose()) print_note("fovea attend: {}\n", how);
   if (!options.out.empty()) {
     save_safetensors(options.out, outputs);
-    fmt::print("wrote {}:", options.out.string());
+    print_out("wrote {}:", options.out.string());
     for (const auto& [name, tensor] : outputs)
-      fmt::print(" {} {}", shown(name), to_string(tensor.shape()));
-    fmt::print("\n");
+      print_out(" {} {}", shown(name), to_string(tensor.shape()));
+    print_out("\n");
   } else if (!options.show) {
-    fmt::print("{}\n", how);
+    print_out("{}\n", how);
     for (const auto& [name, tensor] : outputs) print_summary(name, tensor);
   }
   if (const std::string names = unused(inputs); !names.empty()) {
-    fmt::print("not used by this choice: {}\n", names);
+    print_out("not used by this choice: {}\n", names);
   }
 }
 

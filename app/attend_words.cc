@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/attend.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "attention/check.h"
 #include "core/random.h"
@@ -120,7 +121,7 @@ std::vector<report::Heatmap> maps_of(const std::string& how, const Tensor& weigh
 void show(const std::vector<report::Heatmap>& maps) {
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (const report::Heatmap& map : maps) {
-    fmt::print("\n{}", report::to_text(map, ink, terminal_width()));
+    print_out("\n{}", report::to_text(map, ink, terminal_width()));
   }
 }
 

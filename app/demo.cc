@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/train.h"
 #include "app/verbs.h"
@@ -22,27 +23,27 @@ std::string bold(const std::string& text) {
 std::string show_examples(const tasks::Task& task, const tasks::RunFolder& folder) {
   const auto run = task.open(folder);
   const std::vector<tasks::Example> examples = run->examples(kShown);
-  std::vector<std::string> inputs;
+  std::vector<tasks::Input> inputs;
   for (const tasks::Example& e : examples) inputs.push_back(e.input);
   const auto all = run->predict(inputs, *task.predict_settings(), {.maps = tasks::Maps::keep});
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tasks::Prediction& best = all[i].front();
     const std::string& expected = examples[i].expected;
-    fmt::print("\n{} → {} {}\n", bold(inputs[i]), bold(best.text),
-               best.text == expected ? "✓" : "✗, expected " + expected);
+    print_out("\n{} → {} {}\n", bold(name_of(inputs[i])), bold(best.text),
+              best.text == expected ? "✓" : "✗, expected " + expected);
     for (const report::Heatmap& map : best.maps) {
-      fmt::print("\n{}", report::to_text(map, ink, terminal_width()));
+      print_out("\n{}", report::to_text(map, ink, terminal_width()));
     }
   }
-  return inputs.empty() ? "…" : inputs.back();
+  return inputs.empty() ? "…" : name_of(inputs.back());
 }
 
 void print_next(const tasks::Task& task, const std::string& run, const std::string& input) {
   const auto line = [](const std::string& command, const std::string& what) {
-    fmt::print("  {:<52} {}\n", command, what);
+    print_out("  {:<52} {}\n", command, what);
   };
-  fmt::print("\n{}\n", bold("Next"));
+  print_out("\n{}\n", bold("Next"));
   line(run + "/report.html", "curves, scores and examples, in a browser");
   line(fmt::format("fovea predict {} --show \"{}\"", run, input), "");
   line(fmt::format("fovea train {} --help", task.name), "your own data, and every setting");
@@ -52,18 +53,18 @@ void print_next(const tasks::Task& task, const std::string& run, const std::stri
 
 void run(const std::string& out, const tasks::Given& given) {
   const tasks::Task& task = tasks::task(kTask);
-  fmt::print("{}\n{}\n{} threads, {}.\n\n", bold("Training: " + task.about), task.demo, threads(),
-             isa());
-  std::fflush(stdout);
+  print_out("{}\n{}\n{} threads, {}.\n\n", bold("Training: " + task.about), task.demo, threads(),
+            isa());
+  flush_printed();
   const tasks::RunFolder folder(out);
   const tasks::Trained trained =
       train_showing(task, folder, *tasks::config_from(task, given), tasks::Former::replace);
-  fmt::print("\n{}\nA column for each thing read, a row for each thing written.\n",
-             bold("Where it looked, on what it never saw"));
+  print_out("\n{}\nA column for each thing read, a row for each thing written.\n",
+            bold("Where it looked, on what it never saw"));
   const std::string input = show_examples(task, folder);
-  fmt::print("\n{}\n{} steps in {}; ", bold("What it scored"), trained.finished.steps,
-             duration(trained.finished.seconds));
-  fmt::print("{}", tasks::to_text(trained.test));
+  print_out("\n{}\n{} steps in {}; ", bold("What it scored"), trained.finished.steps,
+            duration(trained.finished.seconds));
+  print_out("{}", tasks::to_text(trained.test));
   print_next(task, out, input);
 }
 

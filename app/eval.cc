@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "tasks/run_folder.h"
@@ -38,9 +39,9 @@ void run(Options o) {
       opened->evaluate(o.what, *settings, [&](double done) { line.show("evaluating", done); });
   for (const std::string& warning : e.warnings) line.say(warning);
   if (o.json) {
-    fmt::print("{}\n", tasks::to_json(e).dump(2));
+    print_out("{}\n", tasks::to_json(e).dump(2));
   } else {
-    fmt::print("\n{}", tasks::to_text(e));
+    print_out("\n{}", tasks::to_text(e));
   }
 }
 

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/outputs.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
@@ -28,14 +30,18 @@ struct Options {
 
 bool is_page(const std::string& file) { return std::filesystem::path(file).extension() == ".html"; }
 
-void check_picture(const std::string& file) {
-  if (file.empty()) return;
-  if (!is_page(file)) report::picture_format(file);
-  expect_folder_of("explain", file);
+void check_picture(const Options& o, const tasks::Task& task) {
+  if (o.picture.empty()) return;
+  if (!is_page(o.picture)) report::picture_format(o.picture);
+  Reads reads{.files = {}, .runs = {o.run}};
+  if (task.input == tasks::Input::files) {
+    for (const std::string& input : o.inputs) reads.files.push_back(file_named_by(input));
+  }
+  check_output({"explain", o.picture}, reads);
 }
 
 tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::string& input) {
-  std::optional<tasks::Inside> inside = run.inside(input);
+  std::optional<tasks::Inside> inside = run.inside(tasks::typed_input(task, input));
   if (!inside) {
     throw Error("explain", fmt::format("nobody has looked inside {} yet: there is nothing to show",
                                        task.name));
@@ -46,13 +52,13 @@ tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::str
 void print_drawn(const tasks::Drawn& drawn) {
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (const report::Heatmap& map : drawn.maps) {
-    fmt::print("\n{}", report::to_text(map, ink, terminal_width()));
+    print_out("\n{}", report::to_text(map, ink, terminal_width()));
   }
   for (const report::ShadedText& text : drawn.texts) {
-    fmt::print("\n{}", report::to_text(text, ink, terminal_width()));
+    print_out("\n{}", report::to_text(text, ink, terminal_width()));
   }
   for (const report::SeenImage& image : drawn.images) {
-    fmt::print("\n{}\n{}", image.title, report::to_text(image, ink, terminal_width()));
+    print_out("\n{}\n{}", image.title, report::to_text(image, ink, terminal_width()));
   }
 }
 
@@ -78,7 +84,7 @@ void show_weights(const Options& o, tasks::Run& run, const tasks::Task& task) {
   for (const report::Heatmap& map : maps) {
     list.push_back(nlohmann::ordered_json::parse(report::to_json(map)));
   }
-  fmt::print("{}\n", list.dump());
+  print_out("{}\n", list.dump());
 }
 
 void show(const Options& o, const std::string& name, const tasks::Inside& inside,
@@ -98,20 +104,19 @@ void show(const Options& o, const std::string& name, const tasks::Inside& inside
     }
   }
   if (o.json) {
-    fmt::print("{}\n", tasks::to_json(inside, all).dump());
+    print_out("{}\n", tasks::to_json(inside, all).dump());
     return;
   }
-  fmt::print("{}\n", inside.title);
+  print_out("{}\n", inside.title);
   print_drawn(drawn);
   for (const tasks::Explanation& e : all) {
-    if (!e.note.empty()) fmt::print("\n{}: {}\n", name_of(e.by), e.note);
+    if (!e.note.empty()) print_out("\n{}: {}\n", name_of(e.by), e.note);
   }
   const report::Table table = tasks::agreement_of(all);
-  if (!table.rows.empty()) fmt::print("\nDo they agree?\n{}", report::to_text(table));
+  if (!table.rows.empty()) print_out("\nDo they agree?\n{}", report::to_text(table));
 }
 
 void run(const Options& o) {
-  check_picture(o.picture);
   tasks::Explaining how = o.how;
   const bool weights = std::find(o.by.begin(), o.by.end(), kWeights) != o.by.end();
   for (const std::string& name : o.by) {
@@ -119,6 +124,7 @@ void run(const Options& o) {
   }
   const tasks::RunFolder folder(o.run);
   const tasks::Task& task = folder.task();
+  check_picture(o, task);
   const auto opened = task.open(folder);
   if (weights) return show_weights(o, *opened, task);
   if (o.inputs.size() != 1) {

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/outputs.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
@@ -21,16 +23,18 @@ struct Options {
   bool json = false;
 };
 
-void check_page(const std::string& file) {
-  if (file.empty()) return;
-  if (!file.ends_with(".html")) {
-    throw Error("faithful", fmt::format("--page takes a FILE.html, found {}", file));
+void check_page(const Options& o) {
+  if (o.page.empty()) return;
+  if (!o.page.ends_with(".html")) {
+    throw Error("faithful", fmt::format("--page takes a FILE.html, found {}", o.page));
   }
-  expect_folder_of("faithful", file);
+  Reads reads{.files = {o.data}, .runs = o.beside};
+  reads.runs.push_back(o.run);
+  check_output({"faithful", o.page}, reads);
 }
 
 void run(const Options& o) {
-  check_page(o.page);
+  check_page(o);
   tasks::FaithfulSettings settings;
   tasks::from_options(o.given, settings);
   const tasks::RunFolder folder(o.run);
@@ -52,20 +56,20 @@ void run(const Options& o) {
                               [&](double done) { line.show("measuring", done); });
   if (!o.page.empty()) report::write_page(o.page, tasks::page_of(folder.name(), found));
   if (o.json) {
-    fmt::print("{}\n", tasks::to_json(found).dump());
+    print_out("{}\n", tasks::to_json(found).dump());
     return;
   }
-  fmt::print("{}: {} outputs of {} inputs\n\n{}\n", folder.name(), found.each.size(), found.inputs,
-             report::to_text(tasks::table_of(found)));
+  print_out("{}: {} outputs of {} inputs\n\n{}\n", folder.name(), found.each.size(), found.inputs,
+            report::to_text(tasks::table_of(found)));
   const report::Table implicit = tasks::implicit_of(found);
   if (!implicit.rows.empty()) {
-    fmt::print("The weights here, the Jacobian there: Kendall τ\n{}\n", report::to_text(implicit));
+    print_out("The weights here, the Jacobian there: Kendall τ\n{}\n", report::to_text(implicit));
   }
   const report::Table pointing = tasks::table_of(found.pointing);
   if (!pointing.rows.empty()) {
-    fmt::print("Words that name a thing: is the peak in its box?\n{}\n", report::to_text(pointing));
+    print_out("Words that name a thing: is the peak in its box?\n{}\n", report::to_text(pointing));
   }
-  fmt::print("{}\n", tasks::verdict(found));
+  print_out("{}\n", tasks::verdict(found));
 }
 
 }  // namespace

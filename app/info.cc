@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/print.h"
 #include "app/verbs.h"
 #include "fovea/attention.h"
 #include "fovea/runtime.h"
@@ -31,23 +32,23 @@ Json everything() {
 }
 
 void print_list(const char* title, const std::vector<Listed>& list) {
-  fmt::print("\n{}\n", title);
+  print_out("\n{}\n", title);
   for (const Listed& item : list) {
-    fmt::print("  {:<15} {}", item.name, item.formula);
-    if (!item.parameters.empty()) fmt::print("   ({})", fmt::join(item.parameters, ", "));
-    fmt::print("\n");
+    print_out("  {:<15} {}", item.name, item.formula);
+    if (!item.parameters.empty()) print_out("   ({})", fmt::join(item.parameters, ", "));
+    print_out("\n");
   }
 }
 
 void print_all() {
-  fmt::print("fovea {}\n", version());
-  fmt::print("instruction sets: {}, using {}\n", fmt::join(isas(), ", "), isa());
-  fmt::print("threads: {}\n", threads());
+  print_out("fovea {}\n", version());
+  print_out("instruction sets: {}, using {}\n", fmt::join(isas(), ", "), isa());
+  print_out("threads: {}\n", threads());
   print_list("Scores", list_scores());
-  fmt::print("  {:<15} c·tanh(e/c) with a softcap c; + bias\n", "each of them");
+  print_out("  {:<15} c·tanh(e/c) with a softcap c; + bias\n", "each of them");
   print_list("Masks", list_masks());
   print_list("Weightings", list_weightings());
-  fmt::print("\nPlans\n  {}\n", fmt::join(list_plans(), ", "));
+  print_out("\nPlans\n  {}\n", fmt::join(list_plans(), ", "));
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ void add_info(CLI::App& program) {
   verb->add_flag("--json", *json, "For programs to read");
   verb->callback([json] {
     if (*json) {
-      fmt::print("{}\n", everything().dump(2));
+      print_out("{}\n", everything().dump(2));
     } else {
       print_all();
     }

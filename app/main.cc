@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <sstream>
 #include <string>
 #include <system_error>
 
+#include "app/print.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
@@ -48,7 +48,7 @@ int complain(const CLI::App& program, Exit code, std::string message) {
   }
   std::string name = program.get_name();
   for (const CLI::App* verb : program.get_subcommands()) name += ' ' + verb->get_name();
-  fmt::print(stderr, "{}: {}\n", name, report::visible(message));
+  print_note("{}: {}\n", name, report::visible(message));
   return code;
 }
 
@@ -58,15 +58,33 @@ std::string plain_message(const Error& error) {
   return line.starts_with(tag) ? line.substr(tag.size()) : line;
 }
 
+std::string cannot_print(const CannotPrint& lost) {
+  return "cannot write to standard output: " + std::generic_category().message(lost.error);
+}
+
+// Help or the version.
+int print_asked(const CLI::App& program, const CLI::ParseError& asked) try {
+  std::ostringstream text;
+  program.exit(asked, text, text);
+  print_text(text.str());
+  flush_printed();
+  return kOk;
+} catch (const CannotPrint& lost) {
+  return complain(program, kUnexpected, cannot_print(lost));
+}
+
 int run(CLI::App& program, int argc, char** argv) {
   try {
     program.parse(argc, argv);
-    if (program.get_subcommands().empty()) fmt::print("{}", program.help());
+    if (program.get_subcommands().empty()) print_text(program.help());
+    flush_printed();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {
       return complain(program, kBadInput, std::string(error.what()) + " (--help explains)");
     }
-    program.exit(error);
+    return print_asked(program, error);
+  } catch (const CannotPrint& lost) {
+    return complain(program, kUnexpected, cannot_print(lost));
   } catch (const Error& error) {
     return complain(program, kBadInput, plain_message(error));
   } catch (const Interrupted& stopped) {
@@ -76,9 +94,6 @@ int run(CLI::App& program, int argc, char** argv) {
   } catch (const std::exception& error) {
     return complain(program, kUnexpected, std::string("unexpected: ") + error.what());
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return complain(program, kUnexpected, "cannot write to standard output");
-  }
   return kOk;
 }
 
@@ -86,6 +101,7 @@ int run(CLI::App& program, int argc, char** argv) {
 }  // namespace fovea::app
 
 int main(int argc, char** argv) {
+  fovea::app::prepare_printing();
   CLI::App program("Attention, all of it: fused, differentiable, from the command line.", "fovea");
   const fovea::app::Arguments typed(argv + 1, argv + argc);
   program.footer(fovea::app::kFooter);  // verbs start with it

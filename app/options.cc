@@ -92,13 +92,13 @@ class Names final : public tasks::Fields {
 
 std::string not_empty(const std::string& typed) { return typed.empty() ? "the name is empty" : ""; }
 
-void expect_folder_of(const char* call, const std::string& file) {
-  const std::filesystem::path path = file;
-  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    throw Error(call, fmt::format("{}: there is no folder {}", file, folder.string()));
-  }
+std::string as_typed(const std::string& word) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
 }
 
 void add_fields(CLI::App& verb, tasks::Given& given, tasks::Settings& settings) {

@@ -14,8 +14,8 @@ namespace fovea::app {
 // A check of options that name something: a script's variable that is not set is no name.
 std::string not_empty(const std::string& typed);
 
-// Throws where the folder of a file that is to be written is not there: said before long work.
-void expect_folder_of(const char* call, const std::string& file);
+// One word of a shell's, quoted where it must be: printed commands can be pasted.
+std::string as_typed(const std::string& word);
 
 // Options for every field, kept as they were typed: defaults may depend on some of them, so they
 // are applied by tasks::from_options() once all are known.

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/outputs.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
@@ -37,10 +39,43 @@ std::vector<std::string> inputs_of(const Options& o) {
   return all;
 }
 
+// Texts all at once; pictures as many as are read into 64 MB, and no more than 64, so that a list
+// of any length can be asked about.
+std::vector<tasks::Predictions> predict_all(tasks::Run& run, const tasks::Task& task,
+                                            const std::vector<std::string>& typed,
+                                            const tasks::Settings& settings,
+                                            const tasks::Predicting& how) {
+  constexpr size_t kPixels = size_t{1} << 24, kPictures = 64;
+  std::vector<tasks::Predictions> all;
+  tasks::Predicting part = how;
+  std::vector<tasks::Input> some;
+  part.done = [&](double done) {
+    how.done((static_cast<double>(all.size()) + done * static_cast<double>(some.size())) /
+             static_cast<double>(typed.size()));
+  };
+  size_t pixels = 0;
+  for (size_t i = 0; i < typed.size(); ++i) {
+    const tasks::Input& input = some.emplace_back(tasks::typed_input(task, typed[i]));
+    if (const auto* p = std::get_if<tasks::Picture>(&input)) pixels += p->image.pixels.size();
+    const bool full =
+        task.takes == tasks::Takes::pictures && (pixels >= kPixels || some.size() == kPictures);
+    if (!full && i + 1 < typed.size()) continue;
+    for (tasks::Predictions& p : run.predict(some, settings, part)) all.push_back(std::move(p));
+    some.clear();
+    pixels = 0;
+  }
+  return all;
+}
+
 // What would keep the picture from being written is said before anything is predicted.
-void check_picture(const std::string& file) {
-  report::picture_format(file);
-  expect_folder_of("predict", file);
+void check_picture(const Options& o, const tasks::Task& task, tasks::Settings& settings) {
+  report::picture_format(o.weights);
+  Reads reads{.files = tasks::files_named_in(settings), .runs = {o.run}};
+  reads.files.push_back(o.file);
+  if (task.input == tasks::Input::files) {
+    for (const std::string& input : o.inputs) reads.files.push_back(file_named_by(input));
+  }
+  check_output({"predict", o.weights}, reads);
 }
 
 void print_json(const std::string& input, const tasks::Predictions& n_best) {
@@ -49,7 +84,7 @@ void print_json(const std::string& input, const tasks::Predictions& n_best) {
     best.push_back({{"text", p.text}, {"score", p.score}, {"ended", p.ended}});
   }
   const nlohmann::ordered_json j = {{"input", input}, {"predictions", best}};
-  fmt::print("{}\n", j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  print_out("{}\n", j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 // Scored: a score stands before each, not only before those of several.
@@ -57,8 +92,8 @@ void print(const Options& o, bool scored, const std::string& input,
            const tasks::Predictions& n_best) {
   if (o.json) return print_json(input, n_best);
   for (const tasks::Prediction& p : n_best) {
-    if (scored || n_best.size() > 1) fmt::print("{:.4f}\t", p.score);
-    fmt::print("{}\n", p.text);
+    if (scored || n_best.size() > 1) print_out("{:.4f}\t", p.score);
+    print_out("{}\n", p.text);
   }
 }
 
@@ -66,16 +101,16 @@ void draw(const tasks::Predictions& n_best) {
   const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (const tasks::Prediction& p : n_best) {
     for (const report::Heatmap& map : p.maps) {
-      fmt::print("\n{}\n", report::to_text(map, ink, terminal_width()));
+      print_out("\n{}\n", report::to_text(map, ink, terminal_width()));
     }
     for (const report::ShadedText& text : p.texts) {
-      fmt::print("\n{}\n", report::to_text(text, ink, terminal_width()));
+      print_out("\n{}\n", report::to_text(text, ink, terminal_width()));
     }
     for (const report::SeenImage& image : p.images) {
-      fmt::print("\n{}\n", report::to_text(image, ink, terminal_width()));
+      print_out("\n{}\n", report::to_text(image, ink, terminal_width()));
     }
     for (const report::Scanpath& path : p.paths) {
-      fmt::print("\n{}\n", report::to_text(path, ink, terminal_width()));
+      print_out("\n{}\n", report::to_text(path, ink, terminal_width()));
     }
   }
 }
@@ -98,7 +133,7 @@ void run(const Options& o) {
   const tasks::Task& task = folder.task();
   const auto settings = task.predict_settings();
   tasks::from_options(o.given, *settings);
-  if (!o.weights.empty()) check_picture(o.weights);
+  if (!o.weights.empty()) check_picture(o, task, *settings);
   const auto opened = task.open(folder);
   const std::vector<std::string> inputs = inputs_of(o);
   const bool looks = o.show || !o.weights.empty();
@@ -111,11 +146,11 @@ void run(const Options& o) {
   if (!o.json) {
     how.piece = [&](std::string_view piece) {
       written = true;
-      fmt::print("{}", piece);
-      std::fflush(stdout);
+      print_out("{}", piece);
+      flush_printed();
     };
   }
-  const auto all = opened->predict(inputs, *settings, how);
+  const auto all = predict_all(*opened, task, inputs, *settings, how);
   const auto maps = all_of(all, &tasks::Prediction::maps);
   const auto texts = all_of(all, &tasks::Prediction::texts);
   const auto images = all_of(all, &tasks::Prediction::images);
@@ -147,7 +182,7 @@ void add_predict(CLI::App& program, const Arguments& typed) {
                              "  echo \"some text\" | fovea predict RUN --weights looked.svg");
   auto o = std::make_shared<Options>();
   const tasks::Task* task = task_of_run_in(*verb, typed);
-  const bool files = task != nullptr && task->input == tasks::Input::files;
+  const bool files = task != nullptr && task->takes == tasks::Takes::pictures;
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option(files ? "FILE" : "INPUT", o->inputs,
                    files ? "Files to look at; none: their names from standard input"

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
+
+#include "app/print.h"
 
 namespace fovea::app {
 namespace {
@@ -46,18 +47,17 @@ int terminal_width() {
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
 ProgressLine::~ProgressLine() {
-  if (open_) fmt::print(stderr, "\n");
+  if (open_) note_text("\n");
 }
 
 void ProgressLine::put(const std::string& line, bool lasting) {
   if (terminal_) {
-    fmt::print(stderr, "\r\x1b[K{}{}", line, lasting ? "\n" : "");
+    print_note("\r\x1b[K{}{}", line, lasting ? "\n" : "");
     open_ = !lasting;
   } else if (lasting || now() - last_ >= kPlainSeconds) {
-    fmt::print(stderr, "{}\n", line);
+    print_note("{}\n", line);
     last_ = now();
   }
-  std::fflush(stderr);
 }
 
 void ProgressLine::say(const std::string& line) { put(line, true); }

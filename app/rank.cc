@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/options.h"
+#include "app/outputs.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
@@ -22,12 +24,14 @@ struct Options {
   bool json = false;
 };
 
-void check_picture(const std::string& file, const std::string& ending) {
+void check_picture(const std::string& file, const std::string& ending, const std::string& run) {
   if (file.empty()) return;
   if (!file.ends_with("." + ending)) {
     throw Error("rank", fmt::format("--{0} takes a FILE.{0}, found {1}", ending, file));
   }
-  expect_folder_of("rank", file);
+  Reads reads;
+  if (!run.empty()) reads.runs = {run};
+  check_output({"rank", file}, reads);
 }
 
 // Of a run, all but the number of sequences is its own.
@@ -68,8 +72,8 @@ Measured measure(const Options& o) {
 
 void run(const Options& o) {
   check_given(o);
-  check_picture(o.svg, "svg");
-  check_picture(o.png, "png");
+  check_picture(o.svg, "svg", o.run);
+  check_picture(o.png, "png", o.run);
   const Measured m = measure(o);
   std::string text = m.title + "\nRelative residual ‖X − 1·mean‖/‖X‖ of a sequence's rows\n";
   for (const report::Table& table : tasks::tables_of(m.curves)) {
@@ -80,7 +84,7 @@ void run(const Options& o) {
   for (const std::string& file : {o.svg, o.png}) {
     if (!file.empty()) report::write(file, tasks::charts_of(m.curves));
   }
-  fmt::print("{}", text);
+  print_out("{}", text);
 }
 
 }  // namespace

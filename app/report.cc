@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "app/options.h"
+#include "app/outputs.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "report/table_text.h"
@@ -16,20 +18,24 @@ struct Options {
 
 void run(const Options& o) {
   const std::vector<tasks::RunFolder> folders(o.runs.begin(), o.runs.end());
-  if (folders.size() == 1) {
-    const std::filesystem::path page =
-        o.out.empty() ? folders[0] / "report.html" : std::filesystem::path(o.out);
+  const std::filesystem::path own = folders[0] / "report.html";
+  const bool alone = folders.size() == 1;
+  if (!o.out.empty()) {
+    check_output({"report", o.out, alone ? own : ""}, {.files = {}, .runs = o.runs});
+  }
+  if (alone) {
+    const std::filesystem::path page = o.out.empty() ? own : std::filesystem::path(o.out);
     ProgressLine line;
     const auto say = [&](const std::string& text) { line.say(text); };
     report::write_page(page, tasks::page_of(folders[0], {.say = say}));
-    fmt::print("{}\n", page.string());
+    print_out("{}\n", page.string());
     return;
   }
   const report::Page page = tasks::compare_page(folders);
-  fmt::print("{}", report::tables_as_text(page));
+  print_out("{}", report::tables_as_text(page));
   if (o.out.empty()) return;
   report::write_page(o.out, page);
-  fmt::print("{}\n", o.out);
+  print_out("{}\n", o.out);
 }
 
 }  // namespace

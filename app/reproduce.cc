@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
@@ -18,6 +19,14 @@ struct Options {
   tasks::ReproduceOptions how;
 };
 
+std::string command_of(const Options& o, const std::string& out) {
+  std::string line = fmt::format("fovea reproduce {} --out {}", o.paper, as_typed(out));
+  if (!o.how.data.empty()) line += " --data " + as_typed(o.how.data);
+  if (o.how.seeds > 0) line += fmt::format(" --seeds {}", o.how.seeds);
+  if (o.how.effort != 1) line += fmt::format(" --effort {}", o.how.effort);
+  return line;
+}
+
 void run(const Options& o) {
   const tasks::Paper& paper = tasks::paper(o.paper);
   const std::filesystem::path out = o.out.empty() ? "runs/" + paper.name : o.out;
@@ -29,17 +38,16 @@ void run(const Options& o) {
                         .progress = [&](const train::Progress& p) { line.show(p); },
                         .stop = signals.flag()});
   if (r.interrupted) {
-    throw Interrupted{paper.measure ? "stopped; nothing was written"
-                                    : fmt::format("stopped and saved; the same command goes on "
-                                                  "where it was ({})",
-                                                  out.string())};
+    throw Interrupted{paper.measure
+                          ? "stopped; nothing was written"
+                          : "stopped and saved; go on with: " + command_of(o, out.string())};
   }
   double seconds = 0;
   for (const tasks::Outcome& outcome : r.outcomes) seconds += outcome.seconds;
-  fmt::print("{}\n{}\n\n{}{} models {} in {}\nReport  {}\n", paper.title, paper.about,
-             report::tables_as_text(r.page), r.outcomes.size(),
-             paper.measure ? "measured" : "trained", duration(seconds),
-             (out / "report.html").string());
+  print_out("{}\n{}\n\n{}{} models {} in {}\nReport  {}\n", paper.title, paper.about,
+            report::tables_as_text(r.page), r.outcomes.size(),
+            paper.measure ? "measured" : "trained", duration(seconds),
+            (out / "report.html").string());
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "app/options.h"
+#include "app/print.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "explorer/explorer.h"
@@ -11,9 +14,10 @@ namespace {
 void run(const explorer::ExplorerSettings& settings) {
   const StopOnSignal stop;
   explorer::Explorer explorer(settings);
-  fmt::print("{}\nCtrl-C ends it.\n", explorer.address());
-  std::fflush(stdout);
+  print_out("{}\nCtrl-C ends it.\n", explorer.address());
+  flush_printed();
   explorer.run(*stop.flag());
+  if (!explorer.finish()) std::_Exit(0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/options.h"
+#include "app/print.h"
 #include "app/progress.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
@@ -30,10 +31,10 @@ std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
   auto c = fs::is_directory(o.config, error) ? RunFolder(o.config).config_of(task)
                                              : tasks::config_in(o.config, task);
   if (!c->former_limits.empty()) {
-    fmt::print(stderr,
-               "fovea train: {} went on under other limits ({}); repeated from its beginning under "
-               "those of its end, it may come to other weights\n",
-               o.config, c->former_limits);
+    print_note(
+        "fovea train: {} went on under other limits ({}); repeated from its beginning under "
+        "those of its end, it may come to other weights\n",
+        o.config, c->former_limits);
     c->former_limits.clear();
   }
   tasks::from_options(o.given, *c);
@@ -60,11 +61,11 @@ void run(const Task& task, Options o) {
                                : o.force ? tasks::Former::replace
                                          : tasks::Former::refuse;
   const tasks::Trained t = train_showing(task, folder, o.resume ? *resumed : *fresh, former);
-  fmt::print("{} steps in {}{}\n\n{}", t.finished.steps, duration(t.finished.seconds),
-             t.finished.why == train::Ended::stopped_early ? ", stopped early" : "",
-             tasks::to_text(t.test));
-  fmt::print("\nRun     {0}\nReport  {0}/report.html\nTry     fovea predict {0} --show …\n",
-             folder.path().string());
+  print_out("{} steps in {}{}\n\n{}", t.finished.steps, duration(t.finished.seconds),
+            t.finished.why == train::Ended::stopped_early ? ", stopped early" : "",
+            tasks::to_text(t.test));
+  print_out("\nRun     {0}\nReport  {0}/report.html\nTry     fovea predict {0} --show …\n",
+            folder.path().string());
 }
 
 void add_task(CLI::App& verb, const Task& task) {
@@ -85,7 +86,7 @@ void add_task(CLI::App& verb, const Task& task) {
 
 }  // namespace
 
-tasks::Trained train_showing(const Task& task, const RunFolder& folder, const TaskConfig& config,
+tasks::Trained train_showing(const Task& task, const RunFolder& folder, TaskConfig& config,
                              tasks::Former former) {
   ProgressLine line;
   const StopOnSignal signals;
@@ -98,7 +99,7 @@ tasks::Trained train_showing(const Task& task, const RunFolder& folder, const Ta
     throw Interrupted{
         fmt::format("stopped at step {} and saved; go on with: fovea train {} --out "
                     "{} --resume",
-                    trained.finished.steps, task.name, folder.path().string())};
+                    trained.finished.steps, task.name, as_typed(folder.path().string()))};
   }
   return trained;
 }
@@ -112,7 +113,7 @@ void add_train(CLI::App& program) {
     if (!verb->get_subcommands().empty()) return;
     const std::vector<std::string> rest = verb->remaining();
     if (rest.empty()) {
-      fmt::print("{}", verb->help("fovea"));
+      print_out("{}", verb->help("fovea"));
     } else if (rest.front().starts_with('-')) {
       throw Error("train", "name a task before its options; `fovea train` lists them");
     } else {

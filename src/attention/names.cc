@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 
 #include "attention/check.h"
+#include "core/nearest.h"
 
 // Mechanisms by name.
 namespace fovea {
@@ -13,31 +13,16 @@ std::string underscored(std::string name) {
   return name;
 }
 
-// Levenshtein's distance.
-size_t edits(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0]++;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 template <class Def>
 const Def& find(const char* kind, std::span<const Def* const> table, const std::string& given) {
   const std::string name = underscored(given);
-  const Def* nearest = nullptr;
   for (const Def* def : table) {
     if (def->name == name) return *def;
-    if (!nearest || edits(name, def->name) < edits(name, nearest->name)) nearest = def;
   }
-  throw Error(kind, "there is no " + std::string(kind) + " \"" + given + "\"" +
-                        (nearest ? "; did you mean \"" + nearest->name + "\"?" : ""));
+  std::vector<std::string> names;
+  for (const Def* def : table) names.push_back(def->name);
+  throw Error(
+      kind, "there is no " + std::string(kind) + " \"" + given + "\"" + nearest_hint(name, names));
 }
 
 bool declares(const std::vector<ParameterDef>& defs, const std::string& name) {

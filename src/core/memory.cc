@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "core/isa.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
@@ -137,6 +138,7 @@ Allocator& allocator() {
 }  // namespace
 
 std::shared_ptr<void> allocate(size_t bytes) {
+  ask_to_go_on();
   if (bytes > kLargest) throw Error("allocate", std::to_string(bytes) + " bytes are too many");
   const SizeClass size = size_class(bytes);
   return {allocator().take(size), [size](void* p) { allocator().give_back(p, size); }};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <exception>
 #include <string>
 
@@ -13,32 +14,53 @@ namespace {
 
 std::atomic<int> chosen_threads{0};
 thread_local bool inside = false;
-thread_local int index_here = 0;
 
-// One parallel_for at work.
+// One parallel_for at work: body(i, place) for i in [0, n).
+template <class Body>
 struct Region {
   int64_t n;
-  const std::function<void(int64_t)>& body;
+  const Body& body;
   std::atomic<int64_t> next{0};
   std::atomic<bool> failed{false};
   std::exception_ptr error;  // written by the one who set `failed`
 
-  void work(int index) {
+  void work(int place) {
     inside = true;
-    index_here = index;
     try {
       while (!failed.load(std::memory_order_relaxed)) {
         const int64_t i = next.fetch_add(1, std::memory_order_relaxed);
         if (i >= n) break;
-        body(i);
+        body(i, place);
       }
     } catch (...) {
       if (!failed.exchange(true)) error = std::current_exception();
     }
     inside = false;
-    index_here = 0;
   }
 };
+
+template <class Body>
+void run_region(int size, int64_t n, const Body& body) {
+  const int team = static_cast<int>(std::min<int64_t>(n, inside ? 1 : size));
+  Region<Body> region{n, body};
+  const auto work = [&](int place) { region.work(place); };
+  if (team <= 1 || !Pool::instance().run(team, work)) {
+    for (int64_t i = 0; i < n; ++i) body(i, 0);
+    return;
+  }
+  if (region.error) std::rethrow_exception(region.error);
+}
+
+// Several i to a task, where one costs little.
+template <class Body>
+void run_region(int size, int64_t n, int64_t cost, const Body& body) {
+  constexpr int64_t kTask = 1 << 14;  // some microseconds, as long as waking a thread takes
+  const int64_t each = std::max<int64_t>(1, kTask / std::max<int64_t>(cost, 1));
+  run_region(size, (n + each - 1) / each, [&](int64_t task, int place) {
+    const int64_t end = std::min(n, (task + 1) * each);
+    for (int64_t i = task * each; i < end; ++i) body(i, place);
+  });
+}
 
 }  // namespace
 
@@ -58,26 +80,25 @@ void set_threads(int n) {
   chosen_threads.store(n, std::memory_order_relaxed);
 }
 
-int thread_index() { return index_here; }
-
 void parallel_for(int64_t n, const std::function<void(int64_t)>& body) {
-  const int team = static_cast<int>(std::min<int64_t>(n, inside ? 1 : threads()));
-  Region region{n, body};
-  const auto work = [&](int index) { region.work(index); };
-  if (team <= 1 || !Pool::instance().run(team, work)) {
-    for (int64_t i = 0; i < n; ++i) body(i);
-    return;
-  }
-  if (region.error) std::rethrow_exception(region.error);
+  run_region(threads(), n, [&](int64_t i, int) { body(i); });
 }
 
 void parallel_for(int64_t n, int64_t cost, const std::function<void(int64_t)>& body) {
-  constexpr int64_t kTask = 1 << 14;  // some microseconds, as long as waking a thread takes
-  const int64_t each = std::max<int64_t>(1, kTask / std::max<int64_t>(cost, 1));
-  parallel_for((n + each - 1) / each, [&](int64_t task) {
-    const int64_t end = std::min(n, (task + 1) * each);
-    for (int64_t i = task * each; i < end; ++i) body(i);
-  });
+  run_region(threads(), n, cost, [&](int64_t i, int) { body(i); });
+}
+
+Crew::Crew() : size_(inside ? 1 : threads()) {}
+
+// Of a crew that others are at work with, two bodies would have place 0.
+void Crew::run(int64_t n, const Body& body) const {
+  assert(!inside || size_ == 1);
+  run_region(size_, n, body);
+}
+
+void Crew::run(int64_t n, int64_t cost, const Body& body) const {
+  assert(!inside || size_ == 1);
+  run_region(size_, n, cost, body);
 }
 
 }  // namespace fovea

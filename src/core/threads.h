@@ -16,9 +16,22 @@ void parallel_for(int64_t n, const std::function<void(int64_t)>& body);
 // The same, several i to a task where one costs little: `cost` is about the numbers it touches.
 void parallel_for(int64_t n, int64_t cost, const std::function<void(int64_t)>& body);
 
-// The calling thread's index inside parallel_for, 0 outside: for choosing scratch, never for
-// choosing work.
-int thread_index();
+// The threads of one piece of work, counted once. set_threads() may change the number at any
+// moment, so whoever sizes scratch by a count must run on that count: both come from one Crew,
+// which is made where it is used.
+class Crew {
+ public:
+  Crew();  // threads() as they are now; inside parallel_for, one
+  int size() const { return size_; }
+  // parallel_for, with a place below size() that no other body has meanwhile: for choosing scratch,
+  // never for choosing work.
+  using Body = std::function<void(int64_t i, int place)>;
+  void run(int64_t n, const Body&) const;
+  void run(int64_t n, int64_t cost, const Body&) const;
+
+ private:
+  int size_;
+};
 
 // What FOVEA_THREADS or OMP_NUM_THREADS say, else the CPUs of the process's affinity and its
 // control group's quota. Throws where FOVEA_THREADS is no number.

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "explorer/upload.h"
+#include "explorer/asked.h"
 #include "fovea/error.h"
 #include "image/resize.h"
 #include "tasks/looked.h"
@@ -41,7 +41,7 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
   Json j = {{"name", name},
             {"task", task.name},
             {"title", task.title},
-            {"input", task.input == tasks::Input::text ? "text" : "file"},
+            {"input", task.takes == tasks::Takes::text ? "text" : "file"},
             {"scored", task.scored},
             {"model", config->model()},
             {"attention", config->attention()},
@@ -67,11 +67,19 @@ Json json_of(const tasks::Prediction& p) {
           {"texts", texts}, {"images", images},         {"paths", paths}};
 }
 
-// Whether there are heads to look at, tried on an example.
-bool has_heads(const Runs::Lent& lent, const Json& examples) {
-  if (lent.task().input != tasks::Input::text || examples.empty()) return false;
-  const auto inside = lent.run().inside(examples[0]["input"].get<std::string>());
-  return inside && inside->hooked;
+// What can be seen inside, tried on an example.
+struct Shown {
+  bool inside = false, heads = false;
+};
+Shown shown_inside(const Runs::Lent& lent, const std::vector<tasks::Example>& examples) {
+  Shown shown{.inside = lent.task().takes == tasks::Takes::text};
+  if (examples.empty()) return shown;
+  try {
+    const std::optional<tasks::Inside> inside = lent.run().inside(examples.front().input);
+    shown = {.inside = inside.has_value(), .heads = inside && inside->hooked};
+  } catch (const Error&) {
+  }
+  return shown;
 }
 
 }  // namespace
@@ -124,41 +132,32 @@ Json list_runs(Runs& runs, const Training& training) {
             {"failure", status.failure}}}};
 }
 
-namespace {
-
-// Whether there is something to see inside, which a run that takes files does not say beforehand.
-bool sees_inside(Runs& runs, const std::string& name, const Json& examples) {
-  if (examples.empty()) return false;
-  try {
-    return runs.borrow(name).run().inside(examples[0]["input"].get<std::string>()).has_value();
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-}  // namespace
-
 Json describe_run(Runs& runs, const std::string& name) {
   const tasks::RunFolder folder = runs.folder(name);
   Json j = summary_of(name, folder);
   j["settings"] = tasks::to_json(*folder.config());
-  j["options"] = tasks::to_json(*folder.task().predict_settings());
+  j["options"] = tasks::to_json(*folder.task().predict_settings(), tasks::Files::refused);
+  j["most_text"] = kMostText;
   Json examples = Json::array();
+  Shown shown{.inside = folder.task().takes == tasks::Takes::text};
   if (j["usable"].get<bool>()) {
     try {
       const Runs::Lent lent = runs.borrow(name);
-      for (const tasks::Example& e : lent.run().examples(kExamples)) {
-        Json& made = examples.emplace_back(Json{{"input", e.input}, {"expected", e.expected}});
+      const std::vector<tasks::Example> some = lent.run().examples(kExamples);
+      for (const tasks::Example& e : some) {
+        Json& made =
+            examples.emplace_back(Json{{"input", name_of(e.input)}, {"expected", e.expected}});
         if (!e.image.pixels.empty()) made["image"] = thumbnail_of(e.image);
       }
       j["blocks"] = lent.run().blocks(1).has_value();
-      j["heads"] = has_heads(lent, examples);
+      shown = shown_inside(lent, some);
     } catch (const Error& e) {  // the data are gone: the model still serves
       j["examples_missing"] = plain(e);
     }
   }
   j["examples"] = examples;
-  j["inside"] = folder.task().input == tasks::Input::text || sees_inside(runs, name, examples);
+  j["inside"] = shown.inside;
+  j["heads"] = shown.heads;
   return j;
 }
 
@@ -182,22 +181,14 @@ Json looks_of(Runs& runs, const std::string& name) {
 Json predict(Runs& runs, const std::string& name, const Json& asked, Caller& caller) {
   const Runs::Lent lent = runs.borrow(name);
   const auto settings = lent.task().predict_settings();
-  if (asked.contains("settings")) {
-    Json merged = tasks::to_json(*settings);
-    merged.update(asked["settings"]);
-    tasks::from_json(merged, *settings, "settings");
-  }
-  const Asked about(asked);
+  if (asked.contains("settings")) take_settings(asked["settings"], *settings);
+  const tasks::Input about = asked_about(lent.task(), asked);
   tasks::Predicting how{.maps = tasks::Maps::keep, .done = giving_up(caller)};
   how.piece = [&](std::string_view) { how.done(0); };
   const auto began = std::chrono::steady_clock::now();
   Json predictions = Json::array();
-  try {
-    const auto all = lent.run().predict(std::vector<std::string>{about.input()}, *settings, how);
-    for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
-  } catch (const Error& e) {
-    throw about.renamed(e);
-  }
+  const auto all = lent.run().predict({&about, 1}, *settings, how);
+  for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   return {
       {"input", asked.value("input", "")}, {"predictions", predictions}, {"seconds", took.count()}};

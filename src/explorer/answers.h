@@ -15,6 +15,7 @@
 //   GET  /api/runs/NAME/log      its curves so far
 //   GET  /api/runs/NAME/looks    one example's weights at each validation
 //   POST /api/runs/NAME/predict  {"input" or "file", "settings"} → predictions, with weights
+//                                (asked.h says what an input is)
 //   GET  /api/ways               of looking inside
 //   POST /api/runs/NAME/explain  {"input" or "file", "by", "layer", "head"} → maps, and τ
 //   POST /api/runs/NAME/hold     {"input", "weights"} → what it says with other weights
@@ -74,7 +75,7 @@ Json explain(Runs&, const std::string& name, const Json& asked, const tasks::Sha
 Json hold(Runs&, const std::string& name, const Json& asked);
 Json heads(Runs&, const std::string& name, const Json& asked);
 Json without_heads(Runs&, const std::string& name, const Json& asked);
-tasks::Inside inside_of(const Runs::Lent&, const std::string& input);  // throws where there is none
+tasks::Inside inside_of(const Runs::Lent&, const tasks::Input&);  // throws where there is none
 
 Json faithful(Runs&, const std::string& name, const Json& asked, const tasks::ShareDone&);
 Json rank(Runs&, const std::string& name, const Json& asked, const tasks::ShareDone&);

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "explorer/answers.h"
 #include "explorer/files.h"
 #include "explorer/guard.h"
 #include "fovea/error.h"
+#include "io/plain_file.h"
 
 namespace fovea::explorer {
 namespace fs = std::filesystem;
@@ -45,23 +44,19 @@ Response not_there() {
   return {.status = 404, .type = "text/plain; charset=utf-8", .body = "There is no such page.\n"};
 }
 
-// A run's report.html, which has its style and script inside.
+// A run's report.html, which has its style and script inside. Others may have made it.
 Response report_of(Runs& runs, const std::string& name) {
+  constexpr uint64_t kMost = uint64_t{256} << 20;
+  Response r{.type = "text/html; charset=utf-8"};
   try {
-    const fs::path file = runs.folder(name) / "report.html";
-    std::error_code error;
-    if (!fs::is_regular_file(fs::symlink_status(file, error))) return not_there();
-    std::ifstream in(file, std::ios::binary);
-    return {.type = "text/html; charset=utf-8",
-            .body = {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()},
-            .headers = {{"X-Content-Type-Options", "nosniff"},
-                        {"Cache-Control", "no-store"},
-                        {"Content-Security-Policy",
-                         "default-src 'none'; style-src 'unsafe-inline'; script-src "
-                         "'unsafe-inline'; img-src data:; frame-ancestors 'none'"}}};
+    r.body = read_plain_file(runs.folder(name) / "report.html", kMost);
   } catch (const NotThere&) {
-    return not_there();
+    r = not_there();
+  } catch (const Unreadable&) {
+    r = not_there();
   }
+  add_sandbox(r);
+  return r;
 }
 
 }  // namespace
@@ -71,9 +66,11 @@ struct Explorer::Inside {
       : settings(s),
         runs(folders_of(s)),
         training(s.root),
-        server({.host = s.host, .port = s.port},
-               [this](const Request& r, Caller& c) { return respond(r, c); }) {
-    door = {server.port(), s.token.empty() ? new_token() : s.token, is_loopback(s.host)};
+        server(
+            {.host = s.host, .port = s.port, .admit = [this](const Request& r) { return away(r); }},
+            [this](const Request& r, Caller& c) { return respond(r, c); }) {
+    door = {server.port(), in_address(s.token.empty() ? new_token() : s.token),
+            is_loopback(s.host)};
   }
 
   static std::vector<std::string> folders_of(const ExplorerSettings& s) {
@@ -82,6 +79,7 @@ struct Explorer::Inside {
     return {s.root};
   }
 
+  std::optional<Response> away(const Request&) const;
   Response respond(const Request&, Caller&);
 
   const ExplorerSettings settings;
@@ -91,12 +89,16 @@ struct Explorer::Inside {
   HttpServer server;
 };
 
+std::optional<Response> Explorer::Inside::away(const Request& request) const {
+  std::optional<Response> refused = refuse(request, door);
+  if (refused) add_common_headers(*refused);
+  return refused;
+}
+
 Response Explorer::Inside::respond(const Request& request, Caller& caller) {
   Response r;
   constexpr std::string_view kReport = "/report.html";
-  if (auto refused = refuse(request, door)) {
-    r = *refused;
-  } else if (request.path == "/") {
+  if (request.path == "/") {
     r = index(door.token);
   } else if (request.path.starts_with("/api/")) {
     r = answer(request, caller, runs, training);
@@ -125,6 +127,12 @@ std::string Explorer::address() const {
   const std::string host = s.host.find(':') == std::string::npos ? s.host : '[' + s.host + ']';
   const std::string token = inside_->door.loopback ? "" : "?token=" + inside_->door.token;
   return fmt::format("http://{}:{}/{}", host, inside_->server.port(), token);
+}
+
+bool Explorer::finish() {
+  const bool all = inside_->server.finish(2);
+  inside_->training.stop();
+  return all;
 }
 
 void Explorer::run(const std::atomic<bool>& stop) { inside_->server.run(stop); }

@@ -24,6 +24,9 @@ class Explorer {
   Explorer& operator=(const Explorer&) = delete;
   std::string address() const;  // "http://127.0.0.1:8080/"
   void run(const std::atomic<bool>& stop);
+  // Stops a training, saved, and whatever is being answered; false where something goes on for
+  // longer than two seconds, as reading a large file may. Nothing of that is kept.
+  bool finish();
 
  private:
   struct Inside;

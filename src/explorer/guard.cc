@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include <array>
+#include <cctype>
 
 #include "fovea/error.h"
 
@@ -44,7 +45,8 @@ std::optional<Response> refuse_stranger(const Request& request, const Door& door
   const std::string name = fmt::format("{}-{}", kCookie, door.port);
   if (same(cookie(request, name), door.token)) return {};
   const auto typed = request.query.find("token");
-  if (request.path != "/" || typed == request.query.end() || !same(typed->second, door.token)) {
+  if (request.path != "/" || typed == request.query.end() ||
+      !same(in_address(typed->second), door.token)) {
     return refused("Open the address that `fovea serve` printed, with its token.");
   }
   return Response{.status = 303,
@@ -66,6 +68,16 @@ std::string new_token() {
   return token;
 }
 
+std::string in_address(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte < 0x80 && std::isalnum(byte) != 0) || c == '-' || c == '_' || c == '.';
+    safe += plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return safe;
+}
+
 std::optional<Response> refuse(const Request& request, const Door& door) {
   const std::string host = request.header("host");
   if (door.loopback && !is_here(host, door.port)) {
@@ -84,6 +96,17 @@ std::optional<Response> refuse(const Request& request, const Door& door) {
     return refused("The page's token is missing or old: reload the page.");
   }
   return {};
+}
+
+void add_sandbox(Response& r) {
+  r.headers.insert(r.headers.end(),
+                   {{"X-Content-Type-Options", "nosniff"},
+                    {"Referrer-Policy", "no-referrer"},
+                    {"Cache-Control", "no-store"},
+                    {"Content-Security-Policy",
+                     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
+                     "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+                     "form-action 'none'; frame-ancestors 'none'"}});
 }
 
 void add_common_headers(Response& r) {

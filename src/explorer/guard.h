@@ -12,11 +12,13 @@ namespace fovea::explorer {
 // token.
 struct Door {
   int port = 0;
-  std::string token;     // in the page, for whoever changes something
+  std::string token;     // in the page, for whoever changes something; as in_address() has it
   bool loopback = true;  // else anybody on the network who has the token, by a cookie
 };
 
 std::string new_token();
+// Any text in letters that an address, a cookie, a header and a page can all hold: é is %C3%A9.
+std::string in_address(const std::string&);
 
 // Nothing where the request is welcome. To let somebody in by ?token=…, a redirection with a
 // cookie.
@@ -24,5 +26,9 @@ std::optional<Response> refuse(const Request&, const Door&);
 
 // Of every answer: nothing but this server's own files, in no frame, never guessed at.
 void add_common_headers(Response&);
+
+// Of a page that somebody else may have made, in place of those: its scripts run, but as those of
+// no site, without this server's cookie, and reach nothing.
+void add_sandbox(Response&);
 
 }  // namespace fovea::explorer

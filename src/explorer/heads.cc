@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "explorer/answers.h"
+#include "explorer/asked.h"
 #include "fovea/error.h"
 #include "io/base64.h"
 
@@ -97,7 +98,7 @@ std::vector<tasks::HeadOff> off_in(const Json& asked) {
 
 Json heads(Runs& runs, const std::string& name, const Json& asked) {
   const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked.at("input").get<std::string>());
+  const tasks::Inside inside = inside_of(lent, asked_about(lent.task(), asked));
   if (!inside.hooked || !inside.attention) throw Error("heads", "this model has no heads to show");
   Json layers = Json::array();
   for (const tasks::LayerSeen& l : inside.attention()) {
@@ -115,7 +116,7 @@ Json heads(Runs& runs, const std::string& name, const Json& asked) {
 
 Json without_heads(Runs& runs, const std::string& name, const Json& asked) {
   const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked.at("input").get<std::string>());
+  const tasks::Inside inside = inside_of(lent, asked_about(lent.task(), asked));
   if (!inside.hooked) throw Error("heads", "this model has no heads to switch off");
   const NoGrad none;
   const Tensor own = inside.hooked({}), without = inside.hooked(tasks::without(off_in(asked)));

@@ -6,13 +6,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 // A small HTTP/1.1 server for one page: one thread reads and writes all connections, so that a slow
-// client holds nobody up; requests that are whole are answered by a few workers.
+// client holds nobody up; requests that are whole are answered by a few workers. Of a request that
+// is not welcome no more is kept than its head.
 namespace fovea::explorer {
 
 struct Request {
@@ -40,6 +42,9 @@ class Caller {
   virtual void send(std::string_view part) = 0;
 };
 
+// When a request's head is there, before any of its body is kept: nothing where it is welcome, or
+// what to send it away with. On the thread of the connections; quick.
+using Admit = std::function<std::optional<Response>(const Request&)>;
 // On a worker's thread; what it throws becomes status 500.
 using Handler = std::function<Response(const Request&, Caller&)>;
 
@@ -49,14 +54,14 @@ struct Limits {
   size_t target = 8192, headers = 100, header_bytes = 16384;
   size_t body = size_t{16} << 20;
 };
-// What stands at the beginning of `bytes`. status 0 and length 0: not whole yet; status 0: a
-// request of so many bytes; else it is refused with that status.
-struct Parsed {
+// What stands at the beginning of `bytes`. status 0 and length 0: not whole yet; status 0: a head
+// of so many bytes, whose request has a body of so many more to come; else it is refused.
+struct Head {
   int status = 0;
-  size_t length = 0;
+  size_t length = 0, body = 0;
   Request request;
 };
-Parsed parse_request(std::string_view bytes, const Limits& = {});
+Head parse_head(std::string_view bytes, const Limits& = {});
 
 std::string head_of(const Response&, bool in_parts, bool keep);  // the status line and the headers
 std::string part_of(std::string_view);                           // as chunked encoding has it
@@ -67,9 +72,15 @@ struct ServerSettings {
   std::string host = "127.0.0.1";
   int port = 0;  // 0: any that is free
   int workers = 4;
-  size_t connections = 256;  // more are told to come back later
+  // Connections in all, and those among them that have asked for nothing welcome yet. Of these the
+  // oldest goes when one more comes, so that they take no room from the others.
+  size_t connections = 256, strangers = 64;
+  size_t bodies = size_t{64} << 20;  // bytes of all requests that are read or answered
   Limits limits;
-  double header_seconds = 10, body_seconds = 60, idle_seconds = 30;
+  // From its first byte a request has so long for its head, and for all of it; an answer that is
+  // not read, and a connection without a request, so long.
+  double head_seconds = 10, request_seconds = 60, idle_seconds = 30;
+  Admit admit = {};  // empty: everybody
 };
 
 class HttpServer {
@@ -80,6 +91,8 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
   int port() const;
   void run(const std::atomic<bool>& stop);  // until then
+  // Tells the workers that nobody waits any more; false where some still work after so long.
+  bool finish(double seconds);
 
  private:
   struct Inside;

@@ -24,6 +24,8 @@ namespace {
 
 constexpr size_t kMostWaiting = size_t{4} << 20;  // bytes of one answer that a client has not read
 constexpr auto kTurn = std::chrono::milliseconds(250);
+constexpr double kLinger = 2;           // seconds in which a client that is sent away can read why
+constexpr size_t kAcceptedAtOnce = 64;  // before those that are there get their turn again
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -142,9 +144,15 @@ struct Connection {
   explicit Connection(File s) : socket(std::move(s)) {}
   File socket;
   std::string in, out;
+  std::optional<Head> head;        // while its body is read
   std::shared_ptr<Answer> answer;  // while one is made or written
-  double deadline = 0;
-  bool keep = true;
+  size_t body = 0;                 // bytes of the request that is read or answered
+  double begun = 0;                // the request that is read
+  double deadline = 0;             // 0: it is closed at the end of the turn
+  bool keep = true;                // for another request
+  bool known = false;              // it has asked for something welcome
+
+  bool idle() const { return known && !head && !answer && in.empty() && out.empty(); }
 };
 
 struct Work {
@@ -159,46 +167,59 @@ struct HttpServer::Inside {
       : settings(std::move(s)),
         handler(std::move(h)),
         bound(listen_at(settings.host, settings.port)),
-        wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+        wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+        at_work(settings.workers) {
     for (int i = 0; i < settings.workers; ++i) threads.emplace_back([this] { answer_all(); });
   }
   ~Inside() {
-    {
-      const std::lock_guard lock(mutex);
-      ending = true;
-    }
-    for (const auto& c : connections) {
-      if (c->answer) c->answer->leave();
-    }
-    for (const Work& w : queue) w.answer->leave();
-    some.notify_all();
+    finish(0);
     for (std::thread& t : threads) t.join();
   }
+  bool finish(double seconds);
 
   void answer_all();
   void turn();
   void accept_all();
   void read(Connection&);
+  void begin_request(Connection&) const;
   void take_request(Connection&);
-  void refuse(Connection&, int status);
+  bool take_head(Connection&);
+  bool make_room_for_known();
+  void evict_stranger();
+  size_t bodies() const;
+  size_t most_of(const Connection&) const;
+  void refuse(Connection&, int status) const;
+  static void send_away(Connection&, const Response&);
   void write(Connection&);
   void next_request(Connection&);
-  double header_deadline() const { return now() + settings.header_seconds; }
+  void serve(Connection&, short events, double time);
 
   const ServerSettings settings;
   const Handler handler;
   const Bound bound;
   const File wake;
-  std::vector<std::unique_ptr<Connection>> connections;
+  std::vector<std::unique_ptr<Connection>> connections;  // in the order in which they came
+  double accept_from = 0;  // when the system had no descriptor left: not before
 
   std::mutex mutex;
   std::condition_variable some;
   std::deque<Work> queue;
   bool ending = false;
+  int at_work;  // workers that have not ended
   std::vector<std::thread> threads;
 };
 
 // ---- Workers -----------------------------------------------------------------------------------
+
+bool HttpServer::Inside::finish(double seconds) {
+  for (const auto& c : connections) {
+    if (c->answer) c->answer->leave();
+  }
+  std::unique_lock lock(mutex);
+  ending = true;
+  some.notify_all();
+  return some.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return at_work == 0; });
+}
 
 void HttpServer::Inside::answer_all() {
   while (true) {
@@ -206,7 +227,11 @@ void HttpServer::Inside::answer_all() {
     {
       std::unique_lock lock(mutex);
       some.wait(lock, [&] { return ending || !queue.empty(); });
-      if (ending) return;
+      if (ending) {
+        --at_work;
+        some.notify_all();
+        return;
+      }
       work = std::move(queue.front());
       queue.pop_front();
     }
@@ -224,55 +249,130 @@ void HttpServer::Inside::answer_all() {
 // ---- Connections -------------------------------------------------------------------------------
 
 void HttpServer::Inside::accept_all() {
-  while (true) {
+  for (size_t n = 0; n < kAcceptedAtOnce; ++n) {
     File socket(::accept4(bound.socket.id(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket.id() < 0) return;
+    if (socket.id() < 0) {
+      // Whoever waits is still there, and poll() would say so again at once.
+      const bool none_left =
+          errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (none_left) accept_from = now() + std::chrono::duration<double>(kTurn).count();
+      return;
+    }
     const int on = 1;
     ::setsockopt(socket.id(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     connections.push_back(std::make_unique<Connection>(std::move(socket)));
-    connections.back()->deadline = header_deadline();
-    if (connections.size() > settings.connections) refuse(*connections.back(), 503);
+    begin_request(*connections.back());
+    evict_stranger();
   }
 }
 
-void HttpServer::Inside::refuse(Connection& c, int status) {
-  const Response r{.status = status, .type = "text/plain; charset=utf-8", .body = "refused\n"};
+void HttpServer::Inside::evict_stranger() {
+  const auto unknown = [](const auto& c) { return !c->known; };
+  const auto n = std::count_if(connections.begin(), connections.end(), unknown);
+  if (static_cast<size_t>(n) <= settings.strangers) return;
+  connections.erase(std::find_if(connections.begin(), connections.end(), unknown));
+}
+
+// The longest idle of them goes, where there are as many as there may be.
+bool HttpServer::Inside::make_room_for_known() {
+  const auto n = std::count_if(connections.begin(), connections.end(),
+                               [](const auto& c) { return c->known && c->deadline != 0; });
+  if (static_cast<size_t>(n) + settings.strangers < settings.connections) return true;
+  const auto idle = std::find_if(connections.begin(), connections.end(),
+                                 [](const auto& c) { return c->idle() && c->deadline != 0; });
+  if (idle == connections.end()) return false;
+  (*idle)->deadline = 0;
+  return true;
+}
+
+size_t HttpServer::Inside::bodies() const {
+  size_t bytes = 0;
+  for (const auto& c : connections) bytes += c->body;
+  return bytes;
+}
+
+void HttpServer::Inside::refuse(Connection& c, int status) const {
+  send_away(c, {.status = status, .type = "text/plain; charset=utf-8", .body = "refused\n"});
+}
+
+// What it still sends is read and thrown away, so that it gets to see the answer.
+void HttpServer::Inside::send_away(Connection& c, const Response& r) {
   c.out += head_of(r, false, false) + r.body;
   c.in.clear();
+  c.head.reset();
+  c.body = 0;
   c.keep = false;
-  c.deadline = header_deadline();
+  c.deadline = now() + kLinger;
+}
+
+void HttpServer::Inside::begin_request(Connection& c) const {
+  c.begun = now();
+  c.deadline = c.begun + settings.head_seconds;
+}
+
+// False where the head is not whole, or not welcome.
+bool HttpServer::Inside::take_head(Connection& c) {
+  Head h = parse_head(c.in, settings.limits);
+  if (h.status != 0) {
+    refuse(c, h.status);
+    return false;
+  }
+  if (h.length == 0) return false;
+  if (settings.admit) {
+    if (const std::optional<Response> away = settings.admit(h.request)) {
+      send_away(c, *away);
+      return false;
+    }
+  }
+  if ((!c.known && !make_room_for_known()) || bodies() + h.body > settings.bodies) {
+    refuse(c, 503);
+    return false;
+  }
+  c.known = true;
+  c.in.erase(0, h.length);
+  c.deadline = c.begun + settings.request_seconds;
+  c.body = h.body;
+  c.head = std::move(h);
+  return true;
 }
 
 void HttpServer::Inside::take_request(Connection& c) {
-  if (c.answer || !c.keep || c.in.empty()) return;
-  Parsed p = parse_request(c.in, settings.limits);
-  if (p.status != 0) return refuse(c, p.status);
-  if (p.length == 0) {
-    const bool has_head = c.in.find("\r\n\r\n") != std::string::npos;
-    if (has_head) c.deadline = std::max(c.deadline, now() + settings.body_seconds);
-    return;
-  }
-  c.in.erase(0, p.length);
+  if (c.answer || !c.keep || (c.in.empty() && !c.head)) return;
+  if (!c.head && !take_head(c)) return;
+  if (c.in.size() < c.head->body) return;
+  Request request = std::move(c.head->request);
+  request.body = std::move(c.in);
+  c.in = request.body.substr(c.body);
+  request.body.resize(c.body);
+  c.head.reset();
   c.answer = std::make_shared<Answer>(wake.id());
-  c.answer->keep = p.request.header("connection") != "close";
-  c.answer->no_body = p.request.method == "HEAD";
+  c.answer->keep = request.header("connection") != "close";
+  c.answer->no_body = request.method == "HEAD";
   c.keep = c.answer->keep;
   {
     const std::lock_guard lock(mutex);
-    queue.push_back({std::move(p.request), c.answer});
+    queue.push_back({std::move(request), c.answer});
   }
   some.notify_one();
+}
+
+// Bytes that are kept: a head, or the body of one that was welcome.
+size_t HttpServer::Inside::most_of(const Connection& c) const {
+  const Limits& l = settings.limits;
+  return c.head ? c.head->body : l.target + l.header_bytes + 128;
 }
 
 // Closed by either side, it is removed at the end of the turn.
 void HttpServer::Inside::read(Connection& c) {
   char bytes[65536];
-  const size_t most = settings.limits.body + settings.limits.header_bytes + settings.limits.target;
-  while (c.in.size() <= most) {
-    const ssize_t n = ::recv(c.socket.id(), bytes, sizeof bytes, 0);
+  const size_t most = most_of(c);
+  while (c.in.size() < most) {
+    const size_t wanted = c.keep ? std::min(sizeof bytes, most - c.in.size()) : sizeof bytes;
+    const ssize_t n = ::recv(c.socket.id(), bytes, wanted, 0);
     if (n > 0) {
+      if (!c.keep) return;  // thrown away, a turn's worth at a time
       c.in.append(bytes, static_cast<size_t>(n));
-      if (static_cast<size_t>(n) < sizeof bytes) break;
+      if (static_cast<size_t>(n) < wanted) break;
       continue;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) c.deadline = 0;
@@ -293,7 +393,7 @@ void HttpServer::Inside::write(Connection& c) {
     const ssize_t n = ::send(c.socket.id(), c.out.data(), c.out.size(), MSG_NOSIGNAL);
     if (n > 0) {
       c.out.erase(0, static_cast<size_t>(n));
-      c.deadline = now() + settings.idle_seconds;
+      if (c.answer) c.deadline = now() + settings.idle_seconds;
       continue;
     }
     if (errno != EAGAIN && errno != EINTR) c.deadline = 0;
@@ -305,21 +405,48 @@ void HttpServer::Inside::write(Connection& c) {
     done = c.answer->done && c.answer->bytes.empty();
   }
   if (done) next_request(c);
+  if (!c.keep && !c.answer) ::shutdown(c.socket.id(), SHUT_WR);
 }
 
 void HttpServer::Inside::next_request(Connection& c) {
   c.answer.reset();
-  c.deadline = c.keep ? now() + settings.idle_seconds : 0;
-  if (!c.in.empty()) c.deadline = header_deadline();
+  c.body = 0;
+  c.deadline = now() + (c.keep ? settings.idle_seconds : kLinger);
+  if (c.in.empty() || !c.keep) return;
+  begin_request(c);
   take_request(c);
 }
 
+void HttpServer::Inside::serve(Connection& c, short events, double time) {
+  if ((events & POLLIN) != 0) {
+    const bool begins = c.idle();
+    read(c);
+    if (begins && c.deadline != 0 && !c.in.empty()) begin_request(c);
+    if (c.deadline != 0) take_request(c);
+    if (c.head && c.deadline != 0) read(c);  // what of the body has come with the head
+    if (c.deadline != 0) take_request(c);
+  }
+  if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) c.deadline = 0;
+  if ((events & POLLRDHUP) != 0 && (c.answer || c.out.empty())) c.deadline = 0;
+  if (c.deadline != 0) write(c);
+  const bool waits = c.answer && c.out.empty();  // for a worker: no deadline of the client's
+  if (c.deadline == 0 || waits || time <= c.deadline) return;
+  const bool halfway = !c.answer && c.keep && (c.head || !c.in.empty());
+  if (halfway) {
+    refuse(c, 408);
+    write(c);
+  } else {
+    c.deadline = 0;
+  }
+}
+
 void HttpServer::Inside::turn() {
-  std::vector<pollfd> polled{{bound.socket.id(), POLLIN, 0}, {wake.id(), POLLIN, 0}};
+  const short accepting = now() < accept_from ? 0 : POLLIN;
+  std::vector<pollfd> polled{{bound.socket.id(), accepting, 0}, {wake.id(), POLLIN, 0}};
   for (const auto& c : connections) {
-    // While an answer is made, reading tells only whether the client has left.
-    short events = POLLIN | POLLRDHUP;
-    if (c->answer && !c->in.empty()) events = POLLRDHUP;
+    // While an answer is made, reading tells whether the client has left.
+    short events = POLLRDHUP;
+    if (c->in.size() < most_of(*c)) events |= POLLIN;
     if (!c->out.empty()) events |= POLLOUT;
     polled.push_back({c->socket.id(), events, 0});
   }
@@ -329,26 +456,7 @@ void HttpServer::Inside::turn() {
   }
   const double time = now();
   for (size_t i = 0; i + 2 < polled.size(); ++i) {
-    Connection& c = *connections[i];
-    const short events = polled[i + 2].revents;
-    if ((events & POLLIN) != 0) {
-      const bool began = c.in.empty() && !c.answer;
-      read(c);
-      if (began && c.deadline != 0 && !c.in.empty()) c.deadline = header_deadline();
-      take_request(c);
-    }
-    if ((events & (POLLERR | POLLHUP | POLLNVAL)) != 0) c.deadline = 0;
-    if ((events & POLLRDHUP) != 0 && (c.answer || c.out.empty())) c.deadline = 0;
-    if (c.deadline != 0) write(c);
-    const bool waits = c.answer && c.out.empty();  // for a worker: no deadline of the client's
-    if (c.deadline != 0 && !waits && time > c.deadline) {
-      if (!c.in.empty() && !c.answer && c.keep) {
-        refuse(c, 408);
-      } else {
-        c.deadline = 0;
-      }
-    }
-    if (!c.keep && !c.answer && c.out.empty()) c.deadline = 0;
+    if (connections[i]->deadline != 0) serve(*connections[i], polled[i + 2].revents, time);
   }
   std::erase_if(connections, [](const std::unique_ptr<Connection>& c) {
     if (c->deadline != 0) return false;
@@ -363,6 +471,7 @@ void HttpServer::Inside::turn() {
 HttpServer::HttpServer(ServerSettings settings, Handler handler)
     : inside_(std::make_unique<Inside>(std::move(settings), std::move(handler))) {}
 HttpServer::~HttpServer() = default;
+bool HttpServer::finish(double seconds) { return inside_->finish(seconds); }
 int HttpServer::port() const { return inside_->bound.port; }
 void HttpServer::run(const std::atomic<bool>& stop) {
   while (!stop.load()) inside_->turn();

@@ -166,14 +166,16 @@ std::string Request::header(const std::string& name) const {
   return found == headers.end() ? "" : found->second;
 }
 
-Parsed parse_request(std::string_view bytes, const Limits& limits) {
-  Parsed p;
+Head parse_head(std::string_view bytes, const Limits& limits) {
+  Head p;
   const size_t end = bytes.find(kEnd);
   const std::string_view head = bytes.substr(0, end);
   const size_t first = std::min(head.find("\r\n"), head.size());
-  // A long target is told from many headers before either is whole.
-  if (first > limits.target + 64) return {414};
-  if (head.size() > first + limits.header_bytes) return {431};
+  // A long target is told from many headers before either is whole; what came last may be a part of
+  // the end.
+  const size_t part = end == std::string_view::npos ? kEnd.size() - 1 : 0;
+  if (first > limits.target + 64 + part) return {414};
+  if (head.size() > first + limits.header_bytes + part) return {431};
   if (end == std::string_view::npos) return p;
   if (const int status = read_first_line(head.substr(0, first), limits, p.request)) return {status};
   size_t count = 0;
@@ -186,10 +188,8 @@ Parsed parse_request(std::string_view bytes, const Limits& limits) {
   }
   const Length body = body_length(p.request, limits);
   if (body.status != 0) return {body.status};
-  const size_t start = end + kEnd.size();
-  if (bytes.size() - start < body.bytes) return {};
-  p.request.body = bytes.substr(start, body.bytes);
-  p.length = start + body.bytes;
+  p.length = end + kEnd.size();
+  p.body = body.bytes;
   return p;
 }
 

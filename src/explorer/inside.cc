@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "explorer/answers.h"
-#include "explorer/upload.h"
+#include "explorer/asked.h"
 #include "fovea/error.h"
 #include "fovea/look.h"
 #include "tasks/explain.h"
@@ -33,7 +33,7 @@ models::Intervention intervention_of(const Json& asked, const Tensor& own) {
 
 }  // namespace
 
-tasks::Inside inside_of(const Runs::Lent& lent, const std::string& input) {
+tasks::Inside inside_of(const Runs::Lent& lent, const tasks::Input& input) {
   std::optional<tasks::Inside> inside = lent.run().inside(input);
   if (!inside) throw Error("explain", "of such a run there is nothing to see inside");
   return std::move(*inside);
@@ -49,8 +49,7 @@ Json ways_of_looking() {
 
 Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks::ShareDone& done) {
   const Runs::Lent lent = runs.borrow(name);
-  const Asked about(asked);
-  const tasks::Inside inside = inside_of(lent, about.input());
+  const tasks::Inside inside = inside_of(lent, asked_about(lent.task(), asked));
   tasks::Explaining how;
   for (const Json& by : asked.at("by")) how.by.push_back(tasks::way(by.get<std::string>()));
   how.layer = asked.value("layer", "");
@@ -85,8 +84,7 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
 // By output: how likely what it said is with its own weights and with those that were given.
 Json hold(Runs& runs, const std::string& name, const Json& asked) {
   const Runs::Lent lent = runs.borrow(name);
-  const Asked about(asked);
-  const tasks::Inside inside = inside_of(lent, about.input());
+  const tasks::Inside inside = inside_of(lent, asked_about(lent.task(), asked));
   if (!inside.look) throw Error("hold", "this model has no look that can be taken in hand");
   const NoGrad off;
   const explain::Seen own = inside.look({});

@@ -1,6 +1,7 @@
 #include <atomic>
 
 #include "explorer/answers.h"
+#include "explorer/asked.h"
 #include "fovea/error.h"
 #include "tasks/faithful.h"
 #include "tasks/rank.h"
@@ -26,20 +27,13 @@ class Turn {
   static inline std::atomic<int> under_way{0};
 };
 
-// Of what was asked, the fields that the settings have.
-void take(const Json& asked, tasks::Settings& settings) {
-  Json merged = tasks::to_json(settings);
-  merged.update(asked);
-  tasks::from_json(merged, settings, "settings");
-}
-
 }  // namespace
 
 Json faithful(Runs& runs, const std::string& name, const Json& asked,
               const tasks::ShareDone& done) {
   const Turn turn;
   tasks::FaithfulSettings settings;
-  take(asked, settings);
+  take_settings(asked, settings);
   const Runs::Lent lent = runs.borrow(name);
   const tasks::FaithfulFound found = tasks::measure_faithful(lent.run(), {}, {}, settings, done);
   Json each = Json::array();

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/interrupt.h"
 #include "explorer/answers.h"
 #include "fovea/error.h"
+#include "io/json.h"
 
 // Which question goes where, and what is said where it leads nowhere.
 namespace fovea::explorer {
@@ -25,8 +27,8 @@ std::vector<std::string> parts_of(const std::string& path) {
 }
 
 Json body_of(const Request& request) {
-  const Json j = Json::parse(request.body, nullptr, false);
-  if (!j.is_object()) throw Error("request", "the body is no JSON object");
+  const Json j = parse_json(request.body, "the request");
+  if (!j.is_object()) throw Error("request", "the request is no JSON object");
   return j;
 }
 
@@ -122,6 +124,9 @@ tasks::ShareDone telling(Caller& caller) {
 }
 
 Response answer(const Request& request, Caller& caller, Runs& runs, Training& training) {
+  const Interruptible wanted([&] {
+    if (caller.gone()) throw Cancelled();
+  });
   try {
     return route(request, caller, runs, training);
   } catch (const NotThere& e) {

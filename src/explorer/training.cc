@@ -8,7 +8,9 @@
 namespace fovea::explorer {
 namespace fs = std::filesystem;
 
-Training::~Training() {
+Training::~Training() { stop(); }
+
+void Training::stop() {
   stop_ = true;
   if (thread_.joinable()) thread_.join();
 }

@@ -27,6 +27,7 @@ class Training {
   Status status() const;
   // Gives the run's name. Throws where one is being trained already.
   std::string begin(const std::string& task);
+  void stop();  // and waits for it
 
  private:
   void train(const std::string& task, const std::filesystem::path& folder);

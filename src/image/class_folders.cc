@@ -53,9 +53,11 @@ Warn keep_in(std::vector<std::string>& lines) {
   return [&lines](const std::string& line) { lines.push_back(line); };
 }
 
-Image read_fitted(const fs::path& path, const Fit& fit) {
-  return fitted(with_channels(read_image(path), fit.channels), fit.height, fit.width);
+Image fitted(Image x, const Fit& fit) {
+  return fitted(with_channels(std::move(x), fit.channels), fit.height, fit.width);
 }
+
+Image read_fitted(const fs::path& path, const Fit& fit) { return fitted(read_image(path), fit); }
 
 bool BrokenImages::read(const std::function<void()>& one) {
   try {

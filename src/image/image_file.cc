@@ -2,35 +2,26 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 
+#include "core/interrupt.h"
 #include "image/codecs.h"
+#include "io/plain_file.h"
 
 namespace fovea::image {
 namespace {
 
 std::string bytes_of(const std::filesystem::path& path, const Limits& limits) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in || std::filesystem::is_directory(path)) {
-    throw broken_image(path.string(), "cannot be opened");
+  try {
+    return read_plain_file(path, static_cast<uint64_t>(limits.bytes));
+  } catch (const Unreadable& error) {
+    throw broken_image(path.string(), error.what());
   }
-  const auto size = static_cast<int64_t>(in.tellg());
-  if (size > limits.bytes) {
-    throw broken_image(path.string(),
-                       fmt::format("{} MB, at most {} are read", size >> 20, limits.bytes >> 20));
-  }
-  std::string bytes(static_cast<size_t>(std::max<int64_t>(size, 0)), '\0');
-  in.seekg(0);
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (in.gcount() != static_cast<std::streamsize>(bytes.size())) {
-    throw broken_image(path.string(), "cannot be read");
-  }
-  return bytes;
 }
 
 }  // namespace
 
 Image decoded(std::string_view bytes, const std::string& name, const Limits& limits) {
+  ask_to_go_on();
   if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return decoded_png(bytes, name, limits);
   if (bytes.starts_with("\xff\xd8\xff")) return decoded_jpeg(bytes, name, limits);
   throw broken_image(name, bytes.empty() ? "the file is empty" : "it is neither PNG nor JPEG");

@@ -1,6 +1,7 @@
 #include "io/gzip.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include <memory>
 #include <stdexcept>
 #include <system_error>
+
+#include "io/plain_file.h"
 
 namespace fovea {
 namespace {
@@ -18,11 +21,12 @@ constexpr size_t kBuffer = size_t{1} << 17;
 class GzipFile {
  public:
   explicit GzipFile(const std::filesystem::path& path) {
-    std::error_code error;
-    if (std::filesystem::is_directory(path, error)) throw std::runtime_error("is a folder");
-    errno = 0;
-    file_ = ::gzopen(path.c_str(), "rbe");
-    if (file_ == nullptr) throw std::runtime_error(std::generic_category().message(errno));
+    const int plain = PlainFile(path).take();
+    file_ = ::gzdopen(plain, "rb");
+    if (file_ == nullptr) {
+      ::close(plain);
+      throw Unreadable("there is no memory to read it");
+    }
     ::gzbuffer(file_, kBuffer);
   }
   ~GzipFile() { ::gzclose(file_); }

@@ -1,20 +1,16 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 
 #include "fovea/io.h"
 #include "io/atomic_file.h"
 #include "io/convert.h"
 #include "io/metadata.h"
+#include "io/plain_file.h"
 #include "io/safetensors_header.h"
 
 // A file is 8 bytes of header length n (little-endian), n bytes of JSON, and the tensors' bytes.
@@ -102,51 +98,22 @@ TensorFile read_all(const Source& source) {
   return read_some(source, [](const std::string&) { return true; });
 }
 
-// A file read by position rather than mapped: one that shrinks meanwhile is an error, no signal.
-class OpenFile {
- public:
-  explicit OpenFile(const std::filesystem::path& path)
-      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    struct stat info {};
-    if (file_ < 0 || ::fstat(file_, &info) != 0) {
-      const int error = errno;
-      close();
-      throw Malformed(std::generic_category().message(error));
-    }
-    if (!S_ISREG(info.st_mode)) {
-      close();
-      throw Malformed("is no regular file");
-    }
-    bytes_ = static_cast<uint64_t>(info.st_size);
+// use(source) of a file.
+template <class Use>
+auto of_file(const std::filesystem::path& path, const Use& use) {
+  const auto failed = [&](const char* why) {
+    return Error("read_safetensors", path.string() + ": " + why);
+  };
+  try {
+    const PlainFile file(path);
+    return use(Source{file.bytes(),
+                      [&](uint64_t offset, void* to, size_t n) { file.read(offset, to, n); }});
+  } catch (const Malformed& error) {
+    throw failed(error.what());
+  } catch (const Unreadable& error) {
+    throw failed(error.what());
   }
-  ~OpenFile() { close(); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-
-  Source source() const {
-    return {bytes_, [this](uint64_t offset, void* to, size_t n) { read(offset, to, n); }};
-  }
-
- private:
-  void read(uint64_t offset, void* to, size_t n) const {
-    auto* out = static_cast<std::byte*>(to);
-    while (n > 0) {
-      const ssize_t got = ::pread(file_, out, n, static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw Malformed(std::generic_category().message(errno));
-      if (got == 0) throw Malformed("the file ended while it was read");
-      out += got;
-      offset += static_cast<uint64_t>(got);
-      n -= static_cast<size_t>(got);
-    }
-  }
-  void close() {
-    if (file_ >= 0) ::close(file_);
-    file_ = -1;
-  }
-  int file_;
-  uint64_t bytes_ = 0;
-};
+}
 
 // ---- Writing -----------------------------------------------------------------------------------
 
@@ -241,23 +208,15 @@ TensorFile parse_safetensors(std::span<const std::byte> bytes) {
   }
 }
 
-TensorFile read_safetensors(const std::filesystem::path& path) {
-  try {
-    return read_all(OpenFile(path).source());
-  } catch (const Malformed& error) {
-    throw Error("read_safetensors", path.string() + ": " + error.what());
-  }
-}
+TensorFile read_safetensors(const std::filesystem::path& path) { return of_file(path, read_all); }
 
 namespace {
 
 Header header_in(const std::filesystem::path& path) {
-  try {
+  return of_file(path, [](const Source& source) {
     uint64_t data = 0;
-    return read_header(OpenFile(path).source(), data);
-  } catch (const Malformed& error) {
-    throw Error("read_safetensors", path.string() + ": " + error.what());
-  }
+    return read_header(source, data);
+  });
 }
 
 }  // namespace
@@ -276,13 +235,10 @@ Tensors load_safetensors(const std::filesystem::path& path) {
 
 Tensors load_safetensors(const std::filesystem::path& path, const std::vector<std::string>& names) {
   const std::set<std::string> wanted(names.begin(), names.end());
-  try {
-    return read_some(OpenFile(path).source(),
-                     [&](const std::string& name) { return wanted.contains(name); })
+  return of_file(path, [&](const Source& source) {
+    return read_some(source, [&](const std::string& name) { return wanted.contains(name); })
         .tensors;
-  } catch (const Malformed& error) {
-    throw Error("read_safetensors", path.string() + ": " + error.what());
-  }
+  });
 }
 
 void save_safetensors(const std::filesystem::path& path, const Tensors& tensors,

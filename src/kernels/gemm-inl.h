@@ -123,16 +123,15 @@ HWY_NOINLINE void Rows(Strided a, Slab slab, Corner c, int64_t m, Range panels) 
   }
 }
 
-// How the rows of C and the panels of a slab are dealt out: enough tasks for the team, as even as
+// How the rows of C and the panels of a slab are dealt out: enough tasks for the crew, as even as
 // tiles allow. What a number of C is does not depend on its task.
 struct Shares {
   int64_t rows, panels;
 };
-Shares SharesOf(const Gemm& g, int64_t panels) {
-  const int64_t team = threads();
-  const int64_t turns = DivCeil(g.m, team * kMostRows);
-  const int64_t down = std::min(team * turns, std::max<int64_t>(1, g.m / kFewestRows));
-  return {RoundUp(DivCeil(g.m, down), kTileRows), DivCeil(panels, DivCeil(team, down))};
+Shares SharesOf(const Gemm& g, int64_t panels, int64_t crew) {
+  const int64_t turns = DivCeil(g.m, crew * kMostRows);
+  const int64_t down = std::min(crew * turns, std::max<int64_t>(1, g.m / kFewestRows));
+  return {RoundUp(DivCeil(g.m, down), kTileRows), DivCeil(panels, DivCeil(crew, down))};
 }
 
 Corner CornerOf(const Gemm& g) { return {g.c, g.c_row, {g.bias, g.plus, g.plus_row}}; }
@@ -145,13 +144,14 @@ void Large(const Gemm& g) {
   const int64_t cols = RoundUp(DivCeil(g.n, DivCeil(g.n, kSlab / kDepth)), kPanel);
   const int64_t depth = std::min(g.k, std::max(kDepth, kSlab / cols / kDepth * kDepth));
   const Buffer<float> scratch(depth * cols);
-  const Shares share = SharesOf(g, cols / kPanel);
+  const Crew crew;
+  const Shares share = SharesOf(g, cols / kPanel, crew.size());
   const int64_t down = DivCeil(g.m, share.rows);
   for (int64_t j = 0; j < g.n; j += cols) {
     for (int64_t k = 0; k < g.k; k += depth) {
       const Slab slab{scratch.data(), std::min(depth, g.k - k), std::min(cols, g.n - j)};
       PackSlab(b.from(k, j), slab, g.alpha);
-      parallel_for(down * DivCeil(slab.panels(), share.panels), [&](int64_t t) HWY_ATTR {
+      crew.run(down * DivCeil(slab.panels(), share.panels), [&](int64_t t, int) HWY_ATTR {
         const int64_t i = t % down * share.rows, p = t / down * share.panels;
         Corner c = CornerOf(g).from(i, j);
         if (k > 0) c.plus = Added::more(c);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
 #include "tasks/task.h"
@@ -58,6 +59,12 @@ std::unique_ptr<TaskConfig> config_from(const Task& task, const Given& typed) {
   if (typed.contains("steps") || typed.contains("minutes")) {
     if (!typed.contains("epochs")) c->train.epochs = 0;
   }
+  return c;
+}
+
+std::unique_ptr<TaskConfig> as_saved(const Task& task, TaskConfig& config) {
+  std::unique_ptr<TaskConfig> c = task.config();
+  from_json(to_json(config), *c, task.name);
   return c;
 }
 

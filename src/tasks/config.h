@@ -30,6 +30,9 @@ struct TaskConfig : Settings {
 
 // Defaults, what suits the data that was typed, and on top of it what else was.
 std::unique_ptr<TaskConfig> config_from(const Task&, const Given& typed);
+// The same after config.json: what is no field has its default. A run begins with this, as it goes
+// on with it, so that nothing decides a training which its folder does not say.
+std::unique_ptr<TaskConfig> as_saved(const Task&, TaskConfig&);
 // Of a run that goes on; all else but its limits stays as it was, or throws.
 void change_limits(TaskConfig&, const Given& typed);
 

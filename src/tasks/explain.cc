@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/nearest.h"
 #include "fovea/error.h"
 #include "fovea/ops.h"
 

@@ -89,8 +89,7 @@ void add_implicit(const Tensor& own, const Inside& here, const Inside& there,
   add_tau(explain::kendall_tau(sum(own, {0}).to_vector(), sum(norm, {0}).to_vector()), to.in_all);
 }
 
-void add_beside(const Inside& here, Run& other, const std::string& input, size_t run,
-                FaithfulFound& to) {
+void add_beside(const Inside& here, Run& other, const Input& input, size_t run, FaithfulFound& to) {
   const Tensor own = [&] {
     const NoGrad off;
     return here.look({}).weights;
@@ -100,13 +99,6 @@ void add_beside(const Inside& here, Run& other, const std::string& input, size_t
   if (there->look) return add_distances(own, *there, to.seeds);
   if (to.implicit.size() <= run) to.implicit.resize(run + 1);
   add_implicit(own, here, *there, to.implicit[run]);
-}
-
-std::vector<std::string> spread(const std::vector<std::string>& all, int64_t most) {
-  const size_t n = std::min(all.size(), static_cast<size_t>(most));
-  std::vector<std::string> some;
-  for (size_t i = 0; i < n; ++i) some.push_back(all[(2 * i + 1) * all.size() / (2 * n)]);
-  return some;
 }
 
 explain::Looking looking(Run& run, const Inside& in) {
@@ -140,9 +132,9 @@ void FaithfulSettings::visit(Fields& f) {
 
 FaithfulFound measure_faithful(Run& run, const Judged& what, std::span<Run* const> beside,
                                const FaithfulSettings& s, const ShareDone& done) {
-  std::vector<std::string> all = run.inputs(what);
-  if (all.empty() && what.file.empty()) all = run.inputs({.set = Set::valid});
-  const std::vector<std::string> inputs = spread(all, s.inputs);
+  const auto most = static_cast<size_t>(s.inputs);
+  std::vector<Input> inputs = run.inputs(what, most);
+  if (inputs.empty() && what.file.empty()) inputs = run.inputs({.set = Set::valid}, most);
   if (inputs.empty()) throw Error("faithful", "there are no inputs to measure it on");
   explain::FaithfulConfig c;
   c.permutations = s.permutations;
@@ -167,7 +159,8 @@ FaithfulFound measure_faithful(Run& run, const Judged& what, std::span<Run* cons
     found.each.insert(found.each.end(), each.begin(), each.end());
     for (size_t row = 0; row < each.size(); ++row) {
       const size_t output = inside->side_by_side ? inside->shown : row;
-      found.of.push_back({inputs[i], output < inside->outputs.size() ? inside->outputs[output] : "",
+      found.of.push_back({name_of(inputs[i]),
+                          output < inside->outputs.size() ? inside->outputs[output] : "",
                           static_cast<int64_t>(row)});
     }
     for (size_t run_beside = 0; run_beside < beside.size(); ++run_beside) {

@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 class Writer final : public Fields {
  public:
+  explicit Writer(Files files) : files_(files) {}
   Json out = Json::object();
   void group(const std::string&) override {}
   void integer(const std::string& name, int64_t& x, const std::string&, Range) override {
@@ -33,8 +34,12 @@ class Writer final : public Fields {
               const std::vector<std::string>&) override {
     out[name] = x;
   }
+  void file(const std::string& name, std::string& x, const std::string& help) override {
+    if (files_ == Files::allowed) text(name, x, help);
+  }
 
  private:
+  Files files_;
   // A float's shortest decimal, where that is the same float: 0.1, not 0.10000000149011612.
   static double tidy(double x) {
     const auto as_float = static_cast<float>(x);
@@ -71,7 +76,8 @@ class Reader : public Fields {
 
 class JsonReader final : public Reader {
  public:
-  JsonReader(const Json& object, const std::string& where) : Reader(where), object_(object) {}
+  JsonReader(const Json& object, const std::string& where, Files files)
+      : Reader(where), object_(object), files_(files) {}
 
   void integer(const std::string& name, int64_t& x, const std::string&, Range r) override {
     if (const Json* j = find(name)) {
@@ -106,6 +112,9 @@ class JsonReader final : public Reader {
     text(name, x, help);
     one_of(name, x, names);
   }
+  void file(const std::string& name, std::string& x, const std::string& help) override {
+    if (files_ == Files::allowed) text(name, x, help);  // else nobody knows the name
+  }
 
  private:
   const Json* find(const std::string& name) {
@@ -114,6 +123,7 @@ class JsonReader final : public Reader {
     return it == object_.end() ? nullptr : &*it;
   }
   const Json& object_;
+  Files files_;
 };
 
 class OptionReader final : public Reader {
@@ -165,7 +175,8 @@ class OptionReader final : public Reader {
   const Given& given_;
 };
 
-class PathFixer final : public Fields {
+// Sees the names of files alone.
+class Files : public Fields {
  public:
   void group(const std::string&) override {}
   void integer(const std::string&, int64_t&, const std::string&, Range) override {}
@@ -174,6 +185,18 @@ class PathFixer final : public Fields {
   void text(const std::string&, std::string&, const std::string&) override {}
   void choice(const std::string&, std::string&, const std::string&,
               const std::vector<std::string>&) override {}
+};
+
+class FileLister final : public Files {
+ public:
+  std::vector<std::string> files;
+  void file(const std::string&, std::string& x, const std::string&) override {
+    if (!x.empty()) files.push_back(x);
+  }
+};
+
+class PathFixer final : public Files {
+ public:
   void file(const std::string&, std::string& x, const std::string&) override {
     if (x.empty()) return;
     const fs::path path = fs::absolute(x);
@@ -185,20 +208,26 @@ class PathFixer final : public Fields {
 
 }  // namespace
 
+std::vector<std::string> files_named_in(Settings& settings) {
+  FileLister lister;
+  settings.visit(lister);
+  return lister.files;
+}
+
 void make_paths_absolute(Settings& settings) {
   PathFixer fixer;
   settings.visit(fixer);
 }
 
-Json to_json(Settings& settings) {
-  Writer writer;
+Json to_json(Settings& settings, Files files) {
+  Writer writer(files);
   settings.visit(writer);
   return writer.out;
 }
 
-void from_json(const Json& object, Settings& settings, const std::string& where) {
+void from_json(const Json& object, Settings& settings, const std::string& where, Files files) {
   if (!object.is_object()) throw Error("config", where + " is not a JSON object");
-  JsonReader reader(object, where + ": ");
+  JsonReader reader(object, where + ": ", files);
   settings.visit(reader);
   for (const auto& [name, value] : object.items()) {
     if (!reader.known.contains(name)) {

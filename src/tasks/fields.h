@@ -55,14 +55,19 @@ struct Settings {
   virtual void visit(Fields&) = 0;
 };
 
-nlohmann::ordered_json to_json(Settings&);
+// Refused: fields that name files are left out, and may not be set.
+enum class Files : uint8_t { allowed, refused };
+nlohmann::ordered_json to_json(Settings&, Files = Files::allowed);
 // Sets the fields that `object` has. An unknown name, a wrong type or a value out of range throws,
 // naming `where`, the field, what was expected and what was found.
-void from_json(const nlohmann::ordered_json& object, Settings&, const std::string& where);
+void from_json(const nlohmann::ordered_json& object, Settings&, const std::string& where,
+               Files = Files::allowed);
 // The same from options of a command line, as they were typed.
 using Given = std::map<std::string, std::string>;
 void from_options(const Given&, Settings&);
 
+// The files of the user's that settings name.
+std::vector<std::string> files_named_in(Settings&);
 // So that files are found from any directory.
 void make_paths_absolute(Settings&);
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
-#include "tasks/json_file.h"
+#include "io/json.h"
 
 namespace fovea::tasks {
 namespace {
@@ -101,18 +101,18 @@ void thin(std::vector<LookedAt>& each, size_t most) {
 
 Looked::Looked(const Task& task, const RunFolder& folder, Run& run, bool goes_on)
     : folder_(folder), run_(run) {
-  if (task.input != Input::text) return;
+  if (task.takes != Takes::text) return;
   if (goes_on) looks_ = looks_of(folder);
   if (!looks_.input.empty()) return;
   const std::vector<Example> some = run.examples(1);
-  if (!some.empty()) looks_.input = some.front().input;
+  if (!some.empty()) looks_.input = text_of(some.front().input);
 }
 
 void Looked::look() {
   latest_.reset();
   if (looks_.input.empty()) return;
   try {
-    const std::optional<Inside> inside = run_.inside(looks_.input);
+    const std::optional<Inside> inside = run_.inside(Text{looks_.input});
     if (!inside || !inside->attention) return looks_.input.clear();
     LookedAt at{.output = inside->title,
                 .drawn = drawn(*inside, explain(*inside, {.by = {By::attention}}))};

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "fovea/error.h"
+#include "io/json.h"
+#include "io/plain_file.h"
 
 namespace fovea::tasks {
 namespace {
@@ -41,14 +43,28 @@ void add_validation(Log& log, double step, const Json& valid, const std::vector<
   for (size_t i = 0; i < curves.size(); ++i) add(log.scores[i], curves[i].name);
 }
 
+// The log's lines as far as they are whole: the last one may be cut. None where there is no log.
+std::vector<Json> lines_of(const fs::path& file) {
+  constexpr uint64_t kMost = uint64_t{1} << 28;
+  std::vector<Json> lines;
+  try {
+    const std::string text = read_plain_file(file, kMost);
+    for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+      end = std::min(text.find('\n', at), text.size());
+      lines.push_back(parse_json(std::string_view(text).substr(at, end - at), file.string()));
+    }
+  } catch (const Unreadable&) {
+  } catch (const Error&) {
+  }
+  return lines;
+}
+
 Log read_log(const fs::path& file, const Task& task) {
   Log log;
   std::vector<Measure> curves = leading(task);  // those that share an axis
   std::erase_if(curves, [](const Measure& m) { return m.better == Better::lower; });
   for (const Measure& m : curves) log.scores.push_back({m.title, {}});
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    const Json j = Json::parse(line, nullptr, false);
+  for (const Json& j : lines_of(file)) {
     if (!j.is_object() || !j.contains("step") || !j["step"].is_number()) continue;
     const auto step = j["step"].get<double>();
     const auto number = [&](const char* name, report::Curve& curve) {
@@ -91,9 +107,13 @@ report::Section breakdown_of(const Task& task, const Evaluation& e, const Breakd
 
 report::Section examples_of(const Task& task, Run& run) {
   const std::vector<Example> examples = run.examples(kExamples);
+  std::vector<Input> asked;
   std::vector<std::string> inputs;
-  for (const Example& e : examples) inputs.push_back(e.input);
-  const auto predicted = run.predict(inputs, *task.predict_settings(), {.maps = Maps::keep});
+  for (const Example& e : examples) {
+    asked.push_back(e.input);
+    inputs.push_back(name_of(e.input));
+  }
+  const auto predicted = run.predict(asked, *task.predict_settings(), {.maps = Maps::keep});
   report::Gallery gallery;
   report::ShadedTexts shaded;
   report::SeenImages seen;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/nearest.h"
 #include "fovea/error.h"
 
 namespace fovea::tasks {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
-#include "tasks/json_file.h"
+#include "io/json.h"
 #include "tasks/train.h"
 
 namespace fovea::tasks {

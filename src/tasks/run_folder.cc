@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
-#include "tasks/json_file.h"
+#include "io/json.h"
 #include "tasks/task.h"
 
 namespace fovea::tasks {
@@ -144,6 +144,15 @@ std::string RunFolder::not_of_a_run(const Task& task) const {
 std::string RunFolder::not_of_a_beginning(const Task& task) const {
   const auto nothing = [](const fs::directory_entry&, const Task&) { return false; };
   return first_that_is_not(found_at(path_ / kLog) ? is_of_beginning : +nothing, path_, task);
+}
+
+bool RunFolder::owns(const std::string& name) const {
+  std::vector<std::string> files = files_of_run({});
+  try {
+    files = files_of_run(task());
+  } catch (const Error&) {
+  }
+  return is_one_of(name, files) || is_temporary(name, files);
 }
 
 // config.json first: what a kill leaves of it is no run.

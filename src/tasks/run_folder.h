@@ -39,6 +39,9 @@ class RunFolder {
   std::string not_of_a_run(const Task&) const;
   std::string not_of_a_beginning(const Task&) const;
   void remove_files(const Task&) const;  // those of a run, and nothing else
+  // Whether a file of this name in it is the run's, there already or not; of a task that we do not
+  // know, what every run has.
+  bool owns(const std::string& name) const;
 
   const Task& task() const;  // throws where there is no run, or one of no task we know
   std::unique_ptr<TaskConfig> config() const;

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/nearest.h"
 #include "fovea/error.h"
-#include "fovea/text.h"
 
 namespace fovea::tasks {
 
@@ -25,17 +25,6 @@ std::string changed_data(Run& run) {
       "the data changed since the training (fingerprint {}, was {}): what follows is "
       "of the data as they are now",
       run.fingerprint(), before);
-}
-
-std::string nearest_hint(const std::string& name, const std::vector<std::string>& names) {
-  const auto edits = [&](const std::string& other) {
-    return text::edit_distance(text::characters(name), text::characters(other));
-  };
-  const std::string* nearest = nullptr;
-  for (const std::string& one : names) {
-    if (nearest == nullptr || edits(one) < edits(*nearest)) nearest = &one;
-  }
-  return nearest == nullptr ? "" : fmt::format("; did you mean \"{}\"?", *nearest);
 }
 
 const Task& task(const std::string& name) {

@@ -17,6 +17,7 @@
 #include "tasks/config.h"
 #include "tasks/evaluation.h"
 #include "tasks/fields.h"
+#include "tasks/input.h"
 #include "tasks/inside.h"
 
 // A task is a folder: src/tasks/NAME/task.cc defines `extern const Task task_NAME`, which says all
@@ -47,7 +48,8 @@ struct Judged {
 
 // An input that was held out of training, and what should come of it.
 struct Example {
-  std::string input, expected;
+  Input input;
+  std::string expected;
   image::Image image = {};  // where the input is one
 };
 
@@ -86,23 +88,23 @@ class Run {
 
   // ---- use; the settings are those that the task makes for it
   virtual Evaluation evaluate(const Judged&, const Settings&, const ShareDone& = {}) = 0;
-  // Inputs are lines of text or names of files, as the task says.
-  virtual std::vector<Predictions> predict(std::span<const std::string> inputs, const Settings&,
+  virtual std::vector<Predictions> predict(std::span<const Input>, const Settings&,
                                            const Predicting& = {}) = 0;
   virtual std::vector<Example> examples(size_t n) = 0;  // held out, of all sorts, at most n
   // For whoever looks inside: the blocks of a Transformer, at most so many held-out sequences
   // before them; nothing where the model is another.
   virtual std::optional<explain::BlocksAtWork> blocks(int64_t /*sequences*/) { return {}; }
   // The model on one input; nothing where the task has no answer.
-  virtual std::optional<Inside> inside(const std::string& /*input*/) { return {}; }
-  virtual std::vector<std::string> inputs(const Judged&) { return {}; }  // what predict() takes
+  virtual std::optional<Inside> inside(const Input&) { return {}; }
+  // At most so many, spread over what is judged.
+  virtual std::vector<Input> inputs(const Judged&, size_t /*most*/) { return {}; }
   virtual std::vector<report::Section> sections() { return {}; }  // the task's own, of the page
 };
 
 // A line for whoever looks at a run whose data are no longer those of its training; else nothing.
 std::string changed_data(Run&);
 
-enum class Input : uint8_t { text, files };
+enum class Takes : uint8_t { text, pictures };
 
 struct Task {
   std::string name;                    // as it is typed; the folder is called so
@@ -111,8 +113,9 @@ struct Task {
   std::string examples;                // commands to try, a line each
   std::string demo;                    // what its built-in data ask of a model
   std::string data_field, data_about;  // what DATA on the command line sets, and what it is
-  Input input = Input::text;
-  bool scored = false;             // a prediction's score is printed with it
+  Takes takes = Takes::text;
+  std::string drawn = {};  // where it takes pictures: what built-in ones are called, as in scene:17
+  bool scored = false;     // a prediction's score is printed with it
   std::vector<Measure> measures;   // the leading ones first
   std::vector<std::string> files;  // what goes with the weights, as vocabularies do
 
@@ -132,8 +135,6 @@ std::unique_ptr<Base> make() {
 }
 
 std::span<const Task* const> task_table();
-const Task& task(const std::string& name);  // throws, with the nearest name there is
-// "; did you mean \"NAME\"?", or nothing where there are no names.
-std::string nearest_hint(const std::string& name, const std::vector<std::string>& names);
+const Task& task(const std::string& name);  // throws, with the nearest name or all there are
 
 }  // namespace fovea::tasks

@@ -12,6 +12,8 @@
 namespace fovea::tasks {
 namespace {
 
+namespace fs = std::filesystem;
+
 void check_same_data(const TaskConfig& former, const std::string& found, const char* what_to_do) {
   if (former.fingerprint.empty() || former.fingerprint == found) return;
   throw Error("train", fmt::format("the data changed since this run began (fingerprint {}, was "
@@ -53,12 +55,26 @@ void go_on_with(const RunFolder& folder, const TaskConfig& former, Run& run,
                                  text_of_limits(former.train), at->step);
 }
 
+// Data that lie in a run would go with it when it is replaced.
+void check_data_stay(const RunFolder& folder, TaskConfig& config) {
+  for (const std::string& file : files_named_in(config)) {
+    std::error_code error;
+    const fs::path place = fs::canonical(file, error);
+    if (error || !fs::equivalent(place.parent_path(), folder.path(), error) || error) continue;
+    throw Error("train", fmt::format("{} lies in {}, whose run is to be replaced; --out takes "
+                                     "another folder",
+                                     file, folder.path().string()));
+  }
+}
+
 }  // namespace
 
-Trained train_run(const Task& task, const RunFolder& folder, const TaskConfig& config,
-                  Former former, const Watching& watching) {
+Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Former former,
+                  const Watching& watching) {
+  if (former == Former::replace) check_data_stay(folder, config);
   Claim claim(folder, task, former);
-  const std::unique_ptr<Run> run = task.begin(config, claim.goes_on() ? &folder : nullptr);
+  const std::unique_ptr<Run> run =
+      task.begin(*as_saved(task, config), claim.goes_on() ? &folder : nullptr);
   run->config().fingerprint = run->fingerprint();
   make_paths_absolute(run->config());
   train::Learner learner = run->learner(watching);

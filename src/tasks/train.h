@@ -8,6 +8,6 @@ namespace fovea::tasks {
 
 // A run from its beginning, or from where it was, to its report. Nothing of a run that is there
 // changes until the folder is held and the settings, the data and the model are known to be good.
-Trained train_run(const Task&, const RunFolder&, const TaskConfig&, Former, const Watching&);
+Trained train_run(const Task&, const RunFolder&, TaskConfig&, Former, const Watching&);
 
 }  // namespace fovea::tasks

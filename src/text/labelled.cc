@@ -10,13 +10,14 @@
 #include <system_error>
 
 #include "fovea/error.h"
+#include "io/json.h"
 #include "text/utf8.h"
 
 namespace fovea::text {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr const char* kCall = "read_labelled";
 constexpr size_t kLongestLabel = 200;  // bytes
@@ -255,17 +256,12 @@ std::vector<Labelled> parse_labelled_csv(Lines lines, const Columns& names) {
 }
 
 std::vector<Labelled> parse_labelled_jsonl(Lines lines, const Columns& names) {
-  constexpr int kDeepest = 16;
   std::vector<Labelled> all;
   for (std::string line; lines.next(line);) {
     if (trimmed(line).empty()) continue;
-    const Json object = Json::parse(
-        line, [](int depth, Json::parse_event_t, Json&) { return depth < kDeepest; },
-        /*allow_exceptions=*/false);
+    const Json object = parse_json(line, fmt::format("{}:{}", lines.name(), lines.number()));
     if (!object.is_object()) {
-      lines.fail(object.is_discarded()
-                     ? "not valid JSON; expected an object a line"
-                     : fmt::format("expected an object, found {}", object.type_name()));
+      lines.fail(fmt::format("expected an object, found {}", object.type_name()));
     }
     const std::string label = text_of(lines, object, names.label);
     all.push_back(checked(lines, label, text_of(lines, object, names.text)));

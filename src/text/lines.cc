@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/interrupt.h"
 #include "fovea/error.h"
 
 namespace fovea::text {
@@ -42,6 +43,7 @@ void Lines::fail(std::string_view what) const {
 bool Lines::more() {
   if (at_ < end_) return true;
   at_ = end_ = 0;
+  ask_to_go_on();
   try {
     end_ = read_(buffer_.data(), buffer_.size());
   } catch (const std::runtime_error& error) {

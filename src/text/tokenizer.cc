@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <system_error>
 #include <unordered_map>
 
 #include "fovea/error.h"
 #include "fovea/text.h"
 #include "io/atomic_file.h"
+#include "io/plain_file.h"
 #include "text/subwords.h"
 #include "text/utf8.h"
 #include "text/vocabulary.h"
@@ -63,19 +62,11 @@ std::string visible(std::string_view token) {
 }
 
 std::string read_whole(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(path, error);
-  if (error) throw Error("tokenizer", path.string() + ": " + error.message());
-  if (bytes > kMaxVocabularyFile) {
-    throw Error("tokenizer", fmt::format("{}: {} bytes, at most {} are read", path.string(), bytes,
-                                         kMaxVocabularyFile));
+  try {
+    return read_plain_file(path, kMaxVocabularyFile);
+  } catch (const Unreadable& error) {
+    throw Error("tokenizer", path.string() + ": " + error.what());
   }
-  std::string content(bytes, '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(content.data(), static_cast<std::streamsize>(bytes))) {
-    throw Error("tokenizer", path.string() + ": cannot be read");
-  }
-  return content;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/random.h"
+#include "io/json.h"
 #include "io/metadata.h"
 
 // state.safetensors: tensors weights/…, buffers/…, optimizer/… and average/…; everything else as
@@ -59,7 +60,7 @@ std::string text_of(const Scores& scores) {
 
 Scores parse_scores(const std::string& text) {
   Scores scores;
-  for (const auto& item : nlohmann::json::parse(text)) {
+  for (const auto& item : parse_json(text, "the best scores")) {
     scores.emplace_back(item.at(0).get<std::string>(), 0.0);
     parse(item.at(1).get<std::string>(), scores.back().second);
   }

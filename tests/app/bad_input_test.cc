@@ -168,7 +168,7 @@ TEST(BadFile, UnwritableOutput) {
   const Folder folder;
   save_safetensors(folder / "in", good());
   expect_rejected(run_program({"attend", folder / "in", "-o", folder / "absent/out"}),
-                  "No such file");
+                  "there is no folder");
   expect_rejected(run_program({"attend", folder / "in", "-o", folder / "."}), "no regular file");
   expect_rejected(run_program({"attend", folder / "in", "-o", "/dev/null"}), "no regular file");
   EXPECT_EQ(folder.files(), 1);

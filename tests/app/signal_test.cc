@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
@@ -12,6 +15,7 @@
 
 #include "app/process.h"
 #include "tests/reduced.h"
+#include "tests/tasks/small.h"
 
 // Trainings told to stop at any moment, at the sizes at which large products run.
 namespace fovea::test {
@@ -98,7 +102,9 @@ TEST_F(SignalsSlow, StopARunAtAnyMomentAndItGoesOnToTheSameWeights) {
   std::mt19937 random(17);
   for (int i = 0; i < signals_to_send(); ++i) {
     const Trial t{std::vector{64, 192, 512}[static_cast<size_t>(i / 4 % 3)], 1 + i / 2 % 2,
-                  i % 2 == 0 ? SIGINT : SIGTERM};
+                  i % 3 == 0   ? SIGINT
+                  : i % 3 == 1 ? SIGTERM
+                               : SIGHUP};
     const std::string out = folder_ / "cut";
     double after = std::uniform_real_distribution<double>(0, 0.8 * seconds_[t.hidden])(random);
     Process::Ended first{};
@@ -117,6 +123,86 @@ TEST_F(SignalsSlow, StopARunAtAnyMomentAndItGoesOnToTheSameWeights) {
               whole_[t.hidden])
         << what;
   }
+}
+
+// ---- The command that a stopped program prints --------------------------------------------------
+
+std::string after(const std::string& text, const std::string& part) {
+  const size_t at = text.find(part);
+  return at == std::string::npos ? "" : text.substr(at + part.size());
+}
+
+// Its arguments, as a shell understands the line.
+std::vector<std::string> printed_command(const std::string& err) {
+  const Folder folder;
+  const std::string line = after(err, "go on with: fovea ");
+  EXPECT_FALSE(line.empty()) << err;
+  const std::string list = "printf '%s\\n' " + line.substr(0, line.find('\n'));
+  EXPECT_EQ(std::system((list + " >" + shell_quoted(folder / "words")).c_str()), 0) << list;
+  std::vector<std::string> words;
+  std::ifstream file(folder / "words");
+  for (std::string word; std::getline(file, word);) words.push_back(word);
+  return words;
+}
+
+void wait_until(const std::function<bool()>& done) {
+  for (int i = 0; i < 6000 && !done(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+class StoppedTraining : public testing::TestWithParam<const tasks::Task*> {};
+
+TEST_P(StoppedTraining, GoesOnByTheCommandItPrints) {
+  const Folder folder;
+  const std::string out = folder / "a user's run";
+  std::vector<std::string> command = {"train", GetParam()->name, "--out", out};
+  for (const auto& [name, value] : tasks::small_training(*GetParam(), 1000000)) {
+    command.insert(command.end(), {"--" + name, value});
+  }
+  const Process program(command);
+  wait_until([&] { return !read_bytes(out + "/log.jsonl").empty(); });
+  program.send(SIGINT);
+  const Process::Ended ended = program.wait();
+  ASSERT_EQ(ended.code, 3) << ended.err;
+  const int64_t step = std::atoll(after(ended.err, "stopped at step ").c_str());
+  ASSERT_GE(step, 1) << ended.err;
+  std::vector<std::string> again = printed_command(ended.err);
+  again.insert(again.end(), {"--steps", std::to_string(step + 1)});
+  const Process::Ended rest = Process(again).wait();
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_NE(rest.out.find(std::to_string(step + 1) + " steps in"), std::string::npos) << rest.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, StoppedTraining, testing::ValuesIn(tasks::task_table()),
+                         [](const auto& task) { return task.param->name; });
+
+// A run that is begun anew has another folder in the place of the old one.
+TEST(StoppedReproduction, GoesOnByTheCommandItPrints) {
+  const Folder folder;
+  const std::string out = folder / "a user's paper", row = out + "/plain-dense-1";
+  const auto folder_number = [&] {
+    struct stat found {};
+    return ::stat(row.c_str(), &found) == 0 ? found.st_ino : 0;
+  };
+  const Process program({"reproduce", "mnih2014", "--out", out, "--effort", "0.01"});
+  wait_until([&] { return !read_bytes(row + "/log.jsonl").empty(); });
+  program.send(SIGINT);
+  const Process::Ended ended = program.wait();
+  ASSERT_EQ(ended.code, 3) << ended.err;
+  const std::string log = read_bytes(row + "/log.jsonl");
+  const auto number = folder_number();
+  ASSERT_NE(number, 0u);
+  const Process again(printed_command(ended.err));
+  wait_until([&] {
+    return read_bytes(row + "/log.jsonl").size() > log.size() ||
+           std::filesystem::exists(row + "/results.json");
+  });
+  again.send(SIGINT);
+  const Process::Ended rest = again.wait();
+  EXPECT_EQ(rest.code, 3) << rest.err;
+  EXPECT_EQ(folder_number(), number);
+  EXPECT_TRUE(read_bytes(row + "/log.jsonl").starts_with(log));
 }
 
 TEST(StopOnSignal, ASecondSignalEndsItAtOnce) {

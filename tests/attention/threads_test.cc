@@ -1,4 +1,10 @@
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+
 #include "attention/expect.h"
+#include "fovea/memory.h"
 
 // Results are the same to the bit at any number of threads, and every time.
 namespace fovea::tests {
@@ -102,6 +108,72 @@ TEST(Threads, DoNotShowOnAnyInstructionSet) {
     on_every_isa([&](const std::string&) { expect_same_at_any_count(x, score, Ask::context); });
     if (HasFatalFailure()) return;
   }
+}
+
+// ---- set_threads() while others are at work
+// ------------------------------------------------------
+
+// Every path that has scratch of its own: keys packed for few blocks and for many, a backward pass
+// in one piece and in chunks, biases, the linear plan, pairs, and steps of a memory.
+std::vector<std::function<Results()>> paths_with_scratch() {
+  const Sizes few{.B = 8, .H = 2, .Hk = 2, .Lq = 12, .Lk = 20, .Dq = 8, .Dk = 8, .Dv = 8};
+  const Sizes many{.B = 2, .H = 4, .Hk = 2, .Lq = 150, .Lk = 70, .Dq = 12, .Dk = 12, .Dv = 9};
+  const Sizes chunked{.B = 1, .H = 1, .Hk = 1, .Lq = 1030, .Lk = 40, .Dq = 8, .Dk = 8, .Dv = 8};
+  std::vector<std::function<Results()>> all;
+  const auto add = [&](const Call& x, Ask ask = Ask::everything) {
+    all.emplace_back([x, ask] { return results(x, ask); });
+  };
+  add(call(few));
+  add(call(many, {.mask = masks::causal()}));
+  add(call(many, {score_for("additive", many), masks::causal()}));
+  add(call(few, {score_for("location", few)}), Ask::context);
+  add(call(chunked), Ask::context);
+  Call biased = call(many);
+  biased.attention.score.bias = Bias{Tensor::randn({many.Lq, many.Lk}, 3), false};
+  add(biased, Ask::context);
+  Call linear = call(many, {scores::elu_dot(), masks::causal(), weightings::none()});
+  linear.want.plan = Plan::linear;
+  add(linear, Ask::context);
+  all.emplace_back([] {
+    const Tensor q = Tensor::randn({4, 16}, 1).set_requires_grad();
+    const Tensor k = Tensor::randn({4, 400, 16}, 2).set_requires_grad();
+    const Score score = score_for(
+        "additive", {.B = 4, .H = 1, .Hk = 1, .Lq = 1, .Lk = 400, .Dq = 16, .Dk = 16, .Dv = 16});
+    Memory memory(k, k, score);
+    Results r;
+    const Tensor context = memory(q).context;
+    r["context"] = context.to_vector();
+    const std::vector<Tensor> of = {q, k};
+    const std::vector<Tensor> grads = gradients(context, Tensor::randn(context.shape(), 5), of);
+    r["dq"] = grads[0].to_vector();
+    r["dk"] = grads[1].to_vector();
+    return r;
+  });
+  return all;
+}
+
+TEST(Threads, MayChangeWhileOthersAttend) {
+  const Threads quiet(2);
+  const auto paths = paths_with_scratch();
+  std::vector<Results> expected;
+  for (const auto& path : paths) expected.push_back(path());
+  std::atomic<bool> over{false};
+  std::vector<std::thread> callers;
+  for (size_t c = 0; c < 4; ++c) {
+    callers.emplace_back([&, c] {
+      for (size_t i = c; !over; ++i) {
+        const size_t path = i % paths.size();
+        expect_same_bits(paths[path](), expected[path], "path " + std::to_string(path));
+        if (testing::Test::HasFailure()) over = true;
+      }
+    });
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  for (int i = 0; !over && std::chrono::steady_clock::now() < end; ++i) {
+    set_threads(i % 2 == 0 ? 8 : 1);
+  }
+  over = true;
+  for (std::thread& t : callers) t.join();
 }
 
 TEST(Repeats, Of250ForwardAnd50BackwardPassesAreTheSame) {

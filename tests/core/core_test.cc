@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -60,22 +61,47 @@ TEST(Threads, NestedCallsRunInline) {
   std::atomic<bool> moved{false};
   parallel_for(8, [&](int64_t) {
     const auto here = std::this_thread::get_id();
-    const int index = thread_index();
-    parallel_for(8, [&](int64_t) {
+    const Crew crew;
+    if (crew.size() != 1) moved = true;
+    crew.run(8, [&](int64_t, int place) {
       ++total;
-      if (std::this_thread::get_id() != here || thread_index() != index) moved = true;
+      if (std::this_thread::get_id() != here || place != 0) moved = true;
     });
   });
   EXPECT_EQ(total, 64);
   EXPECT_FALSE(moved);
-  EXPECT_EQ(thread_index(), 0);
 }
 
-TEST(Threads, IndicesAreBelowTheCount) {
+TEST(Crew, PlacesAreBelowItsSize) {
   const Threads with(3);
+  const Crew crew;
+  ASSERT_EQ(crew.size(), 3);
   std::vector<std::atomic<int>> seen(3);
-  parallel_for(300, [&](int64_t) { ++seen.at(thread_index()); });
-  EXPECT_EQ(seen[0] + seen[1] + seen[2], 300);
+  crew.run(300, [&](int64_t, int place) { ++seen.at(place); });
+  crew.run(300, 1, [&](int64_t, int place) { ++seen.at(place); });
+  EXPECT_EQ(seen[0] + seen[1] + seen[2], 600);
+}
+
+// Scratch that was made for a crew fits it, whatever is chosen meanwhile.
+TEST(Crew, StaysAsItIsWhenTheNumberOfThreadsChanges) {
+  const Threads before(1);
+  const Crew alone;
+  set_threads(2);
+  const Crew two;
+  set_threads(8);
+  const auto here = std::this_thread::get_id();
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    alone.run(8, [&](int64_t, int place) {
+      EXPECT_EQ(place, 0);
+      EXPECT_EQ(std::this_thread::get_id(), here);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // for others to come
+    });
+    two.run(8, [&](int64_t, int place) {
+      EXPECT_LT(place, 2);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  }
 }
 
 TEST(Threads, ExceptionsReachTheCaller) {

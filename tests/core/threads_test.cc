@@ -44,12 +44,12 @@ TEST(Pool, ShortRegionsOneAfterAnother) {
 bool two_at_once(const std::function<void()>& on_the_worker = {}) {
   std::atomic<int> arrived{0};
   std::atomic<bool> met{false};
-  parallel_for(2, [&](int64_t) {
+  Crew().run(2, [&](int64_t, int place) {
     ++arrived;
-    if (thread_index() == 1 && on_the_worker) on_the_worker();
+    if (place == 1 && on_the_worker) on_the_worker();
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
     while (arrived < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-    if (thread_index() == 1) met = true;
+    if (place == 1) met = true;
   });
   return met;
 }

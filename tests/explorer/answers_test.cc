@@ -55,6 +55,9 @@ struct Answers : testing::Test {
     if (!body.is_null()) r.body = body.dump();
     return answer(r, caller, runs, training);
   }
+  Response post(const std::string& path, const std::string& body) {
+    return answer({.method = "POST", .path = path, .body = body}, caller, runs, training);
+  }
   Json json(const std::string& method, const std::string& path, const Json& body = {}) {
     const Response r = ask(method, path, body);
     EXPECT_EQ(r.status, 200) << r.body;
@@ -96,7 +99,7 @@ TEST_F(Answers, PredictionsComeWithTheirWeights) {
   EXPECT_NEAR(sum, 1.0f, 1e-4f);
   // The same as the program's own.
   const Runs::Lent lent = runs.borrow("dates");
-  const auto own = lent.run().predict(std::vector<std::string>{input},
+  const auto own = lent.run().predict(std::vector<tasks::Input>{tasks::Text{input}},
                                       *lent.task().predict_settings(), {.maps = tasks::Maps::keep});
   EXPECT_EQ(best["text"], own[0][0].text);
   EXPECT_EQ(map.weights, own[0][0].maps[0].weights);
@@ -117,6 +120,27 @@ TEST_F(Answers, WhatIsWrongIsSaidInOneLine) {
     EXPECT_TRUE(has(r.body, "beam")) << r.body;
   }
   EXPECT_EQ(ask("POST", "/api/train", {{"task", "juggling"}}).status, 422);
+}
+
+TEST_F(Answers, DeepRequestsAndFilesAreRefused) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  for (const std::string body :
+       {"{\"maps\":" + deep + "}", "{\"input\":\"x\",\"settings\":{\"beam\":" + deep + "}}"}) {
+    for (const char* path : {"/api/draw/svg", "/api/runs/dates/predict", "/api/runs/dates/faithful",
+                             "/api/runs/dates/hold", "/api/train"}) {
+      const Response r = post(path, body);
+      EXPECT_EQ(r.status, 422) << path;
+      EXPECT_TRUE(has(r.body, "the request is nested too deeply")) << r.body.substr(0, 100);
+    }
+  }
+  const Folder folder;
+  std::filesystem::copy(trained() / "dates", folder / "dates");
+  test::write_bytes(folder / "dates" / "looks.json", "{\"input\":\"x\",\"looks\":" + deep + "}");
+  Runs others({(folder / "").string()});
+  const Response r =
+      answer({.method = "GET", .path = "/api/runs/dates/looks"}, caller, others, training);
+  EXPECT_EQ(r.status, 422);
+  EXPECT_TRUE(has(r.body, "looks.json is nested too deeply")) << r.body.substr(0, 100);
 }
 
 TEST_F(Answers, HeadsAreSmallPicturesAndCanBeSwitchedOff) {
@@ -184,7 +208,40 @@ TEST_F(Answers, AnExamplesWeightsAreKeptWhileItLearns) {
 
 TEST_F(Answers, AQuestionNobodyWaitsForIsGivenUp) {
   caller.left = true;
-  EXPECT_EQ(ask("POST", "/api/runs/dates/predict", {{"input", "12 May 1999"}}).status, 409);
+  const Json question = {{"input", "12 May 1999"},
+                         {"by", {"jacobian"}},
+                         {"weights", "uniform"},
+                         {"off", Json::array()}};
+  for (const char* run : {"dates", "heads"}) {
+    for (const char* what : {"predict", "explain", "hold", "heads", "without"}) {
+      EXPECT_EQ(ask("POST", std::string("/api/runs/") + run + "/" + what, question).status, 409)
+          << run << what;
+    }
+  }
+}
+
+// As when a client leaves while its text is read: what is asked first is answered, nothing more.
+TEST_F(Answers, WorkIsGivenUpInTheMiddle) {
+  struct Leaves final : Caller {
+    bool gone() const override { return ++asked > 200; }
+    void send(std::string_view) override {}
+    mutable int asked = 0;
+  } leaves;
+  const Json question = {{"input", std::string(400, 'x')}};
+  Request r{.method = "POST", .path = "/api/runs/dates/predict", .body = question.dump()};
+  EXPECT_EQ(answer(r, leaves, runs, training).status, 409);
+  EXPECT_LT(leaves.asked, 205);
+}
+
+TEST_F(Answers, LongTextsAreRefusedWithTheLimit) {
+  EXPECT_EQ(json("GET", "/api/runs/dates")["most_text"], 16384);
+  const Response r = ask("POST", "/api/runs/dates/predict", {{"input", std::string(60000, 'x')}});
+  EXPECT_EQ(r.status, 422);
+  EXPECT_TRUE(has(r.body, "60000 bytes, at most 16384")) << r.body;
+  // Short enough to be read, but not to be drawn.
+  const Response map = ask("POST", "/api/runs/dates/predict", {{"input", std::string(9000, 'x')}});
+  EXPECT_EQ(map.status, 422);
+  EXPECT_TRUE(has(map.body, "million weights")) << map.body;
 }
 
 TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
@@ -217,6 +274,15 @@ TEST_F(Answers, ARunIsLentToOneAtATimeAndOpenedAgainForOthers) {
     EXPECT_NE(second, &first.run());
   }
   EXPECT_EQ(&runs.borrow("dates").run(), second);
+}
+
+TEST(Explorer, TheAddressHoldsAnyToken) {
+  const Explorer explorer({.runs = {(trained() / "").string()},
+                           .host = "0.0.0.0",
+                           .port = 0,
+                           .token = "a b;c&d+e#f\"g"});
+  EXPECT_TRUE(explorer.address().ends_with("/?token=a%20b%3Bc%26d%2Be%23f%22g"))
+      << explorer.address();
 }
 
 TEST(Explorer, OthersNeedAToken) {

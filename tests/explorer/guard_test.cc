@@ -85,6 +85,43 @@ TEST(Guard, EveryAnswerSaysWhatMayBeDoneWithIt) {
   EXPECT_EQ(policy.find("unsafe"), std::string::npos);
 }
 
+// The whole way: the address that is printed, the cookie that is set, the header of the page.
+TEST(Guard, ATokenMayBeOfAnyLetters) {
+  for (const std::string token : {"semi;colon", "a&b=c+d#e?f", "with spaces ", "\"quotes\" '\\",
+                                  "<script>{{token}}", "100%25", "ütf-8 漢字", "comma, comma"}) {
+    const Door door{.port = 8080, .token = in_address(token), .loopback = false};
+    EXPECT_EQ(door.token.find_first_of(" ;,&+#=?\"'\\<>"), std::string::npos) << door.token;
+    const Head typed =
+        parse_head("GET /?token=" + in_address(token) + " HTTP/1.1\r\nHost: x\r\n\r\n");
+    ASSERT_EQ(typed.status, 0) << token;
+    EXPECT_EQ(typed.request.query.at("token"), token);
+    const auto in = refuse(typed.request, door);
+    ASSERT_TRUE(in);
+    EXPECT_EQ(in->status, 303) << token;
+    std::string cookie;
+    for (const auto& [name, value] : in->headers) {
+      if (name == "Set-Cookie") cookie = value.substr(0, value.find(';'));
+    }
+    const Head next = parse_head("POST /api/runs HTTP/1.1\r\nHost: x\r\nCookie: a=b; " + cookie +
+                                 "; c=d\r\nX-Fovea-Token: " + door.token + "\r\n\r\n");
+    ASSERT_EQ(next.status, 0) << token;
+    EXPECT_FALSE(refuse(next.request, door)) << token;
+  }
+}
+
+TEST(Guard, AReportIsInASandbox) {
+  Response r;
+  add_sandbox(r);
+  std::string policy;
+  for (const auto& [name, value] : r.headers) {
+    if (name == "Content-Security-Policy") policy = value;
+  }
+  EXPECT_TRUE(policy.starts_with("sandbox allow-scripts; ")) << policy;
+  EXPECT_EQ(policy.find("allow-same-origin"), std::string::npos);
+  EXPECT_EQ(policy.find("allow-top-navigation"), std::string::npos);
+  EXPECT_NE(policy.find("default-src 'none'"), std::string::npos);
+}
+
 TEST(Guard, TokensDiffer) {
   EXPECT_EQ(new_token().size(), 32u);
   EXPECT_NE(new_token(), new_token());

@@ -2,11 +2,13 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <thread>
 
 #include "io/base64.h"
@@ -17,24 +19,24 @@ namespace {
 
 using test::error_of;
 
-int status_of(const std::string& bytes) { return parse_request(bytes).status; }
+int status_of(const std::string& bytes) { return parse_head(bytes).status; }
 
 TEST(Http, ReadsARequest) {
   const std::string bytes =
       "POST /api/a%20b?x=1+2&y=%C3%A9&z HTTP/1.1\r\nHost: localhost:1\r\nX-Two: a\r\nx-two: b\r\n"
       "Content-Length: 3\r\n\r\nabcGET";
-  const Parsed p = parse_request(bytes);
+  const Head p = parse_head(bytes);
   EXPECT_EQ(p.status, 0);
-  EXPECT_EQ(p.length, bytes.size() - 3);
+  EXPECT_EQ(p.length, bytes.size() - 6);
+  EXPECT_EQ(p.body, 3u);
   EXPECT_EQ(p.request.method, "POST");
   EXPECT_EQ(p.request.path, "/api/a b");
   EXPECT_EQ(p.request.query.at("x"), "1 2");
   EXPECT_EQ(p.request.query.at("y"), "é");
   EXPECT_EQ(p.request.query.at("z"), "");
   EXPECT_EQ(p.request.header("x-two"), "a, b");
-  EXPECT_EQ(p.request.body, "abc");
   for (size_t n = 0; n < p.length; ++n) {
-    const Parsed part = parse_request(std::string_view(bytes).substr(0, n));
+    const Head part = parse_head(std::string_view(bytes).substr(0, n));
     EXPECT_EQ(part.status, 0) << n;
     EXPECT_EQ(part.length, 0u) << n;
   }
@@ -65,6 +67,11 @@ TEST(Http, RefusesWhatIsTooLongBeforeItIsWhole) {
   std::string many = "GET / HTTP/1.1\r\n";
   for (int i = 0; i < 100; ++i) many += "A: b\r\n";
   EXPECT_EQ(status_of(many + "\r\n"), 0);
+  // As long as it may be, and cut anywhere.
+  const std::string longest = "GET / HTTP/1.1\r\nA: " + std::string(16384 - 5, 'a') + "\r\n\r\n";
+  EXPECT_GT(parse_head(longest).length, 0u);
+  for (size_t n = 0; n < 8; ++n)
+    EXPECT_EQ(status_of(longest.substr(0, longest.size() - n)), 0) << n;
   EXPECT_EQ(status_of(many + "A: b\r\n\r\n"), 431);
 }
 
@@ -99,7 +106,10 @@ class Served {
 
 class Client {
  public:
-  explicit Client(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  // `before` it connects.
+  explicit Client(int port, const std::function<void()>& before = {})
+      : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    if (before) before();
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<in_port_t>(port));
@@ -171,7 +181,7 @@ TEST(HttpServer, StaysUpAfterMalformedRequests) {
 }
 
 TEST(HttpServer, ASlowClientIsToldToGoAndHoldsNobodyUp) {
-  const Served served(echo(), {.workers = 1, .header_seconds = 0.6});
+  const Served served(echo(), {.workers = 1, .head_seconds = 0.6});
   const Client slow(served.port());
   slow.send("GET / HT");
   const Client quick(served.port());
@@ -228,16 +238,148 @@ TEST(HttpServer, AWorkerLearnsThatItsClientLeft) {
   EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(20), [&] { return left; }));
 }
 
-TEST(HttpServer, MoreConnectionsThanItTakesAreToldToComeBack) {
-  const Served served(echo(), {.connections = 3});
+// Blocks in /long until told.
+struct Long {
+  std::atomic<bool> over{false};
+  ~Long() { over = true; }
+  Handler handler() {
+    return [this](const Request& r, Caller&) {
+      while (r.path == "/long" && !over) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return Response{.body = "done " + r.path};
+    };
+  }
+};
+
+TEST(HttpServer, MoreThanItTakesAreToldToComeBack) {
+  Long work;
+  const Served served(work.handler(), {.workers = 2, .connections = 3, .strangers = 1});
   std::vector<std::unique_ptr<Client>> some;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 2; ++i) {
     some.push_back(std::make_unique<Client>(served.port()));
-    some.back()->send(kGet);
-    EXPECT_NE(some.back()->receive("GET /a").find("200"), std::string::npos);
+    some.back()->send("GET /long HTTP/1.1\r\n\r\n");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that it is known
   }
   const Client more(served.port());
+  more.send(kGet);
   EXPECT_NE(more.receive().find("503"), std::string::npos);
+  work.over = true;
+}
+
+TEST(HttpServer, OneThatIsIdleMakesRoom) {
+  const Served served(echo(), {.connections = 3, .strangers = 1});
+  std::vector<std::unique_ptr<Client>> some;
+  for (int i = 0; i < 6; ++i) {
+    some.push_back(std::make_unique<Client>(served.port()));
+    some.back()->send(kGet);
+    EXPECT_NE(some.back()->receive("GET /a").find("200"), std::string::npos) << i;
+  }
+}
+
+TEST(HttpServer, StrangersTakeNoRoomFromOthers) {
+  const Served served(echo(), {.connections = 8, .strangers = 4});
+  const Client known(served.port());
+  known.send(kGet);
+  EXPECT_NE(known.receive("GET /a").find("200"), std::string::npos);
+  std::vector<std::unique_ptr<Client>> silent;
+  for (int i = 0; i < 30; ++i) {
+    silent.push_back(std::make_unique<Client>(served.port()));
+    silent.back()->send("GET /slow HT");
+  }
+  const Client fresh(served.port());
+  fresh.send(kGet);
+  EXPECT_NE(fresh.receive("GET /a").find("200"), std::string::npos);
+  known.send(kGet);
+  EXPECT_NE(known.receive("GET /a").find("200"), std::string::npos);
+}
+
+// Of 16 MB that are promised, nothing is waited for, nor kept.
+TEST(HttpServer, WhoIsNotWelcomeIsSentAwayBeforeTheBody) {
+  std::atomic<int> handled{0};
+  const Served served(
+      [&](const Request&, Caller&) {
+        ++handled;
+        return Response{};
+      },
+      {.admit = [](const Request& r) -> std::optional<Response> {
+        if (r.header("x-token") == "right") return {};
+        return Response{.status = 403, .body = "no token"};
+      }});
+  const std::string post = "POST /a HTTP/1.1\r\nContent-Length: 16000000\r\n";
+  const Client client(served.port());
+  client.send(post + "\r\n" + std::string(1000, 'x'));
+  const std::string answer = client.receive();
+  EXPECT_NE(answer.find("403"), std::string::npos);
+  EXPECT_NE(answer.find("no token"), std::string::npos);
+  const Client welcome(served.port());
+  welcome.send("POST /a HTTP/1.1\r\nContent-Length: 2\r\nX-Token: right\r\n\r\nab");
+  EXPECT_NE(welcome.receive("\r\n\r\n").find("200"), std::string::npos);
+  EXPECT_EQ(handled, 1);
+}
+
+TEST(HttpServer, BytesDoNotRenewTheDeadline) {
+  const Served served(echo(), {.request_seconds = 0.8});
+  const Client slow(served.port());
+  slow.send("POST /a HTTP/1.1\r\nContent-Length: 1000\r\n\r\n");
+  std::atomic<bool> over{false};
+  std::thread drip([&] {
+    for (int i = 0; i < 100 && !over; ++i) {
+      slow.send("x");
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_NE(slow.receive().find("408"), std::string::npos);
+  over = true;
+  drip.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(4));
+}
+
+TEST(HttpServer, BodiesAreBoundedInAll) {
+  const Served served(echo(), {.bodies = 100});
+  const Client half(served.port());
+  half.send("POST /a HTTP/1.1\r\nContent-Length: 60\r\n\r\nab");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const Client more(served.port());
+  more.send("POST /b HTTP/1.1\r\nContent-Length: 60\r\n\r\n" + std::string(60, 'b'));
+  EXPECT_NE(more.receive().find("503"), std::string::npos);
+  half.send(std::string(58, 'a'));
+  EXPECT_NE(half.receive("aaa").find("200"), std::string::npos);
+}
+
+// Whoever waits to be accepted waits without a core being spent on it.
+TEST(HttpServer, WaitsWhereThereAreNoDescriptors) {
+  const Served served(echo());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Client client(served.port(), [&] {
+    rlimit none = before;
+    none.rlim_cur = static_cast<rlim_t>(::dup(0));  // all below are taken
+    ::close(static_cast<int>(none.rlim_cur));
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  });
+  client.send(kGet);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const std::clock_t began = std::clock();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  const double spent = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LT(spent, 0.3);
+  EXPECT_NE(client.receive("GET /a").find("200"), std::string::npos);
+}
+
+TEST(HttpServer, FinishingIsToldToThoseAtWork) {
+  HttpServer server({}, [](const Request&, Caller& c) {
+    while (!c.gone()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return Response{};
+  });
+  std::atomic<bool> stop{false};
+  std::thread thread([&] { server.run(stop); });
+  const Client client(server.port());
+  client.send(kGet);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  stop = true;
+  thread.join();
+  EXPECT_TRUE(server.finish(10));
 }
 
 TEST(HttpServer, ManyClientsAtOnce) {

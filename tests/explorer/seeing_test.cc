@@ -1,10 +1,11 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "explorer/answers.h"
-#include "explorer/upload.h"
+#include "explorer/asked.h"
 #include "image/image_file.h"
 #include "io/base64.h"
 #include "tasks/train.h"
@@ -150,23 +151,49 @@ TEST_F(Seeing, AFileIsTakenAndABrokenOneIsNamed) {
       EXPECT_EQ(bad.status, 422);
       const std::string error = Json::parse(bad.body)["error"];
       EXPECT_TRUE(has(error, "a_photo.png")) << error;
-      EXPECT_FALSE(has(error, std::filesystem::temp_directory_path().string() + "/fovea")) << error;
       EXPECT_EQ(error.find('\n'), std::string::npos) << error;
     }
   }
 }
 
-TEST_F(Seeing, AFileIsGoneWithTheQuestion) {
-  std::string path;
-  {
-    const Asked about(Json{{"name", "x.png"}, {"file", to_base64("bytes")}});
-    path = about.input();
-    EXPECT_EQ(test::read_bytes(path), "bytes");
-    EXPECT_TRUE(has(about.renamed(Error("read", path + ": broken")).what(), "x.png: broken"));
-    EXPECT_FALSE(has(about.renamed(Error("read", path + ": broken")).what(), path));
+// Whatever lies there, the answer is the same: nobody learns what this machine has.
+TEST_F(Seeing, NoStringBecomesAPath) {
+  const Folder folder;
+  test::write_bytes(folder / "photo.png", png_of(70));
+  test::write_bytes(folder / "rows.csv", "1,0,0,0,1\n0,0,0,1,0\n");
+  ASSERT_EQ(::mkfifo((folder / "pipe.png").c_str(), 0600), 0);
+  const std::vector<std::string> paths = {
+      folder / "photo.png", folder / "rows.csv", folder / "rows.csv:1", folder / "pipe.png",
+      folder / "none.png",  "/dev/ptmx",         "/etc/passwd",         "../caption/config.json"};
+  for (const char* run : {"caption", "image", "glimpse"}) {
+    for (const char* what : {"predict", "explain", "hold", "heads", "without"}) {
+      std::string first;
+      for (const std::string& path : paths) {
+        const Response r = ask(std::string("/api/runs/") + run + "/" + what,
+                               {{"input", path}, {"by", {"jacobian"}}, {"off", Json::array()}});
+        EXPECT_EQ(r.status, 422) << path;
+        if (first.empty()) first = r.body;
+        EXPECT_EQ(r.body, first) << path;
+        EXPECT_FALSE(has(r.body, path)) << r.body;
+      }
+    }
   }
-  EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_EQ(Asked(Json{{"input", "scene:1"}}).input(), "scene:1");
+}
+
+TEST_F(Seeing, SettingsNameNoFiles) {
+  EXPECT_FALSE(json("/api/runs/caption")["options"].contains("places"));
+  const Response r = ask("/api/runs/caption/predict",
+                         {{"input", "scene:1"}, {"settings", {{"places", "/etc/passwd"}}}});
+  EXPECT_EQ(r.status, 422);
+  EXPECT_TRUE(has(r.body, "no field 'places'")) << r.body;
+}
+
+TEST_F(Seeing, ExamplesOfSetsAreNamedByTheirNumber) {
+  for (const char* run : {"caption", "image", "glimpse"}) {
+    EXPECT_FALSE(best(run, "test:0")["text"].is_null());
+    EXPECT_EQ(ask(std::string("/api/runs/") + run + "/predict", {{"input", "test:100000"}}).status,
+              422);
+  }
 }
 
 TEST_F(Seeing, OtherWaysOfAskingArePicturesToo) {

@@ -21,6 +21,9 @@ none "no includes by relative path" '^\s*#\s*include\s+"\.\.?/' include src app
 none "nothing below app/ prints or exits" \
   '\b(std::cout|std::cerr|std::printf|[^n]printf\(|fprintf\(|puts\(|fmt::print|std::exit|[^_a-z]exit\(|abort\(\))' \
   src
+none "app/ prints by app/print.h alone" \
+  '\b(std::cout|std::cerr|std::printf|[^n]printf\(|fprintf\(|puts\(|fmt::print|std::fflush)' \
+  $(ls app/*.h app/*.cc | grep -v app/print.cc)
 none "threads are the pool's" '#\s*include\s+<(omp\.h|thread|future)>|#\s*pragma\s+omp' \
   include src/kernels src/tensor src/attention src/nn src/models src/explain src/train src/text src/image src/report
 
@@ -35,7 +38,7 @@ one_file utf8proc 'utf8proc'
 one_file librsvg 'librsvg/'
 one_file libpng 'png\.h'
 one_file libjpeg 'jpeglib'
-none "work is shared among threads in src/core and src/kernels" 'parallel_for' \
+none "work is shared among threads in src/core and src/kernels" 'parallel_for|\bCrew\b' \
   src/tensor src/attention src/nn src/explain src/train src/io app
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
   include src/tensor src/attention src/explain src/io app

@@ -122,7 +122,8 @@ TEST(CaptionRun, PredictsForFilesAndScenes) {
   write_bytes(folder / "photo.png",
               image::to_png({30, 50, 3, std::vector<float>(30 * 50 * 3, 0.5f)}));
   const auto run = task_caption.open(trained_run());
-  const std::vector<std::string> inputs = {folder / "photo.png", "scene:3"};
+  const std::vector<Input> inputs = {typed_input(task_caption, folder / "photo.png"),
+                                     Own{"scene", 3}};
   const auto all = run->predict(inputs, PredictSettings(), {.maps = Maps::keep});
   ASSERT_EQ(all.size(), 2u);
   for (const Predictions& n_best : all) {
@@ -134,10 +135,10 @@ TEST(CaptionRun, PredictsForFilesAndScenes) {
     for (const auto& look : seen.looks) EXPECT_EQ(look.weights.size(), 64u);
   }
   const auto error = [&](const std::string& name) {
-    return error_of([&] { run->predict(std::vector{name}, PredictSettings(), {}); });
+    return error_of([&] { typed_input(task_caption, name); });
   };
-  EXPECT_TRUE(has(error("scene:x"), "'scene:x' is no scene"));
-  EXPECT_TRUE(has(error("none.png"), "none.png: cannot be opened"));
+  EXPECT_TRUE(has(error("scene:x"), "'scene:x': expected a number"));
+  EXPECT_TRUE(has(error("none.png"), "none.png: No such file"));
 }
 
 TEST(CaptionRun, ThePageShowsImages) {
@@ -155,7 +156,7 @@ TEST(CaptionRun, WithoutAttentionHasNothingToShow) {
   train_run(task_caption, at, *config_from(task_caption, options), Former::refuse, {});
   const auto run = task_caption.open(at);
   const auto all =
-      run->predict(std::vector<std::string>{"scene:1"}, PredictSettings(), {.maps = Maps::keep});
+      run->predict(std::vector<Input>{Own{"scene", 1}}, PredictSettings(), {.maps = Maps::keep});
   EXPECT_TRUE(all[0][0].images.empty());
   EXPECT_TRUE(std::isnan(score_of(run->evaluate({}, EvaluateSettings()).scores, "pointing")));
 }
@@ -251,7 +252,8 @@ TEST(CaptionPlaces, StandForTheConvolution) {
   EXPECT_EQ(score_of(t.test.scores, "exact"), 100);
 
   const auto run = task_caption.open(at);
-  const std::vector<std::string> names = {given.folder / "in/i2.png", given.folder / "in/i3.png"};
+  const std::vector<Input> names = {typed_input(task_caption, given.folder / "in/i2.png"),
+                                    typed_input(task_caption, given.folder / "in/i3.png")};
   const auto all = run->predict(names, PredictSettings(), {.maps = Maps::keep});
   EXPECT_EQ(all[0][0].text, "a dark wall");
   EXPECT_EQ(all[1][0].text, "a light wall");

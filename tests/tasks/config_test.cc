@@ -7,7 +7,7 @@
 #include <set>
 
 #include "fovea/error.h"
-#include "tasks/json_file.h"
+#include "io/json.h"
 #include "tasks/translate/translate.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"

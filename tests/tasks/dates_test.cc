@@ -43,7 +43,7 @@ void add_looks(Looks& looks, const report::Heatmap& map, const DatePlaces& year)
 TEST(SlowDates, AreRightAndTheirYearsAreLookedAt) {
   if (const char* why = why_skipped()) GTEST_SKIP() << why;
   const test::Folder folder;
-  const TranslateConfig config = defaults_for({});
+  TranslateConfig config = defaults_for({});
   const RunFolder run(folder / "run");
   const Trained trained = train_run(task_translate, run, config, Former::refuse, {});
   ASSERT_EQ(trained.finished.why, train::Ended::finished);

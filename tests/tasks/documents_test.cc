@@ -225,7 +225,8 @@ const RunFolder& trained_run() {
   static const Folder folder;
   static const RunFolder run = [] {
     const RunFolder at(folder / "run");
-    train_run(task_documents, at, small(), Former::refuse, {});
+    DocumentsConfig config = small();
+    train_run(task_documents, at, config, Former::refuse, {});
     return at;
   }();
   return run;
@@ -270,8 +271,8 @@ TEST(DocumentsRun, PredictsAClassWithItsProbability) {
   const auto run = task_documents.open(trained_run());
   PredictSettings how;
   how.n_best = 5;
-  const std::vector<std::string> inputs = {"The film is superb. The hotel was awful.",
-                                           "The hotel was superb. The film is awful.", ""};
+  const std::vector<Input> inputs = {Text{"The film is superb. The hotel was awful."},
+                                     Text{"The hotel was superb. The film is awful."}, Text{}};
   const auto all = run->predict(inputs, how, {.maps = Maps::keep});
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0][0].text, "positive");
@@ -328,7 +329,7 @@ TEST(DocumentsRun, OfWordsAloneIsFlatAndWorksToo) {
     const RunFolder run(folder / model);
     train_run(task_documents, run, *c, Former::refuse, {});
     const auto opened = task_documents.open(run);
-    const std::vector<std::string> inputs = {"The film is superb. It rained.", "One."};
+    const std::vector<Input> inputs = {Text{"The film is superb. It rained."}, Text{"One."}};
     const auto all = opened->predict(inputs, PredictSettings(), {.maps = Maps::keep});
     if (std::string(model) == "mean") {
       EXPECT_TRUE(all[0][0].texts.empty());

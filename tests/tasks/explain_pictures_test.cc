@@ -63,7 +63,7 @@ float total(const std::vector<float>& values) {
 TEST(ExplainPictures, EveryWayGivesPlaces) {
   for (const Looked& one : all()) {
     const auto run = run_of(one.task, one.options);
-    const Inside in = run->inside(one.input).value();
+    const Inside in = run->inside(typed_input(task(one.task), one.input)).value();
     const size_t rows = in.side_by_side ? 1 : in.outputs.size(), places = in.inputs.size();
     ASSERT_EQ(in.x.shape(), (Shape{3, in.image.height, in.image.width})) << one.name;
     ASSERT_EQ(static_cast<int64_t>(places), in.grid.rows * in.grid.columns) << one.name;
@@ -102,7 +102,7 @@ TEST(ExplainPictures, EveryWayGivesPlaces) {
 // By pixel at first, then the sum of each place's.
 TEST(ExplainPictures, APlaceHasTheSumOfItsPixels) {
   const auto run = run_of("image", all()[4].options);
-  const Inside in = run->inside("pair:3").value();
+  const Inside in = run->inside(Own{"pair", 3}).value();
   const Explanation e = explain(in, asking({By::saliency})).front();
   ASSERT_EQ(e.fine.shape(), (Shape{1, in.image.height, in.image.width}));
   const std::vector<float> summed = explain::summed(e.fine, in.grid).to_vector();
@@ -114,7 +114,7 @@ TEST(ExplainPictures, APlaceHasTheSumOfItsPixels) {
 // The Jacobian of a place is the length of its pixels' gradients, which saliency takes one by one.
 TEST(ExplainPictures, AJacobianIsByPlace) {
   const auto run = run_of("caption", all()[0].options);
-  const Inside in = run->inside("scene:3").value();
+  const Inside in = run->inside(Own{"scene", 3}).value();
   Explaining how = asking({By::jacobian, By::saliency});
   how.output = "2";
   const std::vector<Explanation> both = explain(in, how);
@@ -129,7 +129,7 @@ TEST(ExplainPictures, AJacobianIsByPlace) {
 // Where the output takes the mean of the places, the mean gradient is each place's own.
 TEST(ExplainPictures, BothWaysOfGradCamAreOneWithoutALook) {
   const auto run = run_of("image", all()[4].options);
-  const Inside in = run->inside("pair:5").value();
+  const Inside in = run->inside(Own{"pair", 5}).value();
   Explaining how = asking({By::gradcam, By::gradcam_places});
   float size = 0;
   for (const char* output : {"1", "2"}) {
@@ -148,7 +148,7 @@ TEST(ExplainPictures, SaliencyIsTheQuotientOfDifferences) {
   for (const Looked& one : all()) {
     if (one.name == "hard") continue;  // the likeliest place is no smooth function
     const auto run = run_of(one.task, one.options);
-    const Inside in = run->inside(one.input).value();
+    const Inside in = run->inside(typed_input(task(one.task), one.input)).value();
     const auto t = static_cast<int64_t>(in.side_by_side ? in.shown : in.outputs.size() - 1);
     const Tensor d = explain::saliency(in.log_odds, in.x, t).values;
     const auto along = [&](const Tensor& way) {
@@ -171,10 +171,10 @@ TEST(ExplainPictures, SaliencyIsTheQuotientOfDifferences) {
 TEST(ExplainPictures, AttentionIsWhatPredictShows) {
   const auto run = run_of("caption", all()[0].options);
   const Task& t = task("caption");
-  const std::vector<std::string> inputs = {"scene:3"};
+  const std::vector<Input> inputs = {Own{"scene", 3}};
   const auto predicted = run->predict(inputs, *t.predict_settings(), {.maps = Maps::keep});
   const report::SeenImage& expected = predicted[0][0].images.front();
-  const Inside in = run->inside("scene:3").value();
+  const Inside in = run->inside(Own{"scene", 3}).value();
   const report::SeenImage found = drawn(in, explain(in, asking({By::attention}))).images.front();
   ASSERT_EQ(found.looks.size(), expected.looks.size());
   EXPECT_EQ(found.image.pixels, expected.image.pixels);
@@ -188,7 +188,7 @@ TEST(ExplainPictures, AttentionIsWhatPredictShows) {
 
 TEST(ExplainPictures, PlacesThatAreAttendedToMostAreALayer) {
   const auto run = run_of("image", all()[4].options);
-  const Inside in = run->inside("pair:3").value();
+  const Inside in = run->inside(Own{"pair", 3}).value();
   Explaining how = asking({By::attention, By::occlusion});
   how.layer = "places";
   const std::vector<Explanation> found = explain(in, how);

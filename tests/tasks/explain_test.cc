@@ -70,7 +70,7 @@ std::string refusal(const Inside& in, By by) {
 TEST(Explain, EveryTaskByEveryWay) {
   for (const Looked& one : all()) {
     const auto run = run_of(one.task, one.options);
-    const Inside in = run->inside(one.input).value();
+    const Inside in = run->inside(Text{one.input}).value();
     const size_t rows = in.side_by_side ? 1 : in.outputs.size();
     ASSERT_EQ(static_cast<int64_t>(in.inputs.size()), in.x.size(0)) << one.name;
     std::vector<By> some;
@@ -109,7 +109,7 @@ TEST(Explain, EveryTaskByEveryWay) {
 TEST(Explain, OutputsAreTheLikeliest) {
   for (const Looked& one : all()) {
     const auto run = run_of(one.task, one.options);
-    const Inside in = run->inside(one.input).value();
+    const Inside in = run->inside(Text{one.input}).value();
     const NoGrad off;
     const Tensor once = in.log_odds(in.x.unsqueeze(0));
     ASSERT_EQ(once.shape(), (Shape{1, static_cast<int64_t>(in.outputs.size())})) << one.name;
@@ -133,7 +133,7 @@ TEST(Explain, OutputsAreTheLikeliest) {
 TEST(Explain, AttentionIsWhatPredictShows) {
   const auto run = run_of("translate", small({}));
   const Task& t = task("translate");
-  const std::vector<std::string> inputs = {"3 May 2021"};
+  const std::vector<Input> inputs = {Text{"3 May 2021"}};
   const auto predicted = run->predict(inputs, *t.predict_settings(), {.maps = Maps::keep});
   const report::Heatmap& expected = predicted[0][0].maps.front();
   const report::Heatmap found =
@@ -147,7 +147,7 @@ TEST(Explain, AttentionIsWhatPredictShows) {
 
 TEST(Explain, ChoosesOutputsLayersAndHeads) {
   const auto run = run_of("translate", blocks({{"model", "transformer"}}));
-  const Inside in = run->inside("3 May").value();
+  const Inside in = run->inside(Text{"3 May"}).value();
   Explaining how = asking({By::attention, By::jacobian});
   how.output = "2";
   for (const Explanation& e : explain(in, how)) {
@@ -170,24 +170,25 @@ TEST(Explain, ChoosesOutputsLayersAndHeads) {
   EXPECT_TRUE(has(error_of([] { way("jacobain"); }), "did you mean \"jacobian\""));
 
   const auto documents = run_of("documents", small({}));
-  const Inside text = documents->inside("The film is dull.").value();
+  const Inside text = documents->inside(Text{"The film is dull."}).value();
   how.output = "positive";
   EXPECT_EQ(explain(text, how).front().map.rows, (std::vector<std::string>{"positive"}));
 }
 
 TEST(Explain, UnknownPiecesOfATextShowThemselves) {
   const auto run = run_of("lm", blocks({{"context", "16"}}));
-  const Inside in = run->inside("Ж☃a\nb").value();
+  const Inside in = run->inside(Text{"Ж☃a\nb"}).value();
   EXPECT_EQ(in.inputs, (std::vector<std::string>{"Ж", "☃", "a", "⏎", "b"}));
   EXPECT_EQ(in.outputs.size(), 5u);
-  EXPECT_EQ(run->inside(std::string(100, 'a'))->inputs.size(), 16u);
-  EXPECT_TRUE(has(error_of([&] { run->inside(""); }), "no text"));
+  EXPECT_EQ(run->inside(Text{std::string(100, 'a')})->inputs.size(), 16u);
+  EXPECT_TRUE(has(error_of([&] { run->inside(Text{""}); }), "no text"));
 }
 
 // An attention layer applies another matrix to each input, a convolution the same.
 TEST(Explain, FastAndSlowWeights) {
   const auto run = run_of("translate", small({}));
-  const auto maps = fast_and_slow(*run->inside("3 May 2021"), *run->inside("7 May 1999"), {});
+  const auto maps =
+      fast_and_slow(*run->inside(Text{"3 May 2021"}), *run->inside(Text{"7 May 1999"}), {});
   ASSERT_EQ(maps.size(), 4u);
   EXPECT_TRUE(has(maps[0].title, "fast") && has(maps[1].title, "slow"));
   const auto cell = [](const report::Heatmap& map, size_t i, size_t j) {

@@ -111,7 +111,7 @@ TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
   EXPECT_NE(score_of(opened->evaluate({}, more).scores, "loss"), score_of(t.test.scores, "loss"));
   const std::vector<Example> some = opened->examples(5);
   ASSERT_EQ(some.size(), 5u);
-  const std::vector<std::string> inputs = {some[0].input, "train:3"};
+  const std::vector<Input> inputs = {some[0].input, Own{"train", 3}};
   PredictSettings how;
   how.n_best = 3;
   const auto found = opened->predict(inputs, how, {.maps = Maps::keep});
@@ -141,7 +141,8 @@ TEST(GlimpseTask, ImagesByName) {
   const Sets sets = load_data(c.data, 1);
   const Known known = known_of(sets, c.data);
   const auto image = [&](const std::string& name) {
-    return named_image(name, c.data, known, [&]() -> const Sets& { return sets; });
+    return placed_image(typed_input(task_glimpse, name), c.data, known,
+                        [&]() -> const Sets& { return sets; });
   };
   const std::vector<int64_t> which = {7};
   EXPECT_EQ(image("test:7").pixels, held_out_batch(c.data, sets.test, which, 40).to_vector());
@@ -166,7 +167,7 @@ TEST(GlimpseTask, EveryModelTrains) {
     const RunFolder run(folder / "run");
     const Trained t = train_run(task_glimpse, run, *tiny({{"model", model}}), Former::refuse, {});
     EXPECT_GT(score_of(t.test.scores, "loss"), 0) << model;
-    const auto found = task_glimpse.open(run)->predict(std::vector<std::string>{"test:0"},
+    const auto found = task_glimpse.open(run)->predict(std::vector<Input>{Own{"test", 0}},
                                                        PredictSettings(), {.maps = Maps::keep});
     EXPECT_EQ(found[0][0].images.size(), model == std::string("soft") ? 1u : 0u);
     EXPECT_EQ(found[0][0].paths.size(), model == std::string("random") ? 1u : 0u);

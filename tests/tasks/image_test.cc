@@ -45,7 +45,7 @@ TEST(ImageRun, TrainsScoresAndShowsWhatPlacesAttendTo) {
   const auto run = task_image.open(at);
   PredictSettings how;
   how.n_best = 2;
-  const auto all = run->predict(std::vector<std::string>{"pair:3"}, how, {.maps = Maps::keep});
+  const auto all = run->predict(std::vector<Input>{Own{"pair", 3}}, how, {.maps = Maps::keep});
   ASSERT_EQ(all[0].size(), 2u);
   EXPECT_NEAR(all[0][0].score + all[0][1].score, 1, 1e-5);
   EXPECT_GE(all[0][0].score, all[0][1].score);
@@ -57,8 +57,13 @@ TEST(ImageRun, TrainsScoresAndShowsWhatPlacesAttendTo) {
     for (const float w : look.weights) total += w;
     EXPECT_NEAR(total, 1, 1e-4) << look.label;
   }
-  EXPECT_TRUE(has(error_of([&] { run->predict(std::vector<std::string>{"pair:-1"}, how, {}); }),
-                  "is no pair"));
+  EXPECT_TRUE(has(error_of([] { typed_input(task_image, "pair:-1"); }), "expected a number"));
+  EXPECT_TRUE(has(error_of([&] {
+                    run->predict(std::vector<Input>{Own{"test", 99}}, how);
+                  }),
+                  "'test:99': there are"));
+  EXPECT_TRUE(has(error_of([&] { run->predict(std::vector<Input>{Text{"x"}}, how); }),
+                  "sees images, found a text"));
 }
 
 TEST(ImageRun, LearnsFromFolders) {

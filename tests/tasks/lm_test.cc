@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include <algorithm>
 #include <cmath>
 
@@ -108,6 +110,21 @@ TEST(Lm, WritesPieceByPieceAndGoesOnPastItsContext) {
   const std::string first = write_on(m, "a", how, {}).text;
   how.seed = 1;
   EXPECT_NE(write_on(m, "a", how, {}).text, first);
+}
+
+// As long as its tokens take, not as their square does.
+TEST(Lm, LongPromptsAreReadOnce) {
+  const LanguageModel m = blank(8);
+  PredictSettings how;
+  how.length = 1500;  // past where a line's beginning is forgotten
+  const std::string prompt(200000, 'a');
+  std::string pieces;
+  const auto began = std::chrono::steady_clock::now();
+  const Prediction p =
+      write_on(m, prompt, how, {.piece = [&](std::string_view piece) { pieces += piece; }});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(60));
+  EXPECT_EQ(pieces, p.text + "\n");
+  EXPECT_EQ(p.text.size(), prompt.size() + 1500);
 }
 
 TEST(Lm, LearnsTalesAndGoesOnWithThem) {

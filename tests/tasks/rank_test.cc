@@ -37,7 +37,7 @@ class SomeRun final : public Run {
   train::Learner learner(const Watching&) override { throw Error("test", "not trained"); }
   Evaluation final_scores(const ShareDone&) override { return {}; }
   Evaluation evaluate(const Judged&, const Settings&, const ShareDone&) override { return {}; }
-  std::vector<Predictions> predict(std::span<const std::string>, const Settings&,
+  std::vector<Predictions> predict(std::span<const Input>, const Settings&,
                                    const Predicting&) override {
     return {};
   }

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tasks/json_file.h"
+#include "io/json.h"
 #include "tasks/page.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"

@@ -9,7 +9,7 @@
 
 #include "fovea/io.h"
 #include "fovea/runtime.h"
-#include "tasks/json_file.h"
+#include "io/json.h"
 #include "tasks/page.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
@@ -25,7 +25,7 @@ using test::has;
 using test::read_bytes;
 using test::write_bytes;
 
-Trained train_translate(const fs::path& run, const TranslateConfig& config, const Watching& w) {
+Trained train_translate(const fs::path& run, TranslateConfig config, const Watching& w) {
   const RunFolder folder(run);
   return train_run(task_translate, folder, config,
                    folder.holds_run() ? Former::go_on : Former::refuse, w);
@@ -154,7 +154,7 @@ TEST(Translate, GoesOnFromAPrefix) {
     how.prefix = "1999-0";
     for (const int64_t beam : {1, 4}) {
       how.decode.beam = beam;
-      const std::string line = "3 May 1979";
+      const Input line = Text{"3 May 1979"};
       const Prediction best =
           opened->predict(std::span(&line, 1), how, {.maps = Maps::keep}).front().front();
       EXPECT_TRUE(best.text.starts_with("1999-0")) << best.text;
@@ -164,7 +164,7 @@ TEST(Translate, GoesOnFromAPrefix) {
                 best.maps[0].rows.size() * best.maps[0].columns.size());
     }
     how.prefix = "1999漢";
-    const std::string line = "3 May 1979";
+    const Input line = Text{"3 May 1979"};
     EXPECT_TRUE(has(error_of([&] { opened->predict(std::span(&line, 1), how); }), "漢"));
   }
 }

@@ -101,11 +101,10 @@ TEST(LabelledJsonl, ErrorsNameTheLine) {
             "[read_labelled] file:1: the text is empty");
   EXPECT_EQ(error_in(kJsonl, "{\"label\": \"a\", \"text\": \"\\u0000\"}"),
             "[read_labelled] file:1: a zero byte");
-  EXPECT_EQ(error_in(kJsonl, "[\n"),
-            "[read_labelled] file:1: not valid JSON; expected an object a line");
+  EXPECT_EQ(error_in(kJsonl, "[\n"), "[read_json] file:1 is not JSON in UTF-8: line 1, byte 2");
   EXPECT_EQ(error_in(kJsonl, "[1]\n"), "[read_labelled] file:1: expected an object, found array");
   const std::string deep = "{\"label\":\"a\",\"text\":" + std::string(200000, '[') + "\n";
-  EXPECT_TRUE(has(error_in(kJsonl, deep), "file:1: "));
+  EXPECT_TRUE(has(error_in(kJsonl, deep), "file:1 is nested too deeply"));
 }
 
 TEST(Labelled, FoldersAreClasses) {

@@ -32,7 +32,8 @@ export const draw_form = () => {
   const { run, settings } = now, text = run.input === 'text';
   byId('ask').hidden = !run.usable;
   byId('input').rows = text ? 2 : 1;
-  byId('ask').querySelector('label[for=input]').textContent = text ? 'Input' : "Input: one of the run's own, by name, or a file on this machine";
+  byId('ask').querySelector('label[for=input]').textContent = text ? 'Input' : "Input: one of the run's own, by name";
+  byId('input').placeholder = text ? `At most ${Math.floor(run.most_text / 1024)} KB of text` : '';
   byId('drop').hidden = text;
   if (!state.input && run.examples.length) keep({ input: run.examples[0].input });
   byId('input').value = now.upload ? '' : state.input;

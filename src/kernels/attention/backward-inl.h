@@ -206,12 +206,13 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const bool one = chunks == 1;
   BackwardScratch layout;
   const int64_t scratch_floats = layout.Lay(c, nullptr, one);
-  const Buffer<float> scratch(threads() * scratch_floats);
+  const Crew crew;
+  const Buffer<float> scratch(crew.size() * scratch_floats);
   // The key side is packed by each unit for itself, or once where that takes no more memory.
-  const bool shared = !one && pairs <= threads();
+  const bool shared = !one && pairs <= crew.size();
   const int64_t key_floats = KeyScratch().Lay(c, nullptr);
-  const Buffer<float> key_scratch((shared ? pairs : threads()) * key_floats);
-  std::vector<UnitKeys> key_sides(static_cast<size_t>(shared ? pairs : threads()));
+  const Buffer<float> key_scratch((shared ? pairs : crew.size()) * key_floats);
+  std::vector<UnitKeys> key_sides(static_cast<size_t>(shared ? pairs : crew.size()));
   const auto prepare_keys = [&](int64_t bh, int64_t slot) {
     KeyScratch mem;
     mem.Lay(c, key_scratch.data() + slot * key_floats);
@@ -247,10 +248,10 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     }
     if (g.dv) WriteKeyGradients(of_v, 1.0f, nullptr, rows_of(g.dv, p.Dv));
   };
-  const auto run = [&](int64_t unit, int64_t lane) {
+  const auto run = [&](int64_t unit, int64_t lane, int place) {
     const int64_t bh = unit / chunks;
     BackwardScratch mem;
-    mem.Lay(c, scratch.data() + thread_index() * scratch_floats, one);
+    mem.Lay(c, scratch.data() + place * scratch_floats, one);
     const int64_t b = bh / p.Hk, hk = bh % p.Hk;
     UnitSums sums{.dk = {one ? mem.dk : dk.data() + unit * p.Lk * c.ld, c.ld},
                   .dv = {one ? mem.dv : dv.data() + unit * p.Lk * c.ldv, c.ldv},
@@ -264,7 +265,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     if (g.dbias) {
       sums.dbias = lanes > 1 ? dbias.data() + lane * g.dbias_span - g.dbias_low : g.dbias.data;
     }
-    const int64_t slot = shared ? bh : thread_index();
+    const int64_t slot = shared ? bh : place;
     if (!shared) prepare_keys(bh, slot);
     RunUnit({c, mem, key_sides[slot], sums}, {b, hk, unit % chunks});
     if (one && !c.direct) {
@@ -273,8 +274,8 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     }
   };
   if (g.dbias) {
-    parallel_for(lanes, [&](int64_t lane) {
-      for (int64_t unit = lane; unit < units; unit += lanes) run(unit, lane);
+    crew.run(lanes, [&](int64_t lane, int place) {
+      for (int64_t unit = lane; unit < units; unit += lanes) run(unit, lane, place);
     });
     for (int64_t lane = 0; lane < lanes && lanes > 1; ++lane) {
       for (int64_t i = 0; i < g.dbias_span; ++i) {
@@ -283,10 +284,10 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     }
   } else {  // the last chunks first: under a causal mask they have the most to do; neighbours
             // together
-    const int64_t in_a_row = one ? std::clamp<int64_t>(units / (8 * threads()), 1, 16) : 1;
-    parallel_for((units + in_a_row - 1) / in_a_row, [&](int64_t task) {
+    const int64_t in_a_row = one ? std::clamp<int64_t>(units / (8 * crew.size()), 1, 16) : 1;
+    crew.run((units + in_a_row - 1) / in_a_row, [&](int64_t task, int place) {
       for (int64_t i = task * in_a_row; i < std::min(units, (task + 1) * in_a_row); ++i) {
-        run((i % pairs) * chunks + (chunks - 1 - i / pairs), 0);
+        run((i % pairs) * chunks + (chunks - 1 - i / pairs), 0, place);
       }
     });
   }

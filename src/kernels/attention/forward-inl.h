@@ -463,13 +463,14 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
   const int64_t pairs = p.B * p.Hk;
   const int64_t side_floats = KeyFloats(p) + ValueFloats(p);
   const int64_t scratch_floats = ForwardScratch::Floats(p, call.by);
+  const Crew crew;
 
   if (blocks * p.group() <= 2) {  // keys serve few blocks: pack them where they are used
-    const Buffer<float> scratch(threads() * (scratch_floats + side_floats));
+    const Buffer<float> scratch(crew.size() * (scratch_floats + side_floats));
     // Neighbours together: what is read and written next lies beside what was.
-    const int64_t run = std::clamp<int64_t>(pairs / (8 * threads()), 1, 16);
-    parallel_for((pairs + run - 1) / run, [&](int64_t task) {
-      float* mine = scratch.data() + thread_index() * (scratch_floats + side_floats);
+    const int64_t run = std::clamp<int64_t>(pairs / (8 * crew.size()), 1, 16);
+    crew.run((pairs + run - 1) / run, [&](int64_t task, int place) {
+      float* mine = scratch.data() + place * (scratch_floats + side_floats);
       for (int64_t unit = task * run; unit < std::min(pairs, (task + 1) * run); ++unit) {
         const int64_t b = unit / p.Hk, hk = unit % p.Hk;
         const KeySide side = PrepareKeySide(call, b, hk, mine + scratch_floats);
@@ -481,18 +482,18 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
     return;
   }
   const Buffer<float> packed(pairs * side_floats);
-  const Buffer<float> scratch(threads() * scratch_floats);
+  const Buffer<float> scratch(crew.size() * scratch_floats);
   std::vector<KeySide> sides(static_cast<size_t>(pairs));
   parallel_for(pairs, [&](int64_t unit) {
     sides[unit] =
         PrepareKeySide(call, unit / p.Hk, unit % p.Hk, packed.data() + unit * side_floats);
   });
   // The last blocks first: under a causal mask they have the most to do.
-  parallel_for(blocks * p.B * p.H, [&](int64_t unit) {
+  crew.run(blocks * p.B * p.H, [&](int64_t unit, int place) {
     const int64_t bh = unit / blocks, i = blocks - 1 - unit % blocks;
     const int64_t b = bh / p.H, h = bh % p.H;
     ForwardBlock(call, sides[b * p.Hk + h / p.group()], block_at(b, h, i),
-                 scratch.data() + thread_index() * scratch_floats);
+                 scratch.data() + place * scratch_floats);
   });
 }
 

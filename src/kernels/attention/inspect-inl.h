@@ -168,18 +168,19 @@ void ForEachBlock(const ForwardCall& call, int64_t heads, const int64_t* head_of
                   const Function& block) {
   const AttentionProblem& p = call.p;
   const int64_t pairs = p.B * p.Hk, floats = ForwardScratch::Floats(p, call.by);
-  const Buffer<float> packed(pairs * KeyFloats(p)), scratch(threads() * floats);
+  const Crew crew;
+  const Buffer<float> packed(pairs * KeyFloats(p)), scratch(crew.size() * floats);
   std::vector<PackedKeys> keys(static_cast<size_t>(pairs));
   parallel_for(pairs, [&](int64_t i) {
     keys[i] = PackKeys(p, call.w, i / p.Hk, i % p.Hk, packed.data() + i * KeyFloats(p));
   });
   const int64_t blocks = (rows + call.by.rows - 1) / call.by.rows;
-  parallel_for(p.B * heads * blocks, [&](int64_t i) {
+  crew.run(p.B * heads * blocks, [&](int64_t i, int place) {
     const int64_t b = i / (heads * blocks), head = i / blocks % heads;
     const int64_t h = head_of ? head_of[head] : head, first = i % blocks * call.by.rows;
     block(keys[b * p.Hk + h / p.group()],
           BlockAt{b, head, first, std::min(call.by.rows, rows - first)},
-          scratch.data() + thread_index() * floats);
+          scratch.data() + place * floats);
   });
 }
 

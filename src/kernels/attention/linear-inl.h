@@ -182,11 +182,12 @@ inline int64_t LinearFloats(const AttentionProblem& p) {
 }
 
 void LinearForward(const AttentionProblem& p, const AttentionResult& out) {
-  const Buffer<float> scratch(threads() * LinearFloats(p));
-  parallel_for(p.B * p.H, [&](int64_t unit) {
+  const Crew crew;
+  const Buffer<float> scratch(crew.size() * LinearFloats(p));
+  crew.run(p.B * p.H, [&](int64_t unit, int place) {
     const int64_t b = unit / p.H, h = unit % p.H, hk = h / p.group();
     const Ends ends = EndsOf(p, b, h);
-    const PrefixScratch mem(p.D, p.Dv, scratch.data() + thread_index() * LinearFloats(p));
+    const PrefixScratch mem(p.D, p.Dv, scratch.data() + place * LinearFloats(p));
     View<float> to = out.context;
     to.data = to.row(b, h, 0);
     RunPrefix({RowsOf(p.q, b, h), RowsOf(p.k, b, hk), RowsOf(p.v, b, hk), p.Lq, p.Lk, p.D, p.Dv,
@@ -196,11 +197,12 @@ void LinearForward(const AttentionProblem& p, const AttentionResult& out) {
 }
 
 void LinearBackward(const AttentionProblem& p, const AttentionGradients& g) {
-  const Buffer<float> scratch(threads() * LinearFloats(p));
+  const Crew crew;
+  const Buffer<float> scratch(crew.size() * LinearFloats(p));
   const float factor = p.scale / p.temperature;
-  parallel_for(p.B * p.Hk, [&](int64_t unit) {
+  crew.run(p.B * p.Hk, [&](int64_t unit, int place) {
     const int64_t b = unit / p.Hk, hk = unit % p.Hk;
-    float* base = scratch.data() + thread_index() * LinearFloats(p);
+    float* base = scratch.data() + place * LinearFloats(p);
     const PrefixScratch mem(p.D, p.Dv, base), mem_t(p.Dv, p.D, base);
     const Rows k = RowsOf(p.k, b, hk), v = RowsOf(p.v, b, hk);
     for (int64_t h = hk * p.group(); h < (hk + 1) * p.group(); ++h) {

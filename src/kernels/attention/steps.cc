@@ -157,9 +157,9 @@ int64_t padded(int64_t width) { return (width + kStepPad - 1) / kStepPad * kStep
 // body(b, room): `room` is the running thread's own.
 template <class Body>
 void for_rows(const StepMemory& m, int64_t cost, int64_t floats, const Body& body) {
-  const Buffer<float> room(threads() * padded(floats));
-  parallel_for(m.B, cost,
-               [&](int64_t b) { body(b, room.data() + thread_index() * padded(floats)); });
+  const Crew crew;
+  const Buffer<float> room(crew.size() * padded(floats));
+  crew.run(m.B, cost, [&](int64_t b, int place) { body(b, room.data() + place * padded(floats)); });
 }
 
 int64_t touched(const StepMemory& m) { return m.Lk * (m.keys.width + m.values.width); }

@@ -113,16 +113,15 @@ std::vector<std::vector<models::Decoded>> describe(const CaptionModel&,
                                                    const models::DecodeConfig&,
                                                    const ShareDone& = {});
 
-// Files', or with "scene:17" the 17th of the built-in ones.
-std::vector<CaptionedImage> images_named(const CaptionConfig&, std::span<const std::string> names,
-                                         const std::string& places);
+// Pictures as the model gets them, `places` as places_file() takes them.
+std::vector<CaptionedImage> captioned(const CaptionConfig&, std::span<const Picture* const>,
+                                      const std::string& places);
 
-// Names as above.
-std::vector<Predictions> predict(const CaptionModel&, std::span<const std::string> names,
-                                 const EvaluateSettings&, const ShareDone& = {});
+std::vector<Predictions> predict(const CaptionModel&, std::span<const CaptionedImage>,
+                                 const models::DecodeConfig&, const ShareDone& = {});
 
 // The words that were written, and what moved each: places are inputs.
-Inside inside(const CaptionModel&, const std::string& name);
+Inside inside(const CaptionModel&, const CaptionedImage&);
 
 // ---- Scores -------------------------------------------------------------------------------------
 

@@ -7,15 +7,15 @@
 #include <unordered_map>
 
 #include "fovea/error.h"
+#include "io/json.h"
 #include "tasks/caption/caption.h"
-#include "tasks/json_file.h"
 
 namespace fovea::tasks::captions {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kLargestFile = int64_t{512} << 20;
+constexpr JsonLimits kLimits{.bytes = uint64_t{512} << 20};
 
 // Images in the order in which they first come, each with all its captions.
 class Listing {
@@ -112,7 +112,7 @@ std::vector<ListedImage> karpathy(const std::string& file, const Json& all) {
 }
 
 std::vector<ListedImage> from_json(const std::string& file) {
-  const Json all = read_json(file, kLargestFile);
+  const Json all = read_json(file, kLimits);
   const Json& images = list_field(file, all, "images");
   if (all.contains("annotations")) return coco(file, all);
   if (!images.empty() && images[0].is_object() && images[0].contains("sentences")) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 
 #include "fovea/error.h"
 #include "fovea/io.h"
@@ -10,39 +9,24 @@ namespace fovea::tasks::captions {
 namespace {
 
 constexpr size_t kAtOnce = 64;
-constexpr std::string_view kScene = "scene:";
-
 }  // namespace
 
-namespace {
-
-CaptionedImage scene_named(const CaptionConfig& c, const std::string& name) {
-  int64_t i = -1;
-  const char* end = name.data() + name.size();
-  const auto [at, error] = std::from_chars(name.data() + kScene.size(), end, i);
-  if (error != std::errc() || at != end || i < 0) {
-    throw Error("caption", "'" + name + "' is no scene; expected a number, as in scene:17");
-  }
-  return scene_of(c, i);
-}
-
-}  // namespace
-
-std::vector<CaptionedImage> images_named(const CaptionConfig& c, std::span<const std::string> names,
-                                         const std::string& places) {
+std::vector<CaptionedImage> captioned(const CaptionConfig& c,
+                                      std::span<const Picture* const> pictures,
+                                      const std::string& places) {
   const std::string file = places_file(c, places);
-  const bool given = !file.empty();
   Places of;
-  if (given) of = Places(c, file, names);
+  if (!file.empty()) {
+    std::vector<std::string> names;
+    for (const Picture* p : pictures) names.push_back(p->name);
+    of = Places(c, file, names);
+  }
   std::vector<CaptionedImage> all;
-  for (const std::string& name : names) {
-    if (!given && name.starts_with(kScene)) {
-      all.push_back(scene_named(c, name));
-      continue;
-    }
-    CaptionedImage x{.name = name, .pixels = packed(image::read_fitted(name, fit_of(c)))};
-    if (given) x.places = of.of(name);
-    all.push_back(std::move(x));
+  for (const Picture* p : pictures) {
+    CaptionedImage& x = all.emplace_back();
+    x.name = p->name;
+    x.pixels = packed(image::fitted(p->image, fit_of(c)));
+    if (!file.empty()) x.places = of.of(p->name);
   }
   return all;
 }
@@ -99,24 +83,19 @@ std::vector<std::vector<models::Decoded>> describe(const CaptionModel& m,
   return all;
 }
 
-std::vector<Predictions> predict(const CaptionModel& m, std::span<const std::string> names,
-                                 const EvaluateSettings& how, const ShareDone& done) {
+std::vector<Predictions> predict(const CaptionModel& m, std::span<const CaptionedImage> images,
+                                 const models::DecodeConfig& how, const ShareDone& done) {
+  std::vector<const CaptionedImage*> some;
+  for (const CaptionedImage& x : images) some.push_back(&x);
   std::vector<Predictions> all;
-  for (size_t begin = 0; begin < names.size(); begin += kAtOnce) {
-    const std::vector<CaptionedImage> images = images_named(
-        m.config, names.subspan(begin, std::min(kAtOnce, names.size() - begin)), how.places);
-    std::vector<const CaptionedImage*> some;
-    for (const CaptionedImage& x : images) some.push_back(&x);
-    const auto decoded = describe(m, some, how.decode);
-    for (size_t i = 0; i < images.size(); ++i) {
-      Predictions& n_best = all.emplace_back();
-      for (const models::Decoded& d : decoded[i]) {
-        Prediction p{.text = m.words.decode(d.tokens), .score = d.score, .ended = d.ended};
-        if (how.decode.weights && looks(m.config)) p.images.push_back(shown(m, images[i], d));
-        n_best.push_back(std::move(p));
-      }
+  for (const std::vector<models::Decoded>& decoded : describe(m, some, how, done)) {
+    const CaptionedImage& x = images[all.size()];
+    Predictions& n_best = all.emplace_back();
+    for (const models::Decoded& d : decoded) {
+      Prediction p{.text = m.words.decode(d.tokens), .score = d.score, .ended = d.ended};
+      if (how.weights && looks(m.config)) p.images.push_back(shown(m, x, d));
+      n_best.push_back(std::move(p));
     }
-    if (done) done(static_cast<double>(all.size()) / static_cast<double>(names.size()));
   }
   return all;
 }

@@ -67,9 +67,8 @@ void look_inside(const CaptionModel& m, const Said& said, float grey, Inside& in
 
 }  // namespace
 
-Inside inside(const CaptionModel& m, const std::string& name) {
+Inside inside(const CaptionModel& m, const CaptionedImage& x) {
   const NoGrad off;
-  const CaptionedImage x = images_named(m.config, std::vector{name}, {})[0];
   const std::vector<const CaptionedImage*> one = {&x};
   const models::Decoded d = describe(m, one, {})[0][0];
   Said said{.in = {text::kBegin}, .out = d.tokens};

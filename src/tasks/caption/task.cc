@@ -36,24 +36,29 @@ class CaptionRun final : public Run {
     e.warnings = std::move(warnings);
     return e;
   }
-  std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
+  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
                                    const Predicting& p) override {
     PredictSettings settings = dynamic_cast<const PredictSettings&>(how);
     settings.decode.beam = std::max(settings.decode.beam, settings.decode.n_best);
     settings.decode.weights = p.maps == Maps::keep;
-    return captions::predict(m_, names, settings, p.done);
+    return captions::predict(m_, asked(inputs, settings.places), settings.decode, p.done);
   }
 
-  std::optional<Inside> inside(const std::string& name) override {
-    return captions::inside(m_, name);
+  std::optional<Inside> inside(const Input& input) override {
+    return captions::inside(m_, asked({&input, 1}, {}).front());
   }
-  std::vector<std::string> inputs(const Judged& what) override {
-    std::vector<std::string> names;
-    const auto add = [&](const std::vector<CaptionedImage>& all) {
-      for (const CaptionedImage& x : all) names.push_back(x.name);
-    };
-    what.file.empty() ? add(set_of(what.set)) : add(read_captioned(m_.config, what.file, {}));
-    return names;
+  std::vector<Input> inputs(const Judged& what, size_t most) override {
+    std::vector<Input> some;
+    if (what.file.empty()) {
+      const std::vector<CaptionedImage>& all = set_of(what.set);
+      for (const size_t i : spread(all.size(), most)) some.emplace_back(own(all, what.set, i));
+      return some;
+    }
+    const std::vector<CaptionedImage> all = read_captioned(m_.config, what.file, {});
+    for (const size_t i : spread(all.size(), most)) {
+      some.emplace_back(Picture{unpacked(all[i].pixels, fit_of(m_.config)), all[i].name});
+    }
+    return some;
   }
 
   std::vector<Example> examples(size_t n) override {
@@ -61,8 +66,11 @@ class CaptionRun final : public Run {
     n = std::min(n, all.size());
     std::vector<Example> some;
     for (size_t i = 0; i < n; ++i) {
-      const CaptionedImage& x = all[i * all.size() / n];
-      some.push_back({x.name, x.captions.front(), unpacked(x.pixels, fit_of(m_.config))});
+      const size_t at = i * all.size() / n;
+      const CaptionedImage& x = all[at];
+      const Set set = sets().test.empty() ? Set::valid : Set::test;
+      some.push_back(
+          {own(all, set, at), x.captions.front(), unpacked(x.pixels, fit_of(m_.config))});
     }
     return some;
   }
@@ -71,6 +79,32 @@ class CaptionRun final : public Run {
   const CaptionSets& sets() {
     if (!sets_) sets_ = load_data(m_.config);
     return *sets_;
+  }
+  // What the model sees of inputs. `places` as places_file() takes them.
+  std::vector<CaptionedImage> asked(std::span<const Input> inputs, const std::string& places) {
+    std::vector<const Picture*> pictures;
+    for (const Input& input : inputs) {
+      if (const auto* picture = std::get_if<Picture>(&input)) pictures.push_back(picture);
+    }
+    std::vector<CaptionedImage> seen = captioned(m_.config, pictures, places), all;
+    auto next = seen.begin();
+    for (const Input& input : inputs) {
+      const bool sent = std::holds_alternative<Picture>(input);
+      all.push_back(sent ? std::move(*next++) : of_own(own_of(input)));
+    }
+    return all;
+  }
+  CaptionedImage of_own(const Own& own) {
+    const std::optional<Set> set = tasks::set_of(own);
+    if (!set && m_.config.data.places.empty()) return scene_of(m_.config, own.number);
+    if (!set) throw Error("predict", "this run sees places of its own images; scenes have none");
+    const std::vector<CaptionedImage>& all = set_of(*set);
+    return all[index_of(own, all.size())];
+  }
+  // By its number among the built-in ones, or in its set.
+  Own own(const std::vector<CaptionedImage>& all, Set set, size_t i) const {
+    if (m_.config.data.data.empty()) return *own_from(task_caption, all[i].name);
+    return {name_of(set), static_cast<int64_t>(i)};
   }
   const std::vector<CaptionedImage>& set_of(Set set) {
     const CaptionSets& s = sets();
@@ -141,7 +175,8 @@ extern const Task task_caption = {
         "lie; at each word it writes, it looks at a place of the image.",
     .data_field = "data",
     .data_about = "Images with captions: TSV, Flickr's token file, COCO's or Karpathy's JSON",
-    .input = Input::files,
+    .takes = Takes::pictures,
+    .drawn = "scene",
     .measures = captions::measures(),
     .files = {captions::kWordsFile},
     .config = make<captions::CaptionConfig, TaskConfig>,

@@ -9,9 +9,9 @@
 
 #include "core/random.h"
 #include "fovea/error.h"
+#include "io/json.h"
 #include "tasks/documents/documents.h"
 #include "tasks/documents/reviews.h"
-#include "tasks/json_file.h"
 #include "text/sentences.h"
 #include "text/utf8.h"
 #include "text/words.h"

@@ -28,18 +28,18 @@ class DocumentsRun final : public Run {
   Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
     return score(judged(what), done);
   }
-  std::optional<Inside> inside(const std::string& text) override {
-    return classification::inside(c_, text);
+  std::optional<Inside> inside(const Input& input) override {
+    return classification::inside(c_, text_of(input));
   }
-  std::vector<std::string> inputs(const Judged& what) override {
+  std::vector<Input> inputs(const Judged& what, size_t most) override {
     std::vector<std::string> texts;
     for (text::Labelled& d : judged(what)) texts.push_back(std::move(d.text));
-    return texts;
+    return spread_of(texts, most);
   }
-  std::vector<Predictions> predict(std::span<const std::string> texts, const Settings& how,
+  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
                                    const Predicting& p) override {
     const auto& settings = dynamic_cast<const PredictSettings&>(how);
-    return classification::predict(c_, texts, settings.n_best, p.maps, p.done);
+    return classification::predict(c_, texts_of(inputs), settings.n_best, p.maps, p.done);
   }
 
   // Of the shorter half, which can be read on a page; the classes in turn.
@@ -60,7 +60,7 @@ class DocumentsRun final : public Run {
       const auto found = std::find_if(
           begin, end, [&](const auto* d) { return d->label == classes[i % classes.size()]; });
       const text::Labelled& d = **(found == end ? begin : found);
-      some.push_back({d.text, d.label});
+      some.push_back({Text{d.text}, d.label});
     }
     return some;
   }
@@ -169,7 +169,7 @@ extern const Task task_documents = {
     .data_field = "data",
     .data_about =
         "Documents: TSV (label<TAB>text), CSV, JSONL, or a folder for each class; gzip too",
-    .input = Input::text,
+    .takes = Takes::text,
     .scored = true,
     .measures = classification::measures(),
     .files = {classification::kKnownFile},

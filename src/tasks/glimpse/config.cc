@@ -90,7 +90,6 @@ void Config::suit_data() {
   train.schedule.warmup = 100;
   train.schedule.rate = 1e-3f;
   train.batch_examples = 128;
-  train.batch_tokens = 1 << 20;
   train.clip = 5.0f;
   const bool plain = data.placed.placing == Placing::plain;
   network.sensor = plain ? models::Sensor{8, 1} : models::Sensor{12, 3};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,8 +14,8 @@
 #include "image/idx.h"
 #include "image/image_file.h"
 #include "image/resize.h"
+#include "io/json.h"
 #include "tasks/glimpse/glimpse.h"
-#include "tasks/json_file.h"
 
 namespace fovea::tasks::glimpsing {
 namespace {
@@ -117,33 +116,6 @@ Sets read_or_draw(const ImageData& d, uint64_t seed) {
   return sets;
 }
 
-int64_t number_in(const std::string& name, const std::string& digits) {
-  int64_t n = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-  if (error != std::errc() || end != digits.data() + digits.size() || n < 0) {
-    throw Error("predict", fmt::format("'{}': expected a number after the colon, from 0 on", name));
-  }
-  return n;
-}
-
-const LabelledImage& at(const std::string& name, std::span<const LabelledImage> images, int64_t n) {
-  if (n < static_cast<int64_t>(images.size())) return images[static_cast<size_t>(n)];
-  throw Error("predict",
-              fmt::format("'{}': there are {} images, counted from 0", name, images.size()));
-}
-
-// A file of the user's. Another format is read here.
-std::vector<LabelledImage> images_in(const std::string& file, int64_t side) {
-  if (image::is_image_name(file)) {
-    return {{image::fitted(image::with_channels(image::read_image(file), 1), side, side), 0, file}};
-  }
-  if (!image::is_idx(file)) return image::read_csv(file).images;
-  std::vector<LabelledImage> all;
-  for (Image& one : image::images_of(file, image::read_idx(file)))
-    all.push_back({std::move(one), 0});
-  return all;
-}
-
 void place_at(const ImageData& d, std::span<const LabelledImage> images, int64_t which,
               uint64_t seed, std::span<float> canvas, int64_t side) {
   image::PlacedConfig placed = d.placed;
@@ -235,30 +207,29 @@ Tensor classes_of(std::span<const LabelledImage> images, std::span<const int64_t
   return Tensor::from_ids(classes, {static_cast<int64_t>(classes.size())});
 }
 
-Image named_image(const std::string& name, const ImageData& d, const Known& known,
-                  const std::function<const Sets&()>& sets) {
-  const size_t colon = name.rfind(':');
-  const std::string before = name.substr(0, colon);
+Image placed_image(const Input& input, const ImageData& d, const Known& known,
+                   const std::function<const Sets&()>& sets) {
+  const int64_t side = known.side;
   const auto canvas = [&](std::span<const LabelledImage> images, const ImageData& how, int64_t n) {
-    Image made{known.side, known.side, 1,
-               std::vector<float>(static_cast<size_t>(known.side * known.side))};
-    at(name, images, n);
-    place_at(how, images, n, seed_of_held_out(n), made.pixels, known.side);
+    Image made{side, side, 1, std::vector<float>(static_cast<size_t>(side * side))};
+    place_at(how, images, n, seed_of_held_out(n), made.pixels, side);
     return made;
   };
-  for (const Set set : {Set::train, Set::valid, Set::test}) {
-    if (colon == std::string::npos || before != name_of(set)) continue;
-    const int64_t n = number_in(name, name.substr(colon + 1));
-    return canvas(set == Set::train   ? sets().train
-                  : set == Set::valid ? sets().valid
-                                      : sets().test,
-                  d, n);
+  if (const auto* picture = std::get_if<Picture>(&input)) {
+    Image grey = image::with_channels(picture->image, 1);
+    if (picture->kind == Picture::Kind::photo) grey = image::fitted(grey, side, side);
+    const std::vector<LabelledImage> one = {{std::move(grey), 0, picture->name}};
+    ImageData middle = d;
+    middle.placed.placing = image::Placing::plain;
+    return canvas(one, middle, 0);
   }
-  const bool whole = colon == std::string::npos || fs::exists(name);
-  const std::vector<LabelledImage> images = images_in(whole ? name : before, known.side);
-  ImageData middle = d;
-  middle.placed.placing = image::Placing::plain;
-  return canvas(images, middle, whole ? 0 : number_in(name, name.substr(colon + 1)));
+  const Own& own = own_of(input);
+  const std::optional<Set> set = set_of(own);
+  if (!set) throw Error("predict", fmt::format("'{}' is none of this run's", name_of(input)));
+  const std::vector<LabelledImage>& all = *set == Set::train   ? sets().train
+                                          : *set == Set::valid ? sets().valid
+                                                               : sets().test;
+  return canvas(all, d, static_cast<int64_t>(index_of(own, all.size())));
 }
 
 }  // namespace fovea::tasks::glimpsing

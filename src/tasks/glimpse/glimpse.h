@@ -36,6 +36,7 @@ struct Config final : TaskConfig {
   double locator_rate = 1;  // of what decides where to look, times the rate
   int64_t passes = 1;       // that an answer is the mean of
 
+  Config() { train.batch_tokens = 1 << 20; }  // so many images decide alone
   void visit(Fields&) override;
   void suit_data() override;
   std::string data_name() const override;
@@ -81,10 +82,9 @@ Tensor training_batch(const ImageData&, std::span<const image::LabelledImage>,
                       std::span<const int64_t> which, int64_t side, uint64_t seed);
 Tensor classes_of(std::span<const image::LabelledImage>, std::span<const int64_t> which);
 
-// An image that predict names: "test:3", "valid:3", "train:3", or FILE or FILE:3, idx or CSV, or a
-// PNG or JPEG. On the canvas; one of a file stands in its middle, a photo covers it.
-image::Image named_image(const std::string& name, const ImageData&, const Known&,
-                         const std::function<const Sets&()>&);
+// What is asked about, on the canvas: a row of a data set stands in its middle, a photo covers it.
+image::Image placed_image(const Input&, const ImageData&, const Known&,
+                          const std::function<const Sets&()>&);
 
 // ---- The model at work --------------------------------------------------------------------------
 

@@ -41,13 +41,13 @@ class GlimpseRun final : public Run {
                                passes, done);
   }
 
-  std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
+  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
                                    const Predicting& p) override {
     const auto& settings = dynamic_cast<const PredictSettings&>(how);
     std::vector<Predictions> all;
-    for (const std::string& name : names) {
-      all.push_back(glimpsing::predict(v_, named(name), settings, p.maps));
-      if (p.done) p.done(static_cast<double>(all.size()) / static_cast<double>(names.size()));
+    for (const Input& input : inputs) {
+      all.push_back(glimpsing::predict(v_, placed(input), settings, p.maps));
+      if (p.done) p.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
     }
     return all;
   }
@@ -68,16 +68,17 @@ class GlimpseRun final : public Run {
           break;
         }
       }
-      const std::string name =
-          fmt::format("{}:{}", name_of(sets().test.empty() ? Set::valid : Set::test), at);
-      some.push_back({name, classes[static_cast<size_t>(images[at].label)], named(name)});
+      const Own own{name_of(sets().test.empty() ? Set::valid : Set::test),
+                    static_cast<int64_t>(at)};
+      some.push_back({own, classes[static_cast<size_t>(images[at].label)], placed(own)});
     }
     return some;
   }
 
  private:
-  image::Image named(const std::string& name) {
-    return named_image(name, v_.config.data, v_.known, [this]() -> const Sets& { return sets(); });
+  image::Image placed(const Input& input) {
+    return placed_image(input, v_.config.data, v_.known,
+                        [this]() -> const Sets& { return sets(); });
   }
   const Sets& sets() {
     if (!sets_) sets_ = load_data(v_.config.data, v_.config.train.seed);
@@ -141,7 +142,7 @@ extern const Task task_glimpse = {
         "is whether the digit that it names in the end is right.",
     .data_field = "data",
     .data_about = "Images: a folder of idx files as MNIST's, or CSV, pixels and class; gzip too",
-    .input = Input::files,
+    .takes = Takes::pictures,
     .scored = true,
     .measures = glimpsing::measures(),
     .files = {glimpsing::kKnownFile},

@@ -7,9 +7,9 @@
 
 #include "core/random.h"
 #include "fovea/error.h"
+#include "io/json.h"
 #include "tasks/image/image_task.h"
 #include "tasks/image/pairs.h"
-#include "tasks/json_file.h"
 #include "tasks/room.h"
 
 namespace fovea::tasks::images {

@@ -94,20 +94,16 @@ struct Judgement {
 std::vector<Judgement> judge(const ImageModel&, std::span<const PackedImage* const>, Maps,
                              const ShareDone& = {});
 
-// A file's, or with "pair:17" the 17th of the built-in ones.
-PackedImage image_named(const ImageConfig&, const std::string& name);
-
 // The places that are attended to most, none beside another: shares [S].
 std::vector<int64_t> most_attended(const std::vector<float>& share, int64_t columns, int64_t most);
 
 // The class that was said, and what moved it: places are inputs.
-Inside inside(const ImageModel&, const std::string& name);
+Inside inside(const ImageModel&, const PackedImage&);
 
 // What all places attend to on average, and what the few do that are attended to most.
 report::SeenImage seen_of(const ImageModel&, const PackedImage&, const Judgement&, int64_t places);
 
-// Names as above.
-std::vector<Predictions> predict(const ImageModel&, std::span<const std::string> names,
+std::vector<Predictions> predict(const ImageModel&, std::span<const PackedExample>,
                                  const PredictSettings&, const Predicting&);
 
 // loss and accuracy; and accuracy by class.

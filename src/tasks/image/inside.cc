@@ -31,11 +31,11 @@ std::vector<LayerSeen> layers_of(const ImageModel& m, const Tensor& image, const
 
 }  // namespace
 
-Inside inside(const ImageModel& m, const std::string& name) {
+Inside inside(const ImageModel& m, const PackedImage& image) {
   const NoGrad off;
   const models::ConvnetConfig& c = m.config.network;
   Inside inside{.outputs = m.classes};
-  const float grey = set_picture(inside, unpacked(image_named(m.config, name), fit_of(m.config)),
+  const float grey = set_picture(inside, unpacked(image, fit_of(m.config)),
                                  {c.height / c.stride, c.width / c.stride});
   const auto maps_of = [&m, grey](const Tensor& rows) {
     return models::classify(m.model, rows + grey).maps;

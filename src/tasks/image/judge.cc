@@ -1,39 +1,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
 
 #include "fovea/error.h"
 #include "fovea/io.h"
-#include "image/image_file.h"
 #include "tasks/image/image_task.h"
 
 namespace fovea::tasks::images {
 namespace {
 
 constexpr size_t kAtOnce = 64;
-constexpr std::string_view kPair = "pair:";
 constexpr size_t kMostBetween = size_t{1} << 20;  // weights between places that are handed on
-
-}  // namespace
-
-PackedImage image_named(const ImageConfig& c, const std::string& name) {
-  if (name.starts_with(kPair)) {
-    int64_t i = -1;
-    const char* end = name.data() + name.size();
-    const auto [at, error] = std::from_chars(name.data() + kPair.size(), end, i);
-    if (error != std::errc() || at != end || i < 0) {
-      throw Error("image", "'" + name + "' is no pair; expected a number, as in pair:17");
-    }
-    return pair_of(c, i).pixels;
-  }
-  return packed(image::read_fitted(name, fit_of(c)));
-}
-
-namespace {
 
 // A mean over heads: [B,H,S,S] → [B,S,S].
 std::vector<float> over_heads(const Tensor& weights) { return mean(weights, {1}).to_vector(); }
@@ -118,12 +98,10 @@ report::SeenImage seen_of(const ImageModel& m, const PackedImage& pixels, const 
   return seen;
 }
 
-std::vector<Predictions> predict(const ImageModel& m, std::span<const std::string> names,
+std::vector<Predictions> predict(const ImageModel& m, std::span<const PackedExample> images,
                                  const PredictSettings& settings, const Predicting& how) {
-  std::vector<PackedImage> images;
-  for (const std::string& name : names) images.push_back(image_named(m.config, name));
   std::vector<const PackedImage*> pixels;
-  for (const PackedImage& x : images) pixels.push_back(&x);
+  for (const PackedExample& x : images) pixels.push_back(&x.pixels);
   const std::vector<Judgement> judged = judge(m, pixels, how.maps, how.done);
   std::vector<Predictions> all;
   for (size_t i = 0; i < judged.size(); ++i) {
@@ -137,8 +115,8 @@ std::vector<Predictions> predict(const ImageModel& m, std::span<const std::strin
     for (const size_t k : order)
       n_best.push_back({.text = m.classes[k], .score = j.probabilities[k]});
     if (j.weights.empty()) continue;
-    report::SeenImage seen = seen_of(m, images[i], j, settings.places);
-    seen.title = fmt::format("{}: {}", std::filesystem::path(names[i]).filename().string(),
+    report::SeenImage seen = seen_of(m, images[i].pixels, j, settings.places);
+    seen.title = fmt::format("{}: {}", std::filesystem::path(images[i].name).filename().string(),
                              n_best.front().text);
     n_best.front().images.push_back(std::move(seen));
   }

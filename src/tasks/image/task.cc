@@ -85,22 +85,28 @@ class ImageRun final : public Run {
     e.warnings = std::move(warnings);
     return e;
   }
-  std::vector<Predictions> predict(std::span<const std::string> names, const Settings& how,
+  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
                                    const Predicting& p) override {
-    return images::predict(m_, names, dynamic_cast<const PredictSettings&>(how), p);
+    std::vector<PackedExample> all;
+    for (const Input& input : inputs) all.push_back(asked(input));
+    return images::predict(m_, all, dynamic_cast<const PredictSettings&>(how), p);
   }
 
-  std::optional<Inside> inside(const std::string& name) override {
-    return images::inside(m_, name);
+  std::optional<Inside> inside(const Input& input) override {
+    return images::inside(m_, asked(input).pixels);
   }
-  std::vector<std::string> inputs(const Judged& what) override {
-    std::vector<std::string> names;
-    const auto add = [&](const std::vector<PackedExample>& all) {
-      for (const PackedExample& x : all) names.push_back(x.name);
-    };
-    what.file.empty() ? add(set_of(what.set))
-                      : add(read_examples(m_.config, m_.classes, what.file));
-    return names;
+  std::vector<Input> inputs(const Judged& what, size_t most) override {
+    std::vector<Input> some;
+    if (what.file.empty()) {
+      const std::vector<PackedExample>& all = set_of(what.set);
+      for (const size_t i : spread(all.size(), most)) some.emplace_back(own(all, what.set, i));
+      return some;
+    }
+    const std::vector<PackedExample> all = read_examples(m_.config, m_.classes, what.file);
+    for (const size_t i : spread(all.size(), most)) {
+      some.emplace_back(Picture{unpacked(all[i].pixels, fit_of(m_.config)), all[i].name});
+    }
+    return some;
   }
 
   std::vector<Example> examples(size_t n) override {
@@ -108,8 +114,10 @@ class ImageRun final : public Run {
     n = std::min(n, all.size());
     std::vector<Example> some;
     for (size_t i = 0; i < n; ++i) {
-      const PackedExample& x = all[i * all.size() / n];
-      some.push_back({x.name, m_.classes[static_cast<size_t>(x.label)],
+      const size_t at = i * all.size() / n;
+      const PackedExample& x = all[at];
+      const Set set = sets().test.empty() ? Set::valid : Set::test;
+      some.push_back({own(all, set, at), m_.classes[static_cast<size_t>(x.label)],
                       unpacked(x.pixels, fit_of(m_.config))});
     }
     return some;
@@ -119,6 +127,24 @@ class ImageRun final : public Run {
   const ImageSets& sets() {
     if (!sets_) sets_ = load_data(m_.config);
     return *sets_;
+  }
+  // What the model sees of an input.
+  PackedExample asked(const Input& input) {
+    if (const auto* picture = std::get_if<Picture>(&input)) {
+      return {packed(image::fitted(picture->image, fit_of(m_.config))), 0, picture->name};
+    }
+    const Own& own = own_of(input);
+    const std::optional<Set> set = tasks::set_of(own);
+    if (!set) return pair_of(m_.config, own.number);
+    const std::vector<PackedExample>& all = set_of(*set);
+    PackedExample x = all[index_of(own, all.size())];
+    x.name = name_of(input);
+    return x;
+  }
+  // By its number among the built-in ones, or in its set.
+  Own own(const std::vector<PackedExample>& all, Set set, size_t i) const {
+    if (m_.config.data.data.empty()) return *own_from(task_image, all[i].name);
+    return {name_of(set), static_cast<int64_t>(i)};
   }
   const std::vector<PackedExample>& set_of(Set set) {
     const ImageSets& s = sets();
@@ -174,7 +200,8 @@ extern const Task task_image = {
         "reaches from one to the other, but attention does.",
     .data_field = "data",
     .data_about = "A folder for each class, with PNG and JPEG files",
-    .input = Input::files,
+    .takes = Takes::pictures,
+    .drawn = "pair",
     .scored = true,
     .measures = images::measures(),
     .files = {images::kClassesFile},

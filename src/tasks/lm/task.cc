@@ -31,16 +31,18 @@ class LmRun final : public Run {
   Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
     return lm::evaluate(m_, judged(what), done);
   }
-  std::optional<Inside> inside(const std::string& text) override { return lm::inside(m_, text); }
-  std::vector<std::string> inputs(const Judged& what) override {
+  std::optional<Inside> inside(const Input& input) override {
+    return lm::inside(m_, text_of(input));
+  }
+  std::vector<Input> inputs(const Judged& what, size_t most) override {
     std::vector<std::string> lines = judged(what);
     std::erase(lines, "");
-    return lines;
+    return spread_of(lines, most);
   }
-  std::vector<Predictions> predict(std::span<const std::string> inputs, const Settings& how,
+  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
                                    const Predicting& watch) override {
     std::vector<Predictions> all;
-    for (const std::string& prompt : inputs) {
+    for (const std::string& prompt : texts_of(inputs)) {
       all.push_back({write_on(m_, prompt, dynamic_cast<const PredictSettings&>(how), watch)});
     }
     return all;
@@ -57,12 +59,12 @@ class LmRun final : public Run {
     for (size_t i = 0; i < n; ++i) {
       const std::vector<std::string> all =
           text::characters(*lines[(2 * i + 1) * lines.size() / (2 * n)]);
-      Example e;
+      std::string half, whole;
       for (size_t c = 0; c < all.size(); ++c) {
-        e.expected += all[c];
-        if (c < (all.size() + 1) / 2) e.input += all[c];
+        whole += all[c];
+        if (c < (all.size() + 1) / 2) half += all[c];
       }
-      some.push_back(std::move(e));
+      some.push_back({Text{half}, whole});
     }
     return some;
   }
@@ -153,7 +155,7 @@ extern const Task task_lm = {
         "the hat, it looks back to where that was said.",
     .data_field = "file",
     .data_about = "A text; gzip too",
-    .input = Input::text,
+    .takes = Takes::text,
     .measures = lm::measures(),
     .files = {lm::kVocabularyFile},
     .config = make<lm::LmConfig, TaskConfig>,

@@ -10,11 +10,18 @@ namespace {
 constexpr const char* kEndOfLine = "⏎";
 constexpr size_t kMapTokens = 64;  // of a picture's side
 
-// What ids say, as it grows: each call gives what the tokens since the last one added. A line's
-// text may change while its last token may go on, and is given when it no longer does.
+// What ids say, as it grows: each call gives what the token adds. A line's text may change while
+// its last token may go on, and is given when it no longer does. Of a long line its end is read, so
+// that a token takes as long as the one before it.
 class Growing {
  public:
-  explicit Growing(const text::Tokenizer& t) : tokenizer_(t) {}
+  // After these, of which nothing is given.
+  Growing(const text::Tokenizer& t, const Tokens& before) : tokenizer_(t) {
+    const auto end = std::find(before.rbegin(), before.rend(), text::kEnd);
+    line_.assign(end.base(), before.end());
+    shorten();
+    shown_ = tokenizer_.decode(line_).size();
+  }
 
   std::string add(int64_t id) {
     if (id == text::kEnd) {
@@ -22,6 +29,7 @@ class Growing {
       shown_ = 0;
       return "\n";
     }
+    if (shorten()) shown_ = tokenizer_.decode(line_).size();
     line_.push_back(id);
     const std::string text = tokenizer_.decode(line_);
     if (text.size() <= shown_) return {};
@@ -31,6 +39,13 @@ class Growing {
   }
 
  private:
+  bool shorten() {
+    constexpr size_t kMost = 512, kKept = 128;
+    if (line_.size() < kMost) return false;
+    line_.erase(line_.begin(), line_.end() - static_cast<ptrdiff_t>(kKept));
+    return true;
+  }
+
   const text::Tokenizer& tokenizer_;
   Tokens line_;
   size_t shown_ = 0;  // bytes
@@ -111,16 +126,13 @@ Prediction write_on(const LanguageModel& m, const std::string& prompt, const Pre
   Tokens ids = encode_prompt(m.tokenizer, prompt);
   const bool empty = ids.empty();
   if (empty) ids.push_back(text::kEnd);
-  Growing growing(m.tokenizer);
+  Growing growing(m.tokenizer, empty ? Tokens() : ids);
   Prediction result;
   const auto tell = [&](const std::string& more) {
     result.text += more;
     if (watch.piece && !more.empty()) watch.piece(more);
   };
-  if (!empty) {
-    for (const int64_t id : ids) growing.add(id);
-    tell(prompt);
-  }
+  if (!empty) tell(prompt);
   Writing writing(m, ids);
   const size_t before = ids.size();
   const int64_t never[] = {text::kPad, text::kUnknown, text::kBegin};

@@ -140,6 +140,7 @@ Inside inside(const Translator& t, const std::string& line) {
   const Sources sources = pad_sources(rows);
   models::DecodeConfig greedy;
   greedy.places = looks(t.config);
+  check_weights(w.source.size(), greedy);
   const models::Decoded d = decode(t.model, sources.ids, sources.lengths, greedy)[0][0];
   w.out = d.tokens;
   if (d.ended || w.out.empty()) w.out.push_back(text::kEnd);

@@ -67,16 +67,23 @@ Prediction finish(const Translator& t, const std::string& line, const models::De
   return result;
 }
 
+constexpr size_t kMostWeights = size_t{1} << 24;  // that are kept at once: 64 MiB
+
+// As many as the decoder takes where it does not end: twice the source and ten.
+size_t steps_of(size_t source, const models::DecodeConfig& c) {
+  return c.longest > 0 ? static_cast<size_t>(c.longest) : 2 * source + 10;
+}
+
 // How many of the lines from `begin` on are translated at once; `lengths` in the order of their
 // size. A batch is padded to its longest line: its rows times that are no more than 128 ordinary
 // lines have, and the weights of all its steps, where they are kept, no more than 64 MiB.
 size_t lines_at_once(std::span<const size_t> lengths, size_t begin, const models::DecodeConfig& c) {
-  constexpr size_t kRows = 128, kTokens = kRows * 128, kWeights = size_t{1} << 24;
+  constexpr size_t kRows = 128, kTokens = kRows * 128;
   const auto beams = static_cast<size_t>(c.beam);
   const auto fits = [&](size_t lines, size_t longest) {
-    const size_t rows = lines * beams, steps = 2 * longest + 10;
+    const size_t rows = lines * beams;
     return rows <= kRows && rows * longest <= kTokens &&
-           (!c.weights || rows * longest * steps <= kWeights);
+           (!c.weights || rows * longest * steps_of(longest, c) <= kMostWeights);
   };
   size_t n = 1;
   while (begin + n < lengths.size() && fits(n + 1, lengths[begin + n])) ++n;
@@ -84,6 +91,17 @@ size_t lines_at_once(std::span<const size_t> lengths, size_t begin, const models
 }
 
 }  // namespace
+
+void check_weights(size_t source, const models::DecodeConfig& c) {
+  const auto beams = static_cast<size_t>(c.beam);
+  const size_t most = beams * source * steps_of(source, c);
+  if (most <= kMostWeights) return;
+  throw Error("predict",
+              fmt::format("where it looked in a text of {} tokens would be up to {} million "
+                          "weights, at most {} are kept: ask about a part of it{}",
+                          source, most / 1000000, kMostWeights / 1000000,
+                          c.beam > 1 ? ", or with a smaller beam" : ""));
+}
 
 Translator load_translator(const RunFolder& run) {
   Translator t;
@@ -121,6 +139,7 @@ std::vector<Predictions> translate(const Translator& t, std::span<const std::str
 
   std::vector<size_t> lengths;
   for (const size_t i : order) lengths.push_back(ids[i].size());
+  if (config.weights && !lengths.empty()) check_weights(lengths.back(), config);
 
   models::DecodeConfig c = config;
   c.places = looks(t.config);  // for unknown tokens

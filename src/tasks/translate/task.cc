@@ -38,14 +38,14 @@ class TranslateRun final : public Run {
     const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
     return translation::evaluate(t_, judged(what), settings.decode, done);
   }
-  std::vector<Predictions> predict(std::span<const std::string> lines, const Settings& how,
+  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
                                    const Predicting& p) override {
     const auto& settings = dynamic_cast<const PredictSettings&>(how);
     models::DecodeConfig decode = settings.decode;
     decode.prefix = encode_prefix(t_.target, settings.prefix);
     decode.beam = std::max(decode.beam, decode.n_best);
     decode.weights = p.maps == Maps::keep;
-    return translate(t_, lines, decode, p.done);
+    return translate(t_, texts_of(inputs), decode, p.done);
   }
 
   // Spread over the held-out sources, short to long.
@@ -59,16 +59,16 @@ class TranslateRun final : public Run {
     std::vector<Example> some;
     for (size_t i = 0; i < n; ++i) {
       const size_t which = order[(2 * i + 1) * order.size() / (2 * n)];
-      some.push_back({r.sources[which], r.targets[which].front()});
+      some.push_back({Text{r.sources[which]}, r.targets[which].front()});
     }
     return some;
   }
 
-  std::optional<Inside> inside(const std::string& line) override {
-    return translation::inside(t_, line);
+  std::optional<Inside> inside(const Input& input) override {
+    return translation::inside(t_, text_of(input));
   }
-  std::vector<std::string> inputs(const Judged& what) override {
-    return group_by_source(judged(what)).sources;
+  std::vector<Input> inputs(const Judged& what, size_t most) override {
+    return spread_of(group_by_source(judged(what)).sources, most);
   }
 
   std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
@@ -77,7 +77,7 @@ class TranslateRun final : public Run {
     const NoGrad off;
     std::vector<std::vector<int64_t>> sources;
     for (const Example& e : examples(static_cast<size_t>(sequences))) {
-      sources.push_back(encode_source(t_.source, e.input));
+      sources.push_back(encode_source(t_.source, text_of(e.input)));
     }
     std::vector<const std::vector<int64_t>*> rows;
     for (const std::vector<int64_t>& row : sources) rows.push_back(&row);
@@ -173,7 +173,7 @@ extern const Task task_translate = {
         "writes it as yyyy-mm-dd; at each character it writes, it looks.",
     .data_field = "tsv",
     .data_about = "Pairs, source<TAB>target a line; gzip too",
-    .input = Input::text,
+    .takes = Takes::text,
     .measures = translation::measures(),
     .files = {translation::kSourceFile, translation::kTargetFile},
     .config = make<translation::TranslateConfig, TaskConfig>,

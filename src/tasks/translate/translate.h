@@ -75,6 +75,8 @@ Translator load_translator(const RunFolder&);
 
 // As DecodeConfig::prefix has it. Throws where the model has no token for a piece of it.
 std::vector<int64_t> encode_prefix(const text::Tokenizer& target, const std::string&);
+// Throws where the weights of a source of so many tokens would take too much to keep.
+void check_weights(size_t source, const models::DecodeConfig&);
 // n-best for each line, in its order.
 std::vector<Predictions> translate(const Translator&, std::span<const std::string> lines,
                                    const models::DecodeConfig&, const ShareDone& = {});

@@ -179,12 +179,12 @@ class LargestRun final : public Run {
     return judge(what.set == Set::train ? d.train : what.set == Set::valid ? d.valid : d.test);
   }
 
-  std::vector<Predictions> predict(std::span<const std::string> lines, const Settings& how,
+  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
                                    const Predicting& p) override {
     const NoGrad off;
     const auto wanted = static_cast<size_t>(dynamic_cast<const PredictSettings&>(how).best);
     std::vector<Predictions> all;
-    for (const std::string& line : lines) {
+    for (const std::string& line : texts_of(inputs)) {
       const Numbers x = numbers_in(line);
       const std::vector<float> a = softmax(model_.scores(x)).to_vector();
       Predictions& some = all.emplace_back();
@@ -206,7 +206,7 @@ class LargestRun final : public Run {
     std::vector<Example> some;
     for (const Numbers& x : data_.test) {
       if (some.size() < n)
-        some.push_back({line_of(x), std::to_string(*std::ranges::max_element(x))});
+        some.push_back({Text{line_of(x)}, std::to_string(*std::ranges::max_element(x))});
     }
     return some;
   }
@@ -282,7 +282,7 @@ extern const Task task_largest = {
     .demo = "The model reads numbers and looks at the largest.",
     .data_field = "file",
     .data_about = "Numbers, a line for an example",
-    .input = Input::text,
+    .takes = Takes::text,
     .measures = largest::measures(),
     .config = make<largest::Config, TaskConfig>,
     .evaluate_settings = make<largest::EvaluateSettings>,

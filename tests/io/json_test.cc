@@ -1,0 +1,72 @@
+#include "io/json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "errors.h"
+#include "io/files.h"
+
+namespace fovea {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::error_of;
+using test::has;
+
+std::string error_in(const std::string& text, const JsonLimits& limits = {}) {
+  return error_of([&] { parse_json(text, "the request", limits); });
+}
+
+std::string repeated(const std::string& part, int n) {
+  std::string all;
+  for (int i = 0; i < n; ++i) all += part;
+  return all;
+}
+
+TEST(Json, IsReadAsItWasWritten) {
+  EXPECT_EQ(parse_json(R"({"b": [1, -2.5, null], "a": "ü"})", "x").dump(),
+            R"({"b":[1,-2.5,null],"a":"ü"})");
+}
+
+TEST(Json, DepthIsBounded) {
+  EXPECT_EQ(error_in(repeated("[", 100) + repeated("]", 100)), "no error");
+  for (const char* open : {"[", "{\"a\":"}) {
+    const std::string said = error_in(repeated(open, 100000));
+    EXPECT_TRUE(has(said, "the request is nested too deeply")) << said;
+  }
+  EXPECT_TRUE(has(error_in("[[[1]]]", {.depth = 2}), "more than 2 lists or objects"));
+}
+
+// An object of n names takes n² comparisons to build.
+TEST(Json, NamesOfAnObjectAreBounded) {
+  std::string text = "{";
+  for (int i = 0; i < 200000; ++i) text += "\"" + std::to_string(i) + "\":0,";
+  EXPECT_TRUE(has(error_in(text + "\"\":0}"), "an object has more than 1000 names"));
+  EXPECT_EQ(error_in("[" + repeated("{\"a\":{\"b\":0}},", 2000) + "0]"), "no error");
+}
+
+TEST(Json, SizeIsBounded) {
+  EXPECT_TRUE(has(error_in("[1, 2, 3]", {.bytes = 8}), "the request is too large: 9 bytes"));
+}
+
+TEST(Json, WhatIsNoneIsSaidWithItsPlace) {
+  EXPECT_TRUE(has(error_in("{\n\"a\": x}"), "the request is not JSON in UTF-8: line 2, byte"));
+  EXPECT_TRUE(has(error_in("\"\xff\""), "not JSON in UTF-8"));
+  EXPECT_TRUE(has(error_in(""), "not JSON in UTF-8"));
+  EXPECT_TRUE(has(error_in("[1e999]"), "a number is too large"));
+}
+
+TEST(Json, ReadsWhatItWritesAndNamesTheFile) {
+  const test::Folder folder;
+  const Json value = {{"a", 0.1}, {"b", {1, 2}}};
+  write_json(folder / "x.json", value);
+  EXPECT_EQ(read_json(folder / "x.json"), value);
+  EXPECT_TRUE(has(error_of([&] { read_json(folder / "none.json"); }), "none.json: No such file"));
+  EXPECT_TRUE(has(error_of([&] { read_json(folder / "."); }), "is a folder"));
+  test::write_bytes(folder / "deep.json", repeated("[", 1000));
+  EXPECT_TRUE(has(error_of([&] { read_json(folder / "deep.json"); }), "deep.json is nested"));
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/random.h"
+#include "fovea/error.h"
+#include "fovea/io.h"
+#include "tasks/train.h"
+#include "tests/io/files.h"
+#include "tests/reduced.h"
+#include "tests/tasks/small.h"
+
+// A training of any task that is stopped and goes on is the training that never stopped. A task is
+// tried for being in the table, with each of its choices in turn.
+namespace fovea::tasks {
+namespace {
+
+using test::Folder;
+using test::read_bytes;
+
+constexpr int64_t kSteps = 4;
+
+// What can be chosen: an option and a value of it.
+using Choice = std::pair<std::string, std::string>;
+
+class Choices final : public Fields {
+ public:
+  std::vector<Choice> all;
+
+  void group(const std::string&) override {}
+  void integer(const std::string&, int64_t&, const std::string&, Range) override {}
+  void real(const std::string&, double&, const std::string&, Range) override {}
+  void text(const std::string&, std::string&, const std::string&) override {}
+  void flag(const std::string& name, bool& x, const std::string&) override {
+    all.emplace_back(name, x ? "false" : "true");
+  }
+  void choice(const std::string& name, std::string& x, const std::string&,
+              const std::vector<std::string>& values) override {
+    for (const std::string& value : values) {
+      if (value != x) all.emplace_back(name, value);
+    }
+  }
+};
+
+// Every part of a run that does not tell the time.
+std::string what_is_left(const RunFolder& run) {
+  std::string all;
+  for (const char* file : {"config.json", "log.jsonl", "model.safetensors", "looks.json"}) {
+    all += read_bytes(run / file);
+  }
+  for (const auto& [name, tensor] : load_safetensors(run / "state.safetensors")) {
+    all += fmt::format("{} {}", name, to_string(tensor.shape()));
+    if (tensor.dtype() != DType::f32) continue;
+    const std::vector<float> values = tensor.to_vector();
+    all.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  }
+  return all;
+}
+
+class EveryTaskResumed : public testing::TestWithParam<const Task*> {
+ protected:
+  const Task& task() const { return *GetParam(); }
+
+  Given small() const { return small_training(task(), kSteps); }
+
+  // Trained without a stop; false where the choice does not go with the others.
+  bool train_whole(const RunFolder& run, const Given& typed) const {
+    try {
+      train_run(task(), run, *config_from(task(), typed), Former::refuse, {});
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+
+  void train_in_parts(const RunFolder& run, const Given& typed, int64_t first) const {
+    std::atomic<bool> stop = false;
+    const Watching until_first{
+        .progress = [&](const train::Progress& p) { stop = p.step >= first; }, .stop = &stop};
+    const Trained t =
+        train_run(task(), run, *config_from(task(), typed), Former::refuse, until_first);
+    ASSERT_EQ(t.finished.why, train::Ended::interrupted);
+    ASSERT_EQ(t.finished.steps, first);
+    train_run(task(), run, *run.config_of(task()), Former::go_on, {});
+  }
+
+  std::vector<Choice> choices() const {
+    Choices found;
+    config_from(task(), {})->visit(found);
+    return found.all;
+  }
+
+  void expect_resumed_alike(const Choice& choice, uint64_t draw) const {
+    Given typed = small();
+    if (!choice.first.empty()) typed[choice.first] = choice.second;
+    const Folder folder;
+    const RunFolder whole(folder / "whole"), parts(folder / "parts");
+    if (!train_whole(whole, typed)) return;
+    const auto first = 1 + static_cast<int64_t>(mix64(draw) % (kSteps - 1));
+    SCOPED_TRACE(fmt::format("{} --{} {}, stopped at step {}", task().name, choice.first,
+                             choice.second, first));
+    train_in_parts(parts, typed, first);
+    EXPECT_TRUE(what_is_left(parts) == what_is_left(whole));
+  }
+};
+
+// Another model, or hard attention.
+bool decides_model(const Choice& c) {
+  return c.first == "model" || c.first == "context" || c.second == "sample";
+}
+
+class EveryTask : public EveryTaskResumed {};
+
+TEST_P(EveryTask, GoesOnAsIfItHadNeverStopped) {
+  const Folder folder;
+  ASSERT_TRUE(train_whole(RunFolder(folder / "default"), small()));
+  expect_resumed_alike({}, 0);
+  const std::vector<Choice> all = choices();
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (decides_model(all[i]) || i % 16 == 0) expect_resumed_alike(all[i], i + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, EveryTask, testing::ValuesIn(task_table()),
+                         [](const auto& task) { return task.param->name; });
+
+class EveryTaskSlow : public EveryTaskResumed {};
+
+TEST_P(EveryTaskSlow, GoesOnWithEveryChoiceAsIfItHadNeverStopped) {
+  const std::vector<Choice> all = choices();
+  for (size_t i = 0; i < all.size(); i += test::reduced() ? 7 : 1) {
+    expect_resumed_alike(all[i], i + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, EveryTaskSlow, testing::ValuesIn(task_table()),
+                         [](const auto& task) { return task.param->name; });
+
+}  // namespace
+}  // namespace fovea::tasks
