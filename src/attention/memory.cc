@@ -22,7 +22,7 @@ namespace {
 using kernels::KeptStep;
 using kernels::RowsView;
 
-[[noreturn]] void fail(const std::string& message) { throw Error("Memory", message); }
+[[noreturn]] void refuse(const std::string& message) { throw Error("Memory", message); }
 
 // What a parameter or the keys say of the query's width.
 int64_t query_width(const ScoreDef& def, const Tensors& given, int64_t Dk) {
@@ -311,11 +311,11 @@ Memory::Memory(const Tensor& keys, const Tensor& values, const Score& score, con
   for (const auto& [name, t] : {std::pair("keys", keys), std::pair("values", values)}) {
     expect_dtype("Memory", name, t, DType::f32);
     if (t.rank() != 3)
-      fail(std::string(name) + " is " + to_string(t.shape()) + ", expected rank 3");
+      refuse(std::string(name) + " is " + to_string(t.shape()) + ", expected rank 3");
   }
   if (keys.size(0) != values.size(0) || keys.size(1) != values.size(1)) {
-    fail("keys are " + to_string(keys.shape()) + ", values are " + to_string(values.shape()) +
-         ": B and Lk must be equal");
+    refuse("keys are " + to_string(keys.shape()) + ", values are " + to_string(values.shape()) +
+           ": B and Lk must be equal");
   }
   State& s = *state_;
   const int64_t Dq = query_width(def_of(score), score.parameters, keys.size(2));
@@ -332,8 +332,8 @@ Memory::Memory(const Tensor& keys, const Tensor& values, const Score& score, con
 MemoryStep Memory::operator()(const Tensor& query, const Mask& mask, const Weighting& weighting) {
   expect_dtype("Memory", "the query", query, DType::f32);
   if (query.shape() != Shape{state_->n.B, state_->n.Dq}) {
-    fail("the query is " + to_string(query.shape()) + ", expected " +
-         to_string({state_->n.B, state_->n.Dq}));
+    refuse("the query is " + to_string(query.shape()) + ", expected " +
+           to_string({state_->n.B, state_->n.Dq}));
   }
   return state_->deferred(mask, weighting) ? state_->step(state_->seeing(query), weighting)
                                            : state_->call(query, mask, weighting);

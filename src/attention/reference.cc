@@ -12,15 +12,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-ScalarParameter<double> doubles(const Tensor& t) {
+ScalarParameter<double> scalars(const Tensor& t) {
   const std::vector<float> x = t.to_vector();
   return {.shape = t.shape(), .data = {x.begin(), x.end()}};
 }
 
-ScalarParameters<double> doubles(const Tensors& parameters) {
+ScalarParameters<double> scalars(const Tensors& parameters) {
   ScalarParameters<double> out;
   for (const auto& [name, t] : parameters)
-    if (t.dtype() == DType::f32) out[name] = doubles(t);
+    if (t.dtype() == DType::f32) out[name] = scalars(t);
   return out;
 }
 
@@ -380,11 +380,11 @@ Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
 
 ReferenceValues<double> reference_values(const ReferenceInputs& in) {
   check_attention("attend", in.attention, in.n);
-  ReferenceValues<double> x{.q = doubles(in.q), .k = doubles(in.k), .v = doubles(in.v)};
-  if (const auto& bias = in.attention.score.bias) x.bias = doubles(bias->table);
-  if (const Tensor sink = sink_of(in.attention.weighting)) x.sink = doubles(sink);
-  x.score = doubles(in.attention.score.parameters);
-  for (const MaskTerm& term : in.attention.mask.terms) x.mask.push_back(doubles(term.parameters));
+  ReferenceValues<double> x{.q = scalars(in.q), .k = scalars(in.k), .v = scalars(in.v)};
+  if (const auto& bias = in.attention.score.bias) x.bias = scalars(bias->table);
+  if (const Tensor sink = sink_of(in.attention.weighting)) x.sink = scalars(sink);
+  x.score = scalars(in.attention.score.parameters);
+  for (const MaskTerm& term : in.attention.mask.terms) x.mask.push_back(scalars(term.parameters));
   return x;
 }
 

@@ -76,12 +76,12 @@ namespace {
 
 // How the rows of a pass go: as the batch has them, or each twice, first with the expectation in
 // place of its choices.
-struct Rows {
+struct RowsToLearn {
   bool twice = false;
   Tensor expected;  // bool, or undefined where all choose
 };
 
-Rows rows_of(const WriterConfig& w, int64_t B, const LossConfig& c) {
+RowsToLearn rows_of(const WriterConfig& w, int64_t B, const LossConfig& c) {
   if (c.mode != Mode::train || w.context == Context::fixed || !draws(w)) return {};
   if (c.baseline == Baseline::expected) {
     std::vector<uint8_t> first(static_cast<size_t>(2 * B));
@@ -114,7 +114,7 @@ Pass run(const Written& m, Encoded source, const Tensor& target_in, const LossCo
   const Seed seed(c.seed);
   const Dropout drop{c.dropout, seed.at("dropout")};
   const int64_t B = target_in.size(1);
-  const Rows rows = rows_of(m.config, B, c);
+  const RowsToLearn rows = rows_of(m.config, B, c);
   Tensor embedded = dropped(m.writer.target(target_in), drop.at("target"));  // [T,B,E]
   if (rows.twice) {
     source = select_rows(source, each_repeated(B, 2));

@@ -11,7 +11,7 @@
 namespace fovea::report {
 namespace {
 
-constexpr double kLetter = 7.2, kLine = 18;
+constexpr double kBarLetter = 7.2, kBarLine = 18;
 
 struct Extent {
   double low = 0, high = 0;
@@ -73,14 +73,14 @@ bool stand_upright(const Bars& bars, const Extent& extent, double room) {
   int longest = 0;
   for (const std::string& group : bars.groups) longest = std::max(longest, columns_of(group));
   const double each = room / static_cast<double>(bars.groups.size());
-  return bar_width(bars, room) >= kLetter * extent.longest && each >= kLetter * longest + 6;
+  return bar_width(bars, room) >= kBarLetter * extent.longest && each >= kBarLetter * longest + 6;
 }
 
 void add_upright(Html& html, const Bars& bars, const Extent& extent, double width) {
   const Axis y = linear_axis(extent.low, extent.high, 5, Ends::round);
   int longest = 0;
   for (const double tick : y.ticks) longest = std::max(longest, columns_of(y.label(tick)));
-  const double left = kLetter * longest + 10, top = 22, height = 230, room = width - left - 8;
+  const double left = kBarLetter * longest + 10, top = 22, height = 230, room = width - left - 8;
   const auto down = [&](double value) { return top + height * (1 - y.place(value)); };
   for (const double tick : y.ticks) {
     html.put(R"(<path class="{}" d="M{:.1f} {:.1f}h{:.1f}"/>)", tick == 0 ? "base" : "grid", left,
@@ -113,31 +113,32 @@ constexpr double kUprightHeight = 22 + 230 + 48;
 
 double lying_height(const Bars& bars) {
   return static_cast<double>(bars.groups.size()) *
-             (kLine * static_cast<double>(bars.series.size() + 1) + 14) +
-         kLine;
+             (kBarLine * static_cast<double>(bars.series.size() + 1) + 14) +
+         kBarLine;
 }
 
 void add_lying(Html& html, const Bars& bars, const Extent& extent, double width) {
-  const double side = kLetter * extent.longest + 8;
+  const double side = kBarLetter * extent.longest + 8;
   const double left = extent.low < 0 ? side : 0, room = width - left - side;
   const auto across = [&](double value) {
     return left + room * (value - extent.low) / (extent.high - extent.low);
   };
-  const double height = kLine * static_cast<double>(bars.series.size());
+  const double height = kBarLine * static_cast<double>(bars.series.size());
   double y = 0;
   for (size_t g = 0; g < bars.groups.size(); ++g) {
-    const int fitting = static_cast<int>(width / kLetter);
+    const int fitting = static_cast<int>(width / kBarLetter);
     html.put(R"(<text class="group" x="0" y="{:.1f}">{}</text>)", y + 14,
              escape(cut(visible(bars.groups[g]), fitting)));
-    y += kLine;
-    for (size_t s = 0; s < bars.series.size(); ++s, y += kLine) {
+    y += kBarLine;
+    for (size_t s = 0; s < bars.series.size(); ++s, y += kBarLine) {
       const double value = bars.values[s][g];
       if (!std::isfinite(value)) continue;
       const double from = std::min(across(value), across(0)),
                    to = std::max(across(value), across(0));
       html.put(R"(<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">{})"
                "</rect>",
-               series_class(s), from, y + 2, std::max(to - from, 1.0), kLine - 3, hint(bars, s, g));
+               series_class(s), from, y + 2, std::max(to - from, 1.0), kBarLine - 3,
+               hint(bars, s, g));
       html.put(R"(<text class="value {}" x="{:.1f}" y="{:.1f}">{}</text>)", value < 0 ? "end" : "",
                value < 0 ? from - 5 : to + 5, y + 14, figure(value, extent));
     }

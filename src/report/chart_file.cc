@@ -11,7 +11,7 @@
 namespace fovea::report {
 namespace {
 
-constexpr double kMargin = 16, kWidth = 816, kLine = 20, kKey = 24, kLetter = 7;
+constexpr double kChartMargin = 16, kWidth = 816, kChartLine = 20, kKey = 24, kChartLetter = 7;
 
 struct Drawn {
   std::string svg;
@@ -23,23 +23,23 @@ double put_keys(Markup& svg, const Plot& plot, double y) {
   double x = 0;
   for (size_t i = 0; i < plot.names.size(); ++i) {
     const std::string name = visible(plot.names[i]);
-    const double width = kKey + kLetter * drawn_columns_of(name) + kMargin;
-    if (x > 0 && x + width > kWidth) x = 0, y += kLine;
+    const double width = kKey + kChartLetter * drawn_columns_of(name) + kChartMargin;
+    if (x > 0 && x + width > kWidth) x = 0, y += kChartLine;
     svg.put(R"(<path class="line key {}" d="M{:.1f} {:.1f}h18"/>)", series_class(i), x, y + 10);
     svg.put(R"(<text x="{:.1f}" y="{:.1f}">{}</text>)", x + kKey, y + 14, escape(name));
     x += width;
   }
-  return y + kLine;
+  return y + kChartLine;
 }
 
 Drawn drawn(const Chart& chart) {
   const Plot plot = plot_of(chart);
   Markup svg;
   svg.put(R"(<text class="title" x="0" y="14">{}</text>)", escape(visible(chart.y)));
-  const double top = put_keys(svg, plot, kLine + 4);
+  const double top = put_keys(svg, plot, kChartLine + 4);
   if (plot.xs.empty()) {
     svg.put(R"(<text class="none" x="0" y="{:.1f}">nothing to draw</text>)", top + 14);
-    return {svg.text(), top + kLine};
+    return {svg.text(), top + kChartLine};
   }
   const Frame at = frame_of(plot, kWidth);
   svg.put(R"x(<g transform="translate(0 {:.1f})">)x", top);
@@ -56,14 +56,14 @@ struct File {
 
 File file_of(const std::vector<Chart>& charts) {
   Markup body;
-  double y = kMargin;
+  double y = kChartMargin;
   for (const Chart& chart : charts) {
     const Drawn one = drawn(chart);
     body.put("<g transform=\"translate({} {:.1f})\" role=\"img\" aria-label=\"{}\">{}</g>\n",
-             kMargin, y, escape(visible(chart.y)), one.svg);
-    y += one.height + kMargin;
+             kChartMargin, y, escape(visible(chart.y)), one.svg);
+    y += one.height + kChartMargin;
   }
-  const double width = kWidth + 2 * kMargin;
+  const double width = kWidth + 2 * kChartMargin;
   return {fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" "
                       "width=\"{0:g}\" height=\"{1:g}\">\n<style>{2}</style>\n<rect "
                       "class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{3}</svg>\n",

@@ -54,6 +54,12 @@ std::string for_terminal(std::string_view utf8) {
 
 int columns_of(std::string_view utf8) { return static_cast<int>(text::columns(utf8)); }
 
+std::string padded(std::string text, int columns) {
+  const int missing = columns - columns_of(text);
+  if (missing > 0) text.append(static_cast<size_t>(missing), ' ');
+  return text;
+}
+
 std::string cut(std::string_view utf8, int columns) {
   if (columns_of(utf8) <= columns) return std::string(utf8);
   if (columns < 1) return "";

@@ -16,6 +16,7 @@ std::string for_terminal(std::string_view utf8);
 
 int columns_of(std::string_view utf8);                // of a terminal, as text::columns() counts
 std::string cut(std::string_view utf8, int columns);  // "…" for what does not fit
+std::string padded(std::string text, int columns);    // blanks behind it
 // Columns that a label takes in a proportional font: more in scripts whose letters are broad, or
 // whose marks become boxes where there is no font for them.
 double drawn_columns_of(std::string_view utf8);

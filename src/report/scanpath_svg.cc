@@ -11,7 +11,7 @@
 namespace fovea::report {
 namespace {
 
-constexpr double kImage = 216, kPatch = 52, kGap = 8, kMargin = 16, kLine = 20;
+constexpr double kImage = 216, kPatch = 52, kPathGap = 8, kPathMargin = 16, kPathLine = 20;
 constexpr int kGreys = 16;
 
 // In the box at (x, y), `side` units wide.
@@ -95,37 +95,38 @@ void put_path(Markup& svg, const Scanpath& path, double left, double top) {
 double height_of(const Scanpath& path) {
   size_t scales = 1;
   for (const Scanpath::Glimpse& g : path.glimpses) scales = std::max(scales, g.seen.size());
-  return kLine +
-         std::max(kImage + (path.others.empty() ? 0 : kLine),
-                  kLine + static_cast<double>(scales) * (kPatch + kGap) + 2 * kLine) +
-         kMargin;
+  return kPathLine +
+         std::max(kImage + (path.others.empty() ? 0 : kPathLine),
+                  kPathLine + static_cast<double>(scales) * (kPatch + kPathGap) + 2 * kPathLine) +
+         kPathMargin;
 }
 
 double width_of(const Scanpath& path) {
-  return 2 * kMargin + kImage + static_cast<double>(path.glimpses.size()) * (kPatch + kGap) + kGap;
+  return 2 * kPathMargin + kImage +
+         static_cast<double>(path.glimpses.size()) * (kPatch + kPathGap) + kPathGap;
 }
 
 void put_scanpath(Markup& svg, const Scanpath& path, double top) {
-  svg.put(R"(<text class="title" x="{}" y="{:.1f}">{}</text>)", kMargin, top + 13,
+  svg.put(R"(<text class="title" x="{}" y="{:.1f}">{}</text>)", kPathMargin, top + 13,
           escape(cut(visible(path.title), 80)));
-  top += kLine;
-  put_image(svg, path.image, kMargin, top, kImage);
+  top += kPathLine;
+  put_image(svg, path.image, kPathMargin, top, kImage);
   if (!path.others.empty()) {
-    put_density(svg, path, kMargin, top);
-    svg.put(R"(<text class="muted" style="font-size:11px" x="{}" y="{:.1f}">{}</text>)", kMargin,
-            top + kImage + 14,
+    put_density(svg, path, kPathMargin, top);
+    svg.put(R"(<text class="muted" style="font-size:11px" x="{}" y="{:.1f}">{}</text>)",
+            kPathMargin, top + kImage + 14,
             fmt::format("green: {} ways, {} at most", path.others.size(), density_of(path).most));
   }
-  put_path(svg, path, kMargin, top);
-  double x = kMargin + kImage + 2 * kGap;
-  for (size_t i = 0; i < path.glimpses.size(); ++i, x += kPatch + kGap) {
+  put_path(svg, path, kPathMargin, top);
+  double x = kPathMargin + kImage + 2 * kPathGap;
+  for (size_t i = 0; i < path.glimpses.size(); ++i, x += kPatch + kPathGap) {
     const Scanpath::Glimpse& g = path.glimpses[i];
     svg.put(R"(<text class="muted" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
             x + kPatch / 2, top + 13, i + 1);
-    double y = top + kLine;
+    double y = top + kPathLine;
     for (const image::Image& one : g.seen) {
       put_image(svg, one, x, y, kPatch);
-      y += kPatch + kGap;
+      y += kPatch + kPathGap;
     }
     svg.put(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)", x + kPatch / 2, y + 10,
             escape(cut(visible(g.said), 7)));
@@ -141,12 +142,12 @@ void put_scanpath(Markup& svg, const Scanpath& path, double top) {
 
 ScanpathDrawing drawing_of(const std::vector<Scanpath>& paths) {
   Markup body;
-  ScanpathDrawing d{.svg = {}, .width = 0, .height = kMargin};
+  ScanpathDrawing d{.svg = {}, .width = 0, .height = kPathMargin};
   for (const Scanpath& path : paths) {
     check(path);
     put_scanpath(body, path, d.height);
     d.height += height_of(path);
-    d.width = std::max({d.width, width_of(path), 2 * kMargin + kImage});
+    d.width = std::max({d.width, width_of(path), 2 * kPathMargin + kImage});
   }
   Markup svg;
   svg.put(
@@ -162,12 +163,12 @@ ScanpathDrawing drawing_of(const std::vector<Scanpath>& paths) {
 void add(Html& html, const Scanpaths& paths) {
   for (const Scanpath& path : paths.items) {
     check(path);
-    const double height = height_of(path) - kLine, width = width_of(path);
+    const double height = height_of(path) - kPathLine, width = width_of(path);
     html.put(R"(<figure class="scan"><figcaption dir="auto">{}</figcaption><div class="scroll">)",
              escape(path.title));
     html.put(R"(<svg viewBox="0 {0:.0f} {1:.0f} {2:.0f}" style="width:{1:.0f}px" role="img" )"
              R"(aria-label="{3} glimpses of an image">)",
-             kLine, width, height, path.glimpses.size());
+             kPathLine, width, height, path.glimpses.size());
     Scanpath untitled = path;
     untitled.title.clear();
     put_scanpath(html, untitled, 0);

@@ -16,7 +16,7 @@
 namespace fovea::report {
 namespace {
 
-constexpr double kPanel = 132, kGap = 14, kLine = 20, kSmall = 16, kMargin = 16;
+constexpr double kPanel = 132, kSeenGap = 14, kSeenLine = 20, kSmall = 16, kSeenMargin = 16;
 constexpr size_t kAcross = 6, kLeast = 3;  // panels of a row, and room for the legend
 constexpr int kDarks = 12;                 // shades of what was not looked at
 constexpr double kDarkest = 0.8;           // how much of it is hidden
@@ -145,11 +145,13 @@ void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
 double put_legend(Markup& svg, const SeenImage& seen, double y) {
   const auto places = static_cast<double>(seen.rows * seen.columns);
   if (seen.scale == Scale::around_zero) {
-    put_small(svg, kMargin, y + kSmall, "orange: for it; blue: against it, each to its largest");
+    put_small(svg, kSeenMargin, y + kSmall,
+              "orange: for it; blue: against it, each to its largest");
     return y + kSmall;
   }
-  put_small(svg, kMargin, y + kSmall, "bright: each picture's largest weight; blue: half of it");
-  put_small(svg, kMargin, y + 2 * kSmall,
+  put_small(svg, kSeenMargin, y + kSmall,
+            "bright: each picture's largest weight; blue: half of it");
+  put_small(svg, kSeenMargin, y + 2 * kSmall,
             fmt::format("{} places; equal weights: {:.2g}, entropy H {:.3g} nats", places,
                         1 / places, std::log(places)));
   return y + 2 * kSmall;
@@ -166,31 +168,33 @@ double put_sheet(Markup& svg, const SeenImage& seen, double y) {
                                 ? pixels
                                 : embedded(image::with_channels(seen.image, 1));
   if (!seen.title.empty()) {
-    svg.put(R"(<text class="title" x="{}" y="{:.1f}">{}</text>)", kMargin, y + 14,
+    svg.put(R"(<text class="title" x="{}" y="{:.1f}">{}</text>)", kSeenMargin, y + 14,
             escape(cut(visible(seen.title), 100)));
-    y += kLine + 6;
+    y += kSeenLine + 6;
   }
   std::vector<SeenImage::Look> panels = seen.looks;
   panels.insert(panels.begin(), SeenImage::Look{});
-  const double down = frame_of(seen).height + kLine + kSmall + kGap;
+  const double down = frame_of(seen).height + kSeenLine + kSmall + kSeenGap;
   for (size_t n = 0; n < panels.size(); ++n) {
     put_panel(svg, seen, panels[n], n == 0 ? pixels : below,
-              kMargin + (kPanel + kGap) * double(n % kAcross), y + down * double(n / kAcross));
+              kSeenMargin + (kPanel + kSeenGap) * double(n % kAcross),
+              y + down * double(n / kAcross));
   }
   y += down * double((panels.size() + kAcross - 1) / kAcross);
-  return (seen.looks.empty() ? y : put_legend(svg, seen, y)) + kGap;
+  return (seen.looks.empty() ? y : put_legend(svg, seen, y)) + kSeenGap;
 }
 
 // The sheets, without the paper they lie on.
 SeenDrawing sheets_of(const std::vector<SeenImage>& images) {
   Markup body;
   size_t across = kLeast;
-  double y = kMargin;
+  double y = kSeenMargin;
   for (const SeenImage& seen : images) {
     across = std::max(across, std::min(seen.looks.size() + 1, kAcross));
     y = put_sheet(body, seen, y);
   }
-  return {body.text(), 2 * kMargin + static_cast<double>(across) * (kPanel + kGap) - kGap, y};
+  return {body.text(),
+          2 * kSeenMargin + static_cast<double>(across) * (kPanel + kSeenGap) - kSeenGap, y};
 }
 
 }  // namespace

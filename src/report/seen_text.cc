@@ -22,12 +22,6 @@ SeenImage::Look coarser(const SeenImage& seen, const SeenImage::Look& look, int6
   return found;
 }
 
-std::string padded(std::string text, int columns) {
-  const int missing = columns - columns_of(text);
-  if (missing > 0) text.append(static_cast<size_t>(missing), ' ');
-  return text;
-}
-
 }  // namespace
 
 std::string to_text(const SeenImage& seen, Ink ink, int width) {

@@ -11,7 +11,8 @@
 namespace fovea::report {
 namespace {
 
-constexpr double kLetter = 8.6, kLine = 24, kMargin = 20, kBar = 72, kText = kMargin + kBar + 62;
+constexpr double kShadedLetter = 8.6, kShadedLine = 24, kShadedMargin = 20, kBar = 72,
+                 kText = kShadedMargin + kBar + 62;
 constexpr int kColumns = 96;
 // As far as letters stay legible on it.
 constexpr double kDarkestOnWhite = 0.55, kLightestOnBlack = 0.42;
@@ -37,8 +38,8 @@ struct Pen {
 
   void word(const std::string& text, char kind, int shade) {
     const int columns = columns_of(text);
-    if (column > 0 && column + 1 + columns > kColumns) y += kLine, column = 0;
-    const double x = kText + kLetter * column, width = kLetter * columns;
+    if (column > 0 && column + 1 + columns > kColumns) y += kShadedLine, column = 0;
+    const double x = kText + kShadedLetter * column, width = kShadedLetter * columns;
     if (shade > 0) {
       svg.put(R"(<rect class="{}{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="20" rx="3"/>)",
               kind, shade, x - 2, y - 15, width + 4);
@@ -54,15 +55,15 @@ double put_text(Markup& svg, const ShadedText& text, double y) {
   const float full = full_weight(text);
   float heaviest = 1e-9f;
   for (const ShadedText::Line& line : text.lines) heaviest = std::max(heaviest, line.weight);
-  svg.put(R"(<text class="title" x="{}" y="{:.1f}">{}</text>)", kMargin, y,
+  svg.put(R"(<text class="title" x="{}" y="{:.1f}">{}</text>)", kShadedMargin, y,
           escape(cut(visible(text.title), kColumns)));
-  y += kLine * 1.25;
+  y += kShadedLine * 1.25;
   for (const ShadedText::Line& line : text.lines) {
     const double bar = kBar * std::max(line.weight, 0.0f) / heaviest;
     svg.put(R"(<rect class="line" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="10" rx="2"/>)",
-            kMargin + kBar - bar, y - 10, bar);
-    svg.put(R"(<text class="muted" x="{:.1f}" y="{:.1f}">{:.2f}</text>)", kMargin + kBar + 10, y,
-            line.weight);
+            kShadedMargin + kBar - bar, y - 10, bar);
+    svg.put(R"(<text class="muted" x="{:.1f}" y="{:.1f}">{:.2f}</text>)", kShadedMargin + kBar + 10,
+            y, line.weight);
     Pen pen{svg, y};
     for (size_t w = 0; w < line.words.size(); ++w) {
       const float share = weight_in_text(line, w) / full;
@@ -72,18 +73,19 @@ double put_text(Markup& svg, const ShadedText& text, double y) {
       pen.word(visible(line.words[w]), kind,
                known ? static_cast<int>(std::clamp(size, 0.0f, 1.0f) * (kShades - 1)) : 0);
     }
-    y = pen.y + kLine;
+    y = pen.y + kShadedLine;
   }
-  return y + kLine / 2;
+  return y + kShadedLine / 2;
 }
 
 }  // namespace
 
 ShadedDrawing drawing_of(const std::vector<ShadedText>& texts) {
   Markup body;
-  double y = kMargin + 14;
+  double y = kShadedMargin + 14;
   for (const ShadedText& text : texts) y = put_text(body, text, y);
-  ShadedDrawing d{.svg = {}, .width = kText + kLetter * kColumns + kMargin, .height = y};
+  ShadedDrawing d{
+      .svg = {}, .width = kText + kShadedLetter * kColumns + kShadedMargin, .height = y};
   Markup svg;
   svg.put(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "

@@ -10,22 +10,26 @@
 namespace fovea::report {
 namespace {
 
-constexpr int kCell = 24;
-constexpr double kMargin = 16, kGap = 8, kLine = 18, kLegend = 128, kLetter = 8.6;
+constexpr int kMapCell = 24;
+constexpr double kMapMargin = 16, kMapGap = 8, kMapLine = 18, kLegend = 128, kMapLetter = 8.6;
 constexpr double kTallest = 16000;  // of a column of maps
 constexpr int kLongestTitle = 120;
-constexpr GridStyle kStyle = {
-    .cell = kCell, .gap = kGap, .letter = kLetter, .line = kLine, .drop = 5, .longest_label = 32};
+constexpr GridStyle kStyle = {.cell = kMapCell,
+                              .gap = kMapGap,
+                              .letter = kMapLetter,
+                              .line = kMapLine,
+                              .drop = 5,
+                              .longest_label = 32};
 
 Sheet::Placed placed(const Heatmap& map) {
   check(map);
   Sheet::Placed at{.map = &map, .title = cut(visible(map.title), kLongestTitle)};
   at.grid = grid_of(map, kStyle);
-  if (!at.title.empty()) at.grid.top += kLine + kGap, at.grid.bottom += kLine + kGap;
-  const double ends = (map.scale == Scale::from_zero ? 10 : 18) * kGap;  // of the legend
+  if (!at.title.empty()) at.grid.top += kMapLine + kMapGap, at.grid.bottom += kMapLine + kMapGap;
+  const double ends = (map.scale == Scale::from_zero ? 10 : 18) * kMapGap;  // of the legend
   at.width = std::max(
-      {at.grid.right, kLetter * drawn_columns_of(at.title), at.grid.left + kLegend + ends});
-  at.height = at.grid.bottom + 2 * kGap + kLine;
+      {at.grid.right, kMapLetter * drawn_columns_of(at.title), at.grid.left + kLegend + ends});
+  at.height = at.grid.bottom + 2 * kMapGap + kMapLine;
   return at;
 }
 
@@ -35,7 +39,7 @@ std::string style() {
 }
 
 void put_cells(Markup& svg, const Sheet::Placed& at) {
-  const Cells cells = cells_of(*at.map, kCell, kCell - 1);
+  const Cells cells = cells_of(*at.map, kMapCell, kMapCell - 1);
   svg.put(R"(<path class="mesh" fill="#d0d5dd" d="M-1-1h{}v{}H-1z"/>)",
           at.grid.right - at.grid.left + 1, at.grid.bottom - at.grid.top + 1);
   for (int k = 0; k < kShades; ++k) {
@@ -55,7 +59,7 @@ void put_hints(Markup& svg, const Heatmap& map) {
     const float weight = map.weights[n];
     svg.put(R"(<rect class="hint" x="{}" y="{}" width="{}" height="{}"><title>{} ← {}  {}</title>)"
             "</rect>",
-            n % columns * kCell, n / columns * kCell, kCell, kCell,
+            n % columns * kMapCell, n / columns * kMapCell, kMapCell, kMapCell,
             escape(visible(map.rows[n / columns])), escape(visible(map.columns[n % columns])),
             std::isnan(weight) ? "NaN" : fmt::format("{:.3f}", weight));
   }
@@ -64,15 +68,15 @@ void put_hints(Markup& svg, const Heatmap& map) {
 void put_legend(Markup& svg, const Sheet::Placed& at) {
   const Scale scale = at.map->scale;
   const std::string low = low_end(*at.map);
-  const double y = at.height - kLine, step = kLegend / shades_of(scale);
-  const double begin = at.grid.left + kGap + kLetter * drawn_columns_of(low);
+  const double y = at.height - kMapLine, step = kLegend / shades_of(scale);
+  const double begin = at.grid.left + kMapGap + kMapLetter * drawn_columns_of(low);
   svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", at.grid.left, y + 14, low);
   for (int k = 0; k < shades_of(scale); ++k) {
     svg.put(R"(<rect class="{}{}" x="{:g}" y="{:g}" width="{:g}" height="12" fill="{}"/>)",
             shade_letter(scale), k, begin + step * k, y + 3, step,
             hex(shade(k, Paper::white, scale)));
   }
-  svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", begin + kGap + kLegend, y + 14,
+  svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", begin + kMapGap + kLegend, y + 14,
           number(full_weight(*at.map)));
 }
 
@@ -102,19 +106,19 @@ Sheet sheet_of(const std::vector<Heatmap>& maps) {
   double total = 0;
   for (const Heatmap& map : maps) {
     sheet.maps.push_back(placed(map));
-    total += sheet.maps.back().height + kMargin;
+    total += sheet.maps.back().height + kMapMargin;
   }
   // Columns of about the same length.
   const double column = total / std::max(std::ceil(total / kTallest), 1.0);
-  double x = kMargin, y = kMargin, widest = 0;
+  double x = kMapMargin, y = kMapMargin, widest = 0;
   for (Sheet::Placed& map : sheet.maps) {
-    if (y > kMargin && y + map.height > column + kMargin) {
-      x += widest + 2 * kMargin, y = kMargin, widest = 0;
+    if (y > kMapMargin && y + map.height > column + kMapMargin) {
+      x += widest + 2 * kMapMargin, y = kMapMargin, widest = 0;
     }
     map.x = x, map.y = y;
-    y += map.height + kMargin;
+    y += map.height + kMapMargin;
     widest = std::max(widest, map.width);
-    sheet.width = std::max(sheet.width, x + map.width + kMargin);
+    sheet.width = std::max(sheet.width, x + map.width + kMapMargin);
     sheet.height = std::max(sheet.height, y);
   }
   return sheet;

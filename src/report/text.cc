@@ -11,14 +11,11 @@
 namespace fovea::report {
 namespace {
 
-constexpr int kCell = 2;        // columns of the terminal a weight takes
-constexpr size_t kStairs = 16;  // columns of a map whose labels may stand one a line
+constexpr int kCellColumns = 2;  // columns of the terminal a weight takes
+constexpr size_t kStairs = 16;   // columns of a map whose labels may stand one a line
 constexpr int kLongestRow = 20, kLongestColumn = 12;
 
 std::string blanks(int n) { return std::string(static_cast<size_t>(std::max(n, 0)), ' '); }
-std::string padded(const std::string& text, int columns) {
-  return text + blanks(columns - columns_of(text));
-}
 
 // The same below 0: blues, or blocks with a minus.
 std::string cell_below(float size, Ink ink) {
@@ -53,7 +50,7 @@ using Lines = std::vector<std::string>;
 
 Lines in_one_line(const std::vector<std::string>& labels) {
   std::string line;
-  for (const std::string& label : labels) line += padded(label, kCell);
+  for (const std::string& label : labels) line += padded(label, kCellColumns);
   return {line};
 }
 
@@ -64,7 +61,7 @@ Lines as_stairs(const std::vector<std::string>& labels, int room) {
   Lines lines;
   std::string stems;
   for (size_t i = 0; i < labels.size(); ++i, stems += "│ ") {
-    const int used = (static_cast<int>(i) + 1) * kCell;
+    const int used = (static_cast<int>(i) + 1) * kCellColumns;
     lines.push_back(stems + "┌ " + cut(labels[i], room - used));
   }
   return lines;
@@ -84,7 +81,7 @@ Lines downwards(const std::vector<std::string>& labels) {
   for (const Lines& label : letters) {
     for (size_t y = 0; y < height; ++y) {
       const size_t skipped = height - label.size();
-      lines[y] += padded(y < skipped ? "" : label[y - skipped], kCell);
+      lines[y] += padded(y < skipped ? "" : label[y - skipped], kCellColumns);
     }
   }
   return lines;
@@ -95,7 +92,7 @@ Lines heading(const Labels& labels, int room) {
   const bool single =
       std::all_of(labels.columns.begin(), labels.columns.end(),
                   [](const std::string& label) { return text::graphemes(label).size() <= 1; });
-  if (single && labels.longest_column <= kCell) return in_one_line(labels.columns);
+  if (single && labels.longest_column <= kCellColumns) return in_one_line(labels.columns);
   if (labels.columns.size() <= kStairs) return as_stairs(labels.columns, room);
   return downwards(labels.columns);
 }
@@ -110,10 +107,10 @@ std::string to_text(const Heatmap& map, Ink ink, int width) {
   check(map);
   Labels labels = labels_of(map, 1 << 20);
   const int left = std::clamp(std::min(labels.longest_row, width / 3), 1, kLongestRow);
-  const int room = std::max(width - left - 1, kCell + 1);
-  const size_t fitting = static_cast<size_t>(room / kCell);
+  const int room = std::max(width - left - 1, kCellColumns + 1);
+  const size_t fitting = static_cast<size_t>(room / kCellColumns);
   const bool all = map.columns.size() <= fitting;
-  const size_t shown = all ? map.columns.size() : static_cast<size_t>((room - 1) / kCell);
+  const size_t shown = all ? map.columns.size() : static_cast<size_t>((room - 1) / kCellColumns);
   labels.columns.resize(shown);
 
   std::string text = map.title.empty() ? "" : visible(map.title) + "\n";

@@ -7,7 +7,6 @@ namespace fovea {
 namespace {
 
 Tensor dense(const Tensor& t) { return t.detach().contiguous(); }
-float* place(const Tensor& t) { return t ? raw(t) : nullptr; }
 
 kernels::CellRows rows_of(const Tensor& h, const Tensor& active) {
   return {h.size(0), h.size(1), active ? raw_bools(active) : nullptr, h.size(1)};
@@ -17,14 +16,14 @@ Tensor rnn_step(const Tensor& gates, const Tensor& h, const Tensor& active) {
   const Tensor u = dense(gates), h0 = dense(h), y = Tensor::empty(h.shape());
   kernels::rnn_forward(rows_of(h, active), {raw(u), raw(h0), raw(y)});
   const bool want_dh = active.defined();  // else h is in the gates alone
-  return record("rnn", {gates, want_dh ? h : Tensor()}, y,
-                [ky = Saved(y), active, want_dh](const Tensor& d) {
-                  const Tensor dy = d.contiguous(), du = Tensor::empty(d.shape());
-                  const Tensor dh = want_dh ? Tensor::empty(d.shape()) : Tensor();
-                  kernels::rnn_backward(rows_of(dy, active),
-                                        {raw(ky.get("rnn")), nullptr, raw(dy), raw(du), place(dh)});
-                  return Grads{du, dh};
-                });
+  return record(
+      "rnn", {gates, want_dh ? h : Tensor()}, y, [ky = Saved(y), active, want_dh](const Tensor& d) {
+        const Tensor dy = d.contiguous(), du = Tensor::empty(d.shape());
+        const Tensor dh = want_dh ? Tensor::empty(d.shape()) : Tensor();
+        kernels::rnn_backward(rows_of(dy, active),
+                              {raw(ky.get("rnn")), nullptr, raw(dy), raw(du), raw_or_null(dh)});
+        return Grads{du, dh};
+      });
 }
 
 Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
@@ -33,7 +32,7 @@ Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
   const std::vector<Tensor> inputs{gates_x, gates_h, h};
   const bool keep = needs_grad(inputs);
   const Tensor kept = keep ? Tensor::empty({h.size(0), 4 * h.size(1)}) : Tensor();
-  kernels::gru_forward(rows_of(h, active), {raw(x), raw(u), raw(h0), raw(y), place(kept)});
+  kernels::gru_forward(rows_of(h, active), {raw(x), raw(u), raw(h0), raw(y), raw_or_null(kept)});
   if (!keep) return y;
   return record("gru", inputs, y, [kept, kh = Saved(h0), active](const Tensor& d) {
     const Tensor dy = d.contiguous(), dh = Tensor::empty(d.shape());
@@ -53,20 +52,20 @@ CellState lstm_step(const Tensor& gates, const CellState& before, const Tensor& 
   const Shape shape = before.h.shape();
   const Tensor kept = keep ? Tensor::empty({shape[0], 5 * shape[1]}) : Tensor();
   kernels::lstm_forward(rows_of(h0, active),
-                        {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), place(kept)});
+                        {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), raw_or_null(kept)});
   if (!keep) return after;
-  const std::vector<Tensor> out =
-      record("lstm", inputs, {after.h, after.c},
-             [kept, kc = Saved(c0), active, want_dh, shape](const Grads& d) {
-               const Tensor dh_next = d[0] ? d[0].contiguous() : Tensor();
-               const Tensor dc_next = d[1] ? d[1].contiguous() : Tensor();
-               const Tensor du = Tensor::empty({shape[0], 4 * shape[1]}), dc = Tensor::empty(shape);
-               const Tensor dh = want_dh ? Tensor::empty(shape) : Tensor();
-               kernels::lstm_backward(rows_of(dc, active),
-                                      {raw(kept), raw(kc.get("lstm")), nullptr, place(dh_next),
-                                       place(dc_next), raw(du), place(dh), raw(dc)});
-               return Grads{du, dh, dc};
-             });
+  const std::vector<Tensor> out = record(
+      "lstm", inputs, {after.h, after.c},
+      [kept, kc = Saved(c0), active, want_dh, shape](const Grads& d) {
+        const Tensor dh_next = d[0] ? d[0].contiguous() : Tensor();
+        const Tensor dc_next = d[1] ? d[1].contiguous() : Tensor();
+        const Tensor du = Tensor::empty({shape[0], 4 * shape[1]}), dc = Tensor::empty(shape);
+        const Tensor dh = want_dh ? Tensor::empty(shape) : Tensor();
+        kernels::lstm_backward(rows_of(dc, active),
+                               {raw(kept), raw(kc.get("lstm")), nullptr, raw_or_null(dh_next),
+                                raw_or_null(dc_next), raw(du), raw_or_null(dh), raw(dc)});
+        return Grads{du, dh, dc};
+      });
   return {out[0], out[1]};
 }
 

@@ -52,6 +52,7 @@ void expect_dtype(const char* call, const char* name, const Tensor& t, DType);
 
 // Memory that the caller fills, without counting as an in-place change.
 inline float* raw(const Tensor& t) { return reinterpret_cast<float*>(t.impl()->data); }
+inline float* raw_or_null(const Tensor& t, int64_t at = 0) { return t ? raw(t) + at : nullptr; }
 inline int64_t* raw_ids(const Tensor& t) { return reinterpret_cast<int64_t*>(t.impl()->data); }
 inline uint8_t* raw_bools(const Tensor& t) { return reinterpret_cast<uint8_t*>(t.impl()->data); }
 

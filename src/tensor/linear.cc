@@ -15,7 +15,7 @@ namespace fovea {
 namespace {
 
 // As rows of the last dimension; copies where the strides demand it.
-Tensor rows_of(const Tensor& x) {
+Tensor as_rows(const Tensor& x) {
   if (x.rank() == 2) return x.detach();
   const Shape& shape = x.shape();
   const int64_t rows =
@@ -64,7 +64,7 @@ Tensor product_with_transpose(const Tensor& x, const Tensor& weight_t, const Ten
                               const Tensor& addend) {
   Shape shape = x.shape();
   shape.back() = weight_t.size(1);
-  const Tensor y = Tensor::empty(shape), a = rows_of(x);
+  const Tensor y = Tensor::empty(shape), a = as_rows(x);
   multiply(a, weight_t, raw(y), bias ? bias.detach().contiguous() : Tensor(),
            addend ? addend.detach().contiguous() : Tensor());
   return y;
@@ -78,19 +78,19 @@ Tensor d_product_x(const Tensor& dy, const Tensor& weight) {
   Shape shape = dy.shape();
   shape.back() = weight.size(1);
   const Tensor dx = Tensor::empty(shape);
-  multiply(rows_of(dy), weight, raw(dx));
+  multiply(as_rows(dy), weight, raw(dx));
   return dx;
 }
 
 Tensor d_product_weight(const Tensor& dy, const Tensor& x) {
-  const Tensor a = rows_of(dy), b = rows_of(x);
+  const Tensor a = as_rows(dy), b = as_rows(x);
   const Tensor dw = Tensor::empty({a.size(1), b.size(1)});
   multiply(transposed(a), b, raw(dw));
   return dw;
 }
 
 Tensor d_product_bias(const Tensor& dy) {
-  const Tensor a = rows_of(dy);
+  const Tensor a = as_rows(dy);
   const Tensor db = Tensor::empty({a.size(1)});
   const Shape kept{a.size(1)}, reduced{a.size(0)};
   kernels::reduce(kernels::Reduce::sum, {kept, &a.strides()[1]}, {reduced, &a.strides()[0]}, raw(a),

@@ -12,8 +12,6 @@ namespace {
 // Numbers a cell keeps for the backward, per unit (kernels/recurrent.h).
 int64_t kept_by(Cell cell) { return cell == Cell::rnn ? 0 : cell == Cell::gru ? 4 : 5; }
 
-float* place(const Tensor& t, int64_t at = 0) { return t ? raw(t) + at : nullptr; }
-
 // One direction as it is run. Step i is at time(i). A row keeps its state where it is not valid,
 // and the sequence holds that state there until the last step, then 0: which is what comes before a
 // row's first valid step, whichever the direction.
@@ -37,7 +35,7 @@ struct DirectionRun {
   kernels::CellRows rows(int64_t i) const {
     return {batch, hidden, valid ? raw_bools(valid) + time(i) * batch : nullptr, width};
   }
-  float* kept_at(int64_t i) const { return place(kept, i * batch * kept_by(cell) * hidden); }
+  float* kept_at(int64_t i) const { return raw_or_null(kept, i * batch * kept_by(cell) * hidden); }
 };
 
 void step(const DirectionRun& run, int64_t i, const float* x, const float* u) {
@@ -75,7 +73,7 @@ void forward(const DirectionRun& run, const Direction& given) {
                    .b_col = weight.strides()[1],
                    .c = raw(u),
                    .c_row = n,
-                   .bias = place(bias),
+                   .bias = raw_or_null(bias),
                    .plus = run.cell == Cell::gru ? nullptr : x_now,
                    .plus_row = n});
     step(run, i, x_now, raw(u));
@@ -100,7 +98,7 @@ struct DirectionGradients {
 void step_back(const DirectionRun& run, int64_t i, const Tensor& d_sequence,
                const DirectionGradients& out) {
   const int64_t at = run.time(i) * run.batch * run.gates();
-  const float* d_out = place(d_sequence, run.time(i) * run.batch * run.width + run.offset);
+  const float* d_out = raw_or_null(d_sequence, run.time(i) * run.batch * run.width + run.offset);
   float *dx = raw(out.gates_x) + at, *du = raw(out.gates_h) + at;
   // Of rnn and lstm: of rows that are not valid.
   float* dh_before = run.valid ? raw(out.h) : nullptr;

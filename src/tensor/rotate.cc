@@ -12,7 +12,7 @@ Tensor with_dense_rows(const Tensor& x) {
   return t.strides()[3] == 1 ? t : t.contiguous();
 }
 
-kernels::HeadRows rows_of(const Tensor& x) {
+kernels::HeadRows head_rows(const Tensor& x) {
   const Shape& s = x.strides();
   return {raw(x), s[0], s[1], s[2]};
 }
@@ -22,7 +22,7 @@ Tensor turned(const Tensor& x, const Tensor& cos, const Tensor& sin, float turn)
   const int64_t B = x.size(0), H = x.size(1), L = x.size(2), d = x.size(3);
   const Tensor from = with_dense_rows(x);
   const Tensor y = Tensor::empty({B, L, H, d}).transpose(1, 2);
-  kernels::rotate({B, H, L, d}, rows_of(from), {raw(cos), raw(sin), turn}, rows_of(y));
+  kernels::rotate({B, H, L, d}, head_rows(from), {raw(cos), raw(sin), turn}, head_rows(y));
   return y;
 }
 

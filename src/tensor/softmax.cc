@@ -7,7 +7,7 @@
 namespace fovea {
 namespace {
 
-kernels::Rows rows_of(const Tensor& x) {
+kernels::Rows softmax_rows(const Tensor& x) {
   const int64_t n = x.size(-1);
   return {n == 0 ? 0 : x.numel() / n, n};
 }
@@ -23,11 +23,11 @@ Tensor along(const char* call, const Tensor& x, int dim, Forward forward, Gradie
     return along(call, x.transpose(dim, -1), -1, forward, gradient).transpose(dim, -1);
   }
   Tensor y = Tensor::empty(x.shape());
-  forward(rows_of(x), raw(x.detach().contiguous()), raw(y));
+  forward(softmax_rows(x), raw(x.detach().contiguous()), raw(y));
   if (!needs_grad({&x, 1})) return y;
   return record(call, {x}, y, [call, gradient, kept = Saved(y)](const Tensor& dy) {
     Tensor dx = Tensor::empty(dy.shape());
-    gradient(rows_of(dy), raw(kept.get(call)), raw(dy.contiguous()), raw(dx));
+    gradient(softmax_rows(dy), raw(kept.get(call)), raw(dy.contiguous()), raw(dx));
     return Grads{dx};
   });
 }

@@ -17,10 +17,10 @@ struct Sums {
   double excess = 0;  // weight − 1/n, n words of the document
   int64_t count = 0, documents = 0;
 };
-using Words = std::map<std::string, Sums>;
+using SumsByWord = std::map<std::string, Sums>;
 
 struct ByClass {
-  std::vector<Words> words;
+  std::vector<SumsByWord> words;
   std::vector<double> documents;
 };
 
@@ -31,7 +31,7 @@ bool has_letter(std::string_view word) {
   return found;
 }
 
-void add(const Apart& apart, const Looked& looked, const text::Vocabulary& known, Words& to) {
+void add(const Apart& apart, const Looked& looked, const text::Vocabulary& known, SumsByWord& to) {
   size_t words = 0;
   for (const auto& sentence : apart.sentences) words += sentence.size();
   const auto n = static_cast<double>(words);
@@ -101,7 +101,7 @@ std::vector<std::vector<Attended>> most_attended(const Classifier& c,
                                                  size_t most) {
   const size_t classes = c.known.classes.size();
   const Graded g = grade(c, documents, Maps::keep);
-  ByClass all{std::vector<Words>(classes), std::vector<double>(classes, 0)};
+  ByClass all{std::vector<SumsByWord>(classes), std::vector<double>(classes, 0)};
   for (size_t i = 0; i < documents.size(); ++i) {
     const auto k = static_cast<size_t>(g.judged[i].likeliest());
     all.documents[k] += 1;

@@ -236,7 +236,7 @@ std::string typed(std::string text, Draw& draw) {
   return text;
 }
 
-constexpr uint64_t kDataSet = 1;
+constexpr uint64_t kDates = 1;
 
 }  // namespace
 
@@ -263,7 +263,7 @@ DatePlaces find_year(std::string_view source) {
 WrittenDate write_date(uint64_t seed, uint64_t i) {
   using namespace std::chrono;
   constexpr sys_days kFirst{1900y / January / 1}, kLast{2099y / December / 31};
-  Draw draw(seed, i, kDataSet);
+  Draw draw(seed, i, kDates);
   const sys_days at = kFirst + days(draw.between(0, (kLast - kFirst).count()));
   const year_month_day ymd(at);
   WrittenDate date;

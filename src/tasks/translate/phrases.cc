@@ -357,7 +357,7 @@ void remember(const Clause& clause, Recent& recent) {
 
 // Clauses of 3 to 12 words come up often enough to be waited for.
 constexpr int64_t kShortest = 3, kLongest = 12;
-constexpr uint64_t kDataSet = 2;
+constexpr uint64_t kPhrases = 2;
 
 Clause draw_clause_of(int64_t words, Draw& draw, Recent& recent) {
   for (;;) {
@@ -375,7 +375,7 @@ text::Pair write_phrase(uint64_t seed, uint64_t i, const BuiltinOptions& options
     throw Error("write_phrase", "3 ≤ min_words ≤ max_words expected, found " +
                                     std::to_string(options.min_words) + " and " +
                                     std::to_string(options.max_words));
-  Draw draw(seed, i, kDataSet);
+  Draw draw(seed, i, kPhrases);
   Recent recent;
   text::Pair pair;
   const Joiner* joiner = nullptr;
