@@ -35,7 +35,7 @@ void check_picture(const Options& o, const tasks::Task& task) {
   if (o.picture.empty()) return;
   if (!is_page(o.picture)) report::picture_format(o.picture);
   Reads reads{.files = {}, .runs = {o.run}};
-  if (task.input == tasks::Input::files) {
+  if (task.takes == tasks::Takes::pictures) {
     for (const std::string& input : o.inputs) reads.files.push_back(file_named_by(input));
   }
   check_output({"explain", o.picture}, reads);
@@ -43,7 +43,7 @@ void check_picture(const Options& o, const tasks::Task& task) {
 
 tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::string& input) {
   std::optional<tasks::Inside> inside =
-      run.inside(tasks::typed_input(task, input, run.class_column()));
+      run.inside(tasks::typed_input(task, input, run.class_column(nullptr)));
   if (!inside) {
     throw Error("explain", fmt::format("nobody has looked inside {} yet: there is nothing to show",
                                        task.name));

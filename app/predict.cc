@@ -57,7 +57,7 @@ std::vector<tasks::Predictions> predict_all(tasks::Run& run, const tasks::Task& 
   size_t pixels = 0;
   for (size_t i = 0; i < typed.size(); ++i) {
     const tasks::Input& input =
-        some.emplace_back(tasks::typed_input(task, typed[i], run.class_column()));
+        some.emplace_back(tasks::typed_input(task, typed[i], run.class_column(&settings)));
     if (const auto* p = std::get_if<tasks::Picture>(&input)) pixels += p->image.pixels.size();
     const bool full =
         task.takes == tasks::Takes::pictures && (pixels >= kPixels || some.size() == kPictures);
@@ -74,7 +74,7 @@ void check_picture(const Options& o, const tasks::Task& task, tasks::Settings& s
   report::picture_format(o.weights);
   Reads reads{.files = tasks::files_named_in(settings), .runs = {o.run}};
   reads.files.push_back(o.file);
-  if (task.input == tasks::Input::files) {
+  if (task.takes == tasks::Takes::pictures) {
     for (const std::string& input : o.inputs) reads.files.push_back(file_named_by(input));
   }
   check_output({"predict", o.weights}, reads);

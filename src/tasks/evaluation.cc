@@ -59,6 +59,12 @@ const Measure* find_measure(const std::vector<Measure>& all, const std::string& 
   return nullptr;
 }
 
+double mean_of(const std::vector<double>& values) {
+  double total = 0;
+  for (const double v : values) total += v;
+  return values.empty() ? std::nan("") : total / static_cast<double>(values.size());
+}
+
 double score_of(const train::Scores& scores, const std::string& name) {
   for (const auto& [n, value] : scores) {
     if (n == name) return value;

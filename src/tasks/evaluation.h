@@ -45,6 +45,7 @@ struct Evaluation {
   std::vector<std::string> warnings;  // for whoever asked: what was left out; not kept
 };
 
+double mean_of(const std::vector<double>&);                      // NaN of none
 double score_of(const train::Scores&, const std::string& name);  // NaN where absent
 std::string label_of(const Part&);                               // "spam", "4–8"
 const Breakdown* find_breakdown(const Evaluation&, const std::string& by);

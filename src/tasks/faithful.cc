@@ -45,12 +45,6 @@ std::vector<double> values_of(const FaithfulFound& f, Number number) {
   return all;
 }
 
-double mean_of(const std::vector<double>& values) {
-  double total = 0;
-  for (const double v : values) total += v;
-  return values.empty() ? std::nan("") : total / static_cast<double>(values.size());
-}
-
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return std::nan("");
   std::sort(values.begin(), values.end());

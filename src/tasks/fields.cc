@@ -176,7 +176,7 @@ class OptionReader final : public Reader {
 };
 
 // Sees the names of files alone.
-class Files : public Fields {
+class FileFields : public Fields {
  public:
   void group(const std::string&) override {}
   void integer(const std::string&, int64_t&, const std::string&, Range) override {}
@@ -187,7 +187,7 @@ class Files : public Fields {
               const std::vector<std::string>&) override {}
 };
 
-class FileLister final : public Files {
+class FileLister final : public FileFields {
  public:
   std::vector<std::string> files;
   void file(const std::string&, std::string& x, const std::string&) override {
@@ -195,7 +195,7 @@ class FileLister final : public Files {
   }
 };
 
-class PathFixer final : public Files {
+class PathFixer final : public FileFields {
  public:
   void file(const std::string&, std::string& x, const std::string&) override {
     if (x.empty()) return;

@@ -35,12 +35,6 @@ double percent(int64_t part, int64_t of) {
   return of == 0 ? std::nan("") : 100.0 * static_cast<double>(part) / static_cast<double>(of);
 }
 
-double mean_of(const std::vector<double>& values) {
-  double total = 0;
-  for (const double v : values) total += v;
-  return values.empty() ? std::nan("") : total / static_cast<double>(values.size());
-}
-
 }  // namespace
 
 bool peak_in(std::span<const float> values, const Inside& in, const report::SeenImage::Box& box) {

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kResults = "results.json", *kPage = "report.html";
+constexpr const char* kPage = "report.html";
 
 std::string run_name(const Outcome& o) { return fmt::format("{}-{}", o.trial.name, o.seed); }
 

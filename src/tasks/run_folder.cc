@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kConfig = "config.json";
-constexpr const char* kResults = "results.json";
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kLog = "log.jsonl";
 constexpr const char* kOthers[] = {"model.safetensors", "report.html", "looks.json"};

@@ -23,6 +23,8 @@ struct Trained {
 // log.jsonl, model.safetensors and state.safetensors, the task what goes with its weights, looked.h
 // looks.json; at the end come results.json and report.html. What they are called is said here
 // alone; a training takes the folder by a Claim (claim.h).
+inline constexpr const char* kResults = "results.json";
+
 class RunFolder {
  public:
   explicit RunFolder(const std::filesystem::path&);

@@ -91,8 +91,9 @@ class Run {
   virtual std::vector<Predictions> predict(std::span<const Input>, const Settings&,
                                            const Predicting& = {}) = 0;
   virtual std::vector<Example> examples(size_t n) = 0;  // held out, of all sorts, at most n
-  // For typed_input(): where rows of CSV have their class; empty where there are no such.
-  virtual std::string class_column() { return {}; }
+  // For typed_input(): where rows of CSV have their class, as the settings of a prediction say if
+  // there are any; empty where it is not known.
+  virtual std::string class_column(const Settings* /*asked*/) { return {}; }
   // For whoever looks inside: the blocks of a Transformer, at most so many held-out sequences
   // before them; nothing where the model is another.
   virtual std::optional<explain::BlocksAtWork> blocks(int64_t /*sequences*/) { return {}; }

@@ -11,14 +11,14 @@
 namespace fovea::text {
 namespace {
 
-constexpr size_t kOrders = 6;
+constexpr size_t kLetterOrders = 6;
 constexpr double kBetaSquared = 4;
 
 struct Count {
   int64_t found = 0, expected = 0, matches = 0;
 };
-using Sums = std::array<Count, kOrders>;
-using AllCounts = std::array<Counts, kOrders>;
+using LetterSums = std::array<Count, kLetterOrders>;
+using AllCounts = std::array<Counts, kLetterOrders>;
 
 Units letters_of(std::string_view text) {
   Units letters;
@@ -32,7 +32,7 @@ Units letters_of(std::string_view text) {
 
 AllCounts count_all(const Units& letters) {
   AllCounts all;
-  for (size_t n = 1; n <= kOrders; ++n) all[n - 1] = count_ngrams(letters, n);
+  for (size_t n = 1; n <= kLetterOrders; ++n) all[n - 1] = count_ngrams(letters, n);
   return all;
 }
 
@@ -41,7 +41,7 @@ int64_t ngrams(const Units& letters, size_t n) {
   return length < n ? 0 : static_cast<int64_t>(length - n + 1);
 }
 
-double score(const Sums& sums) {
+double score(const LetterSums& sums) {
   double precision = 0, recall = 0;
   int64_t orders = 0;
   for (const Count& count : sums) {
@@ -56,16 +56,16 @@ double score(const Sums& sums) {
   return 100 * (1 + kBetaSquared) * precision * recall / (kBetaSquared * precision + recall);
 }
 
-Sums best_of(const std::string& hypothesis, const std::vector<std::string>& references) {
+LetterSums best_of(const std::string& hypothesis, const std::vector<std::string>& references) {
   const Units letters = letters_of(hypothesis);
   const AllCounts counts = count_all(letters);
-  Sums best{};
+  LetterSums best{};
   double best_score = -1;
   for (const std::string& reference : references) {
     const Units expected = letters_of(reference);
     const AllCounts expected_counts = count_all(expected);
-    Sums sums{};
-    for (size_t n = 1; n <= kOrders; ++n) {
+    LetterSums sums{};
+    for (size_t n = 1; n <= kLetterOrders; ++n) {
       const int64_t there = ngrams(expected, n);
       // Without an n-gram in the reference, those of the hypothesis are not held against it.
       sums[n - 1] = {there == 0 ? 0 : ngrams(letters, n), there,
@@ -84,10 +84,10 @@ Sums best_of(const std::string& hypothesis, const std::vector<std::string>& refe
 
 double chrf(std::span<const std::string> hypotheses, const References& references) {
   check_references("chrf", hypotheses, references);
-  Sums all{};
+  LetterSums all{};
   for (size_t i = 0; i < hypotheses.size(); ++i) {
-    const Sums one = best_of(hypotheses[i], references[i]);
-    for (size_t n = 0; n < kOrders; ++n) {
+    const LetterSums one = best_of(hypotheses[i], references[i]);
+    for (size_t n = 0; n < kLetterOrders; ++n) {
       all[n].found += one[n].found;
       all[n].expected += one[n].expected;
       all[n].matches += one[n].matches;

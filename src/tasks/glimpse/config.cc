@@ -155,6 +155,7 @@ void PredictSettings::visit(Fields& f) {
   f.integer("passes", passes, "an answer is the mean of so many; 0: as it was trained", {0, 1000});
   f.integer("n-best", n_best, "print this many classes", {1, 1000000});
   f.integer("ways", ways, "draw so many ways to look, shown as density", {0, 1000});
+  f.text("class-column", class_column, kClassColumn);
 }
 
 }  // namespace fovea::tasks::glimpsing

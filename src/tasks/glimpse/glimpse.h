@@ -54,6 +54,7 @@ struct EvaluateSettings final : Settings {
 struct PredictSettings final : Settings {
   int64_t passes = 0, n_best = 1;
   int64_t ways = 0;
+  std::string class_column;  // empty: that of the training
   void visit(Fields&) override;
 };
 

@@ -33,7 +33,7 @@ class GlimpseRun final : public Run {
     const int64_t passes = settings.passes > 0 ? settings.passes : v_.config.passes;
     if (!what.file.empty()) {
       const std::string& asked = settings.class_column;
-      const std::string column = asked.empty() ? class_column() : asked;
+      const std::string column = asked.empty() ? v_.config.data.class_column : asked;
       return glimpsing::evaluate(v_, image::read_csv(what.file, column).images, passes, done);
     }
     return glimpsing::evaluate(v_,
@@ -54,7 +54,11 @@ class GlimpseRun final : public Run {
     return all;
   }
 
-  std::string class_column() override { return v_.config.data.class_column; }
+  std::string class_column(const Settings* asked) override {
+    const auto* how = dynamic_cast<const PredictSettings*>(asked);
+    return how != nullptr && !how->class_column.empty() ? how->class_column
+                                                        : v_.config.data.class_column;
+  }
 
   // Spread over the set, the classes in turn.
   std::vector<Example> examples(size_t n) override {
