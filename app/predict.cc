@@ -186,9 +186,10 @@ void add_predict(CLI::App& program, const Arguments& typed) {
   const tasks::Task* task = task_of_run_in(*verb, typed);
   const bool files = task != nullptr && task->takes == tasks::Takes::pictures;
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
-  verb->add_option(files ? "FILE" : "INPUT", o->inputs,
-                   files ? "Files to look at; none: their names from standard input"
-                         : "Text, or the files a task takes; none: lines from standard input");
+  verb->add_option(
+      files ? "FILE" : "INPUT", o->inputs,
+      files ? "Images to look at, files or the run's own (test:3); none: names from standard input"
+            : "Text, or the files a task takes; none: lines from standard input");
   verb->add_option("--file", o->file,
                    "Inputs from the lines of a file (gzip too); - is standard input")
       ->check(not_empty);

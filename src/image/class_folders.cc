@@ -91,8 +91,9 @@ Warn keep_in(std::vector<std::string>& lines) {
   return [&lines](const std::string& line) { lines.push_back(line); };
 }
 
-Image fitted(Image x, const Fit& fit) {
-  return fitted(with_channels(std::move(x), fit.channels), fit.height, fit.width);
+Image fitted(const Image& x, const Fit& fit) {
+  if (x.channels == fit.channels) return fitted(x, fit.height, fit.width);  // a photo is large
+  return fitted(with_channels(x, fit.channels), fit.height, fit.width);
 }
 
 Image read_fitted(const fs::path& path, const Fit& fit) { return fitted(read_image(path), fit); }

@@ -16,7 +16,7 @@ struct Fit {
   int64_t height = 64, width = 64, channels = 3;
 };
 
-Image fitted(Image, const Fit&);
+Image fitted(const Image&, const Fit&);
 Image read_fitted(const std::filesystem::path&, const Fit&);
 
 // Told of the first few images that cannot be read, and of how many there were.
