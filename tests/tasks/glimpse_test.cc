@@ -166,7 +166,7 @@ TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
 
 TEST(GlimpseTask, ImagesByName) {
   const Folder folder;
-  const Config c = config_of({{"variant", "translated"}, {"canvas", "40"}});
+  Config c = config_of({{"variant", "translated"}, {"canvas", "40"}});
   const Sets sets = load_data(c.data, 1);
   const Known known = known_of(sets, c.data);
   const auto image = [&](const std::string& name) {
@@ -180,6 +180,8 @@ TEST(GlimpseTask, ImagesByName) {
   EXPECT_TRUE(has(error_of([&] { image("/nowhere"); }), "nowhere"));
   const std::string csv = (folder / "a.csv").string();
   test::write_bytes(csv, "1,0,0,0,1\n0,0,0,1,0\n");
+  EXPECT_TRUE(has(error_of([&] { image(csv); }), "--class-column"));
+  c.data.class_column = "last";
   EXPECT_EQ(image(csv).pixels[19 * 40 + 19], 1.0f);
   EXPECT_EQ(image(csv + ":1").pixels[20 * 40 + 20], 1.0f);
   EXPECT_TRUE(has(error_of([&] { image(csv + ":2"); }), "there are 2 images"));
