@@ -53,7 +53,11 @@ Transformer made_of(nn::Weights weights, const TransformerConfig& c) {
     m.encoder = stack_of(w, "encoder", c, false);
   }
   if (decodes) {
-    m.target.table = w.add("target.weight", {c.target_vocabulary, c.depth}, nn::Init::small);
+    // One that is the output layer too starts small, so that no token is likelier than another.
+    // Else it starts as large as what blocks add to it: what a token is must not be lost in what
+    // they see around it, or they are long in learning to look for it.
+    const float size = c.tied ? 1.0f : 50.0f;
+    m.target.table = w.add("target.weight", {c.target_vocabulary, c.depth}, nn::Init::small, size);
     m.decoder = stack_of(w, "decoder", c, encodes);
     m.decoder.causal = true;
     m.output.weight =

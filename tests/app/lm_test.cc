@@ -59,6 +59,8 @@ TEST(LmVerbs, SayWhatIsWrongInOneLine) {
   refused({"--query-depth", "65536", "--blocks", "512"}, "GB are free");
   refused({"--top-k", "3"}, "--top-k");
   refused({"/nowhere.txt"}, "nowhere.txt");
+  write_bytes(folder / "own.txt", "a b\nb a\na a\nb b\na b\n");
+  refused({folder / "own.txt", "--watch", "answered", "--valid-share", "0.3"}, "--watch answered");
 }
 
 TEST(LmVerbs, LinearAttentionAndSubwords) {

@@ -16,18 +16,53 @@ namespace {
 using test::error_of;
 using test::Folder;
 
-TEST(Lm, TalesAnswerTheirQuestion) {
+// A model that knows nothing, of two characters and the end of a line.
+LanguageModel blank(int64_t context) {
+  LanguageModel m;
+  m.tokenizer = text::Tokenizer::train({}, std::vector<std::string>{"ab"});
+  m.config.context = context;
+  m.config.network = {.target_vocabulary = m.tokenizer.size(), .blocks = 1, .depth = 4, .heads = 1};
+  m.model = models::transformer(m.config.network, 1);
+  return m;
+}
+
+TEST(Lm, TalesAnswerTheirQuestions) {
   const std::vector<std::string> all = tales(300, 1);
   EXPECT_EQ(all, tales(300, 1));
   EXPECT_NE(all, tales(300, 2));
   for (const std::string& tale : all) {
-    const size_t question = tale.find('?');
-    ASSERT_NE(question, std::string::npos) << tale;
-    std::string answer = tale.substr(question + 2);
-    answer.pop_back();
-    if (answer.starts_with("A ")) answer = answer.substr(2);
-    EXPECT_NE(tale.substr(0, question).find(answer), std::string::npos) << tale;
+    size_t asked = 0;
+    for (size_t mark = tale.find("? "); mark != std::string::npos;
+         mark = tale.find("? ", mark + 1)) {
+      const std::string answer = tale.substr(mark + 2, tale.find('.', mark) - mark - 2);
+      EXPECT_LT(tale.find(answer), tale.find('?')) << tale;
+      ++asked;
+    }
+    EXPECT_GE(asked, 4u) << tale;
   }
+}
+
+// Answers by the tokens that follow a question, up to the full stop; after a line that is cut to
+// the context, too.
+TEST(Lm, AnswersAreCounted) {
+  const std::vector<std::string> lines = {"a. b? a. b? b.", "no question.", "a? no end"};
+  LanguageModel m = blank(100);
+  m.tokenizer = text::Tokenizer::train({.unit = text::Unit::words}, lines);
+  const std::vector<Question> found = questions_in(m.tokenizer, lines[0]);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].begin, 4);
+  EXPECT_EQ(found[0].end, 6);
+  EXPECT_EQ(found[1].end, 10);
+  EXPECT_TRUE(questions_in(m.tokenizer, lines[1]).empty());
+  EXPECT_TRUE(questions_in(m.tokenizer, lines[2]).empty());
+  m.config.network.target_vocabulary = m.tokenizer.size();
+  m.model = models::transformer(m.config.network, 1);
+  EXPECT_EQ(answered(m, lines).questions, 2);
+  m.config.context = 7;
+  EXPECT_EQ(answered(m, lines).questions, 2);
+  m.config.context = 6;
+  EXPECT_EQ(answered(m, lines).questions, 1);
+  EXPECT_EQ(answered(m, std::vector<std::string>{"no question."}).questions, 0);
 }
 
 TEST(Lm, LinesEndWithAToken) {
@@ -56,16 +91,6 @@ TEST(Lm, TextIsHeldOutFromItsEnd) {
   EXPECT_EQ(sets.test.back(), "line 1099");
   test::write_bytes(folder / "a.txt", "one line");
   EXPECT_NE(error_of([&] { load_data(c); }).find("too few"), std::string::npos);
-}
-
-// A model that knows nothing, of two characters and the end of a line.
-LanguageModel blank(int64_t context) {
-  LanguageModel m;
-  m.tokenizer = text::Tokenizer::train({}, std::vector<std::string>{"ab"});
-  m.config.context = context;
-  m.config.network = {.target_vocabulary = m.tokenizer.size(), .blocks = 1, .depth = 4, .heads = 1};
-  m.model = models::transformer(m.config.network, 1);
-  return m;
 }
 
 TEST(Lm, EveryTokenButTheFirstIsScoredOnce) {
@@ -139,6 +164,15 @@ TEST(Lm, LearnsTalesAndGoesOnWithThem) {
   const Evaluation again = opened->evaluate({}, *task_lm.evaluate_settings());
   EXPECT_EQ(score_of(again.scores, "loss"), score_of(t.test.scores, "loss"));
   EXPECT_EQ(opened->examples(5).size(), 5u);
+}
+
+// It learns to look back: chance among all names and deeds would answer one question in hundreds,
+// chance among those of the tale one in five. Over five seeds: 92 % and more.
+TEST(Lm, LearnsToAnswer) {
+  const Folder folder;
+  const auto config = config_from(task_lm, {{"decay", "constant"}, {"steps", "840"}});
+  const Trained t = train_run(task_lm, RunFolder(folder / "run"), *config, Former::refuse, {});
+  EXPECT_GT(score_of(t.test.scores, "answered"), 60);
 }
 
 }  // namespace

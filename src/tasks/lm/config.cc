@@ -10,6 +10,7 @@ const std::vector<Measure>& measures() {
       {"loss", "loss, nats a token", Better::lower, 4},
       {"perplexity", "perplexity", Better::lower, 3},
       {"bits", "bits a character", Better::lower, 3},
+      {"answered", "questions answered, %", Better::higher, 1},
   };
   return all;
 }
@@ -43,13 +44,16 @@ void LmConfig::suit_data() {
   train.schedule.warmup = 100;
   train.schedule.floor = 0.05f;
   if (data.file.empty()) {
-    context = 128;
+    tokens.unit = text::Unit::words;
+    context = 96;
     network.blocks = 2;
-    network.depth = 96;
-    network.heads = 4;
-    train.epochs = 4;
+    network.depth = 64;
+    network.heads = 8;
+    network.positions = network.linear ? nn::Positions::rotary : nn::Positions::alibi;
+    network.tied = false;
+    train.epochs = 6;
     train.schedule.rate = 4e-3f;
-    train.batch_tokens = 2048;
+    train.batch_tokens = 1024;
     return;
   }
   network.blocks = 6;

@@ -85,6 +85,16 @@ train::Scores scores_of(const Total& t, int64_t characters) {
           {"bits", t.loss / std::log(2.0) / static_cast<double>(characters)}};
 }
 
+// What is known of the built-in tales alone.
+void add_answered(train::Scores& scores, const LanguageModel& m, std::span<const std::string> lines,
+                  const ShareDone& done) {
+  if (!m.config.data.file.empty()) return;
+  const Answered a = answered(m, lines, done);
+  if (a.questions == 0) return;
+  scores.emplace_back("answered",
+                      100.0 * static_cast<double>(a.right) / static_cast<double>(a.questions));
+}
+
 }  // namespace
 
 Evaluation evaluate(const LanguageModel& m, std::span<const std::string> lines,
@@ -96,6 +106,7 @@ Evaluation evaluate(const LanguageModel& m, std::span<const std::string> lines,
   for (const Total& t : by_place) all = {all.loss + t.loss, all.tokens + t.tokens};
   Evaluation e{.count = all.tokens, .unit = "tokens"};
   e.scores = scores_of(all, characters_of(lines));
+  add_answered(e.scores, m, lines, done);
   // The first tokens of a window have little to look at.
   Breakdown places{.by = "place in the context"};
   for (size_t low = 0, high = 0; low < by_place.size(); low = high + 1) {
@@ -117,6 +128,11 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
   const auto text = std::make_shared<const Tokens>(encode(m.tokenizer, sets.train));
   const auto valid = std::make_shared<const Tokens>(encode(m.tokenizer, sets.valid));
   if (text->size() < 3 || valid->size() < 2) throw Error("train", "there is too little text");
+  if (m.config.watch == "answered" && !m.config.data.file.empty()) {
+    throw Error("train",
+                "--watch answered: built-in tales alone have questions; watch loss, perplexity or "
+                "bits");
+  }
   const int64_t length = window_of(m, *text);
   if (watching.say) {
     watching.say(
@@ -138,15 +154,18 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
     const models::Loss loss = models::loss(m.model, windows(*text, which, length, seed), c);
     return train::StepLoss{loss.loss, loss.nll, static_cast<double>(loss.tokens)};
   };
-  l.validate = [&m, valid, done = stopping(watching), characters = characters_of(sets.valid)] {
+  l.validate = [&m, &sets, valid, done = stopping(watching)] {
     Total all;
     for (const Total& t : totals_by_place(m, *valid, done)) {
       all = {all.loss + t.loss, all.tokens + t.tokens};
     }
-    return scores_of(all, characters);
+    train::Scores scores = scores_of(all, characters_of(sets.valid));
+    add_answered(scores, m, sets.valid, done);
+    return scores;
   };
   l.unit = "tokens";
   l.watch = m.config.watch;
+  l.higher_is_better = find_measure(measures(), l.watch)->better == Better::higher;
   return l;
 }
 

@@ -74,10 +74,22 @@ struct LanguageModel {
 };
 LanguageModel load_model(const RunFolder&);
 
-// Mean −log p of each token by those before it in its window of `context`.
+// Mean −log p of each token by those before it in its window of `context`; where it learned the
+// built-in tales, the share of the lines' questions that it answers, too.
 Evaluation evaluate(const LanguageModel&, std::span<const std::string> lines,
                     const ShareDone& = {});
 train::Learner learner(const LanguageModel&, const LmSets&, const Watching&);
+
+// Of a line "… Who has the hat? Ada. …": where the answer's tokens are, its full stop included.
+struct Question {
+  int64_t begin = 0, end = 0;
+};
+std::vector<Question> questions_in(const text::Tokenizer&, const std::string& line);
+// How many of the lines' questions it answers as they do, where it always takes the likeliest.
+struct Answered {
+  int64_t right = 0, questions = 0;
+};
+Answered answered(const LanguageModel&, std::span<const std::string> lines, const ShareDone& = {});
 
 // The prompt and what follows. An empty one begins a line; of one that is longer than the context,
 // its end counts. Where the context is full, its later half goes on.

@@ -5,8 +5,9 @@
 #include "tasks/draw.h"
 #include "tasks/lm/lm.h"
 
-// Tales in which somebody has something, and a question whose answer stands a few sentences before:
-// a model that looks back at the right place knows it.
+// Tales of people and what they do, with questions whose answers were told before: "Ada sells hats.
+// Bela mends boats in the barn. What does Bela do? Bela mends boats." Who does what is drawn anew
+// for each tale, so that an answer is known by looking back alone.
 namespace fovea::tasks::lm {
 namespace {
 
@@ -15,16 +16,18 @@ constexpr uint64_t kTales = 3;
 constexpr std::array<std::string_view, 16> kNames = {
     "Ada",  "Bela", "Cleo", "Dario", "Emma", "Fynn", "Gita", "Hugo",
     "Ines", "Jona", "Kofi", "Lena",  "Mila", "Nico", "Olga", "Pavel"};
-constexpr std::array<std::string_view, 12> kThings = {
-    "ball", "boat", "book", "cup", "drum", "hat", "key", "kite", "lamp", "ring", "rope", "stone"};
-constexpr std::array<std::string_view, 8> kColours = {"black", "blue", "brown", "green",
-                                                      "grey",  "red",  "white", "yellow"};
+constexpr std::array<std::string_view, 16> kDeeds = {
+    "breaks", "buys",  "carries", "cleans", "counts", "finds", "hides",  "keeps",
+    "loves",  "makes", "mends",   "needs",  "paints", "sells", "throws", "wants"};
+constexpr std::array<std::string_view, 12> kThings = {"balls", "boats", "books", "cups",
+                                                      "drums", "hats",  "keys",  "kites",
+                                                      "lamps", "rings", "ropes", "stones"};
 constexpr std::array<std::string_view, 8> kPlaces = {
     "in the garden", "at the river", "on the hill", "in the house",
     "at the gate",   "by the well",  "in the barn", "under the tree"};
 
-struct Owner {
-  std::string_view name, colour, thing;
+struct Person {
+  std::string_view name, does, what;
 };
 
 // Nobody twice, nothing twice.
@@ -41,36 +44,36 @@ std::string_view fresh(Draw& draw, const std::array<std::string_view, N>& from,
   }
 }
 
-std::string tale(uint64_t seed, uint64_t i) {
-  Draw draw(seed, i, kTales);
-  std::vector<std::string_view> names, things;
-  std::vector<Owner> owners(static_cast<size_t>(draw.between(2, 4)));
-  std::string text;
-  for (Owner& o : owners) {
-    o = {fresh(draw, kNames, names), draw.pick(std::span<const std::string_view>(kColours)),
-         fresh(draw, kThings, things)};
-    const std::string_view where = draw.pick(std::span<const std::string_view>(kPlaces));
-    switch (draw.below(3)) {
-      case 0:
-        text += fmt::format("{} has a {} {}. ", o.name, o.colour, o.thing);
-        break;
-      case 1:
-        text += fmt::format("{} found a {} {} {}. ", o.name, o.colour, o.thing, where);
-        break;
-      default:
-        text += fmt::format("There is {} {} with a {} {}. ", o.name, where, o.colour, o.thing);
-    }
-  }
-  const Owner& asked = owners[static_cast<size_t>(draw.below(static_cast<int64_t>(owners.size())))];
+std::string question(Draw& draw, const Person& p) {
   switch (draw.below(3)) {
     case 0:
-      return text + fmt::format("Who has the {}? {}.", asked.thing, asked.name);
+      return fmt::format("What does {} do?", p.name);
     case 1:
-      return text +
-             fmt::format("What does {} have? A {} {}.", asked.name, asked.colour, asked.thing);
+      return fmt::format("Who is {}?", p.name);
     default:
-      return text + fmt::format("Which colour has the {}? {}.", asked.thing, asked.colour);
+      return fmt::format("And what of {}?", p.name);
   }
+}
+
+std::string tale(uint64_t seed, uint64_t i) {
+  Draw draw(seed, i, kTales);
+  std::vector<std::string_view> names, deeds, things;
+  std::vector<Person> people(static_cast<size_t>(draw.between(2, 3)));
+  std::string text;
+  for (Person& p : people) {
+    p = {fresh(draw, kNames, names), fresh(draw, kDeeds, deeds), fresh(draw, kThings, things)};
+    text += fmt::format("{} {} {}", p.name, p.does, p.what);
+    if (draw.chance(0.2)) {
+      text += fmt::format(" {}", draw.pick(std::span<const std::string_view>(kPlaces)));
+    }
+    text += ". ";
+  }
+  for (size_t asked = 0; asked < 2 * people.size(); ++asked) {
+    const Person& p = draw.pick(std::span<const Person>(people));
+    text += fmt::format("{} {} {} {}. ", question(draw, p), p.name, p.does, p.what);
+  }
+  text.pop_back();
+  return text;
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class LmRun final : public Run {
     return all;
   }
 
-  // The first halves of lines, spread over the held-out text.
+  // The first halves of lines, or tales up to their last question, spread over the held-out text.
   std::vector<Example> examples(size_t n) override {
     std::vector<const std::string*> lines;
     for (const std::string& line : held_out()) {
@@ -58,9 +58,13 @@ class LmRun final : public Run {
       const std::vector<std::string> all =
           text::characters(*lines[(2 * i + 1) * lines.size() / (2 * n)]);
       Example e;
+      size_t cut = (all.size() + 1) / 2;
+      for (size_t c = 0; m_.config.data.file.empty() && c < all.size(); ++c) {
+        if (all[c] == "?") cut = c + 1;
+      }
       for (size_t c = 0; c < all.size(); ++c) {
         e.expected += all[c];
-        if (c < (all.size() + 1) / 2) e.input += all[c];
+        if (c < cut) e.input += all[c];
       }
       some.push_back(std::move(e));
     }
@@ -147,10 +151,10 @@ extern const Task task_lm = {
         "  fovea train lm book.txt --minutes 20           your text, by characters\n"
         "  fovea train lm book.txt --unit subwords --vocab 2000\n"
         "  fovea predict runs/lm-book \"Once upon\" --temperature 0.7 --length 500\n"
-        "  fovea predict runs/lm-tales --show \"Ada has a red hat. Who has the hat?\"",
+        "  fovea predict runs/lm-tales --show \"Ada sells hats. Bela mends boats. Who is Ada?\"",
     .demo =
-        "The model reads tales letter by letter and writes what comes next; to answer who has\n"
-        "the hat, it looks back to where that was said.",
+        "The model reads tales word by word and writes what comes next; to answer what Ada does,\n"
+        "it looks back to where that was said.",
     .data_field = "file",
     .data_about = "A text; gzip too",
     .input = Input::text,
