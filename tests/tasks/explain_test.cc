@@ -176,7 +176,7 @@ TEST(Explain, ChoosesOutputsLayersAndHeads) {
 }
 
 TEST(Explain, UnknownPiecesOfATextShowThemselves) {
-  const auto run = run_of("lm", blocks({{"context", "16"}}));
+  const auto run = run_of("lm", blocks({{"context", "16"}, {"unit", "characters"}}));
   const Inside in = run->inside(Text{"Ж☃a\nb"}).value();
   EXPECT_EQ(in.inputs, (std::vector<std::string>{"Ж", "☃", "a", "⏎", "b"}));
   EXPECT_EQ(in.outputs.size(), 5u);

@@ -53,7 +53,7 @@ void write_idx(const Folder& folder, const std::string& set, int64_t images, int
 
 TEST(GlimpseData, FoldersOfIdxFilesAndCsv) {
   const Folder folder;
-  ImageData d = config_of().data;
+  ImageData d = config_of({{"variant", "plain"}}).data;
   d.data = (folder / "").string();
   EXPECT_TRUE(has(error_of([&] { load_data(d, 1); }), "no train-images-idx3-ubyte"));
   write_idx(folder, "train", 40, 40);
@@ -205,11 +205,10 @@ TEST(GlimpseTask, EveryModelTrains) {
   }
 }
 
-// After each of four glimpses at a digit in the middle, errors in percent.
+// Errors after each of four glimpses, in percent.
 std::vector<double> errors_by_glimpses(Given more) {
   const Folder folder;
-  Given options = {{"examples", "2000"}, {"hidden", "64"},  {"parts", "32"}, {"locator", "32"},
-                   {"rate", "0.003"},    {"glimpses", "4"}, {"steps", "300"}};
+  Given options = {{"hidden", "64"}, {"parts", "32"}, {"locator", "32"}, {"glimpses", "4"}};
   options.merge(more);
   const Trained t =
       train_run(task_glimpse, RunFolder(folder / "run"), *tiny(options), Former::refuse, {});
@@ -220,17 +219,36 @@ std::vector<double> errors_by_glimpses(Given more) {
   return errors;
 }
 
-// A digit is told by its glimpses, and they are worth more than the first alone, even where the
-// first answers are learned too.
-TEST(GlimpseTask, LearnsDigits) {
-  const std::vector<double> errors = errors_by_glimpses({});
+// Digits lie anywhere where nobody chose otherwise, and one glimpse of them is clearly worse than
+// four. Over seven seeds and three instruction sets: 21 to 28 % after one, 4 to 9 % after four.
+TEST(GlimpseTask, LearnsToLookAround) {
+  const std::vector<double> errors = errors_by_glimpses({{"examples", "4000"},
+                                                         {"steps", "2000"},
+                                                         {"canvas", "44"},
+                                                         {"batch-images", "32"},
+                                                         {"rate", "0.004"}});
   ASSERT_EQ(errors.size(), 4u);
-  EXPECT_LT(errors[3], 25);
-  EXPECT_LT(errors[3], errors[0]);
+  EXPECT_LT(errors[3], 15);
+  EXPECT_GT(errors[0], 1.7 * errors[3]);
 }
 
+TEST(GlimpseTask, OwnImagesStayAsTheyAre) {
+  EXPECT_EQ(config_of().data.placed.placing, image::Placing::translated);
+  EXPECT_EQ(config_of({{"variant", "plain"}}).data.placed.placing, image::Placing::plain);
+  EXPECT_EQ(config_of({{"variant", "cluttered"}}).data.placed.canvas, 60);
+  const Config own = config_of({{"data", "mnist/"}});
+  EXPECT_EQ(own.data.placed.placing, image::Placing::plain);
+  EXPECT_EQ(own.data.placed.canvas, 0);
+  EXPECT_EQ(own.network.sensor.scales, 1);
+}
+
+// Over six seeds: 50 to 79 % after one glimpse, 8 to 14 % after four.
 TEST(GlimpseTask, LearnsDigitsAsThePaperDoes) {
-  const std::vector<double> errors = errors_by_glimpses({{"cell", "rnn"},
+  const std::vector<double> errors = errors_by_glimpses({{"variant", "plain"},
+                                                         {"examples", "2000"},
+                                                         {"steps", "300"},
+                                                         {"rate", "0.003"},
+                                                         {"cell", "rnn"},
                                                          {"sigma", "0.1"},
                                                          {"prize", "right"},
                                                          {"rewarded", "last"},

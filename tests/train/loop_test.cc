@@ -44,7 +44,7 @@ TEST(Train, learns) {
   EXPECT_EQ(finished.why, Ended::finished);
   EXPECT_EQ(finished.epochs, 40);
   ASSERT_EQ(finished.best.size(), 1u);
-  EXPECT_LT(finished.best[0].second, before / 3);
+  EXPECT_LT(finished.best[0].second, before / 2);  // of five seeds: 0.23 to 0.31 of it
   // The best weights, averages here, are in place.
   EXPECT_FLOAT_EQ(tiny.learner.validate()[0].second, finished.best[0].second);
   for (const auto& [name, tensor] : tiny.learner.parameters) EXPECT_FALSE(tensor.grad());

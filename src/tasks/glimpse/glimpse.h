@@ -25,7 +25,7 @@ struct ImageData {
   int64_t examples = 12000;        // of the built-in ones
   std::string data;                // the user's: a folder of idx files, or a CSV file
   std::string class_column;        // CSV: as image::read_csv() takes it
-  image::PlacedConfig placed;
+  image::PlacedConfig placed{.placing = image::Placing::unsaid};
   image::Augmentation augmentation;            // of training images
   double valid_share = 0.1, test_share = 0.1;  // test: where the data have no such set of their own
 };

@@ -107,6 +107,8 @@ bool of_policy(const std::string& name) {
 std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   Viewer v;
   v.config = dynamic_cast<const Config&>(config);
+  image::Placing& placing = v.config.data.placed.placing;
+  if (placing == image::Placing::unsaid) placing = image::Placing::plain;  // in a file of settings
   Sets sets = load_data(v.config.data, v.config.train.seed);
   v.config.data.class_column = sets.class_column;
   v.known = former ? load_known(*former) : known_of(sets, v.config.data);
@@ -132,9 +134,10 @@ extern const Task task_glimpse = {
     .title = "Glimpses",
     .about = "Images to classes by a few glimpses, each where the last ones sent it",
     .examples =
-        "  fovea train glimpse                            built-in digits, a minute or two\n"
-        "  fovea train glimpse --variant cluttered        anywhere on 60 × 60 pixels, with "
-        "clutter\n"
+        "  fovea train glimpse                            built-in digits anywhere on 48 × 48, a "
+        "minute\n"
+        "  fovea train glimpse --variant cluttered        on 60 × 60, among pieces of others\n"
+        "  fovea train glimpse --variant plain            in the middle of 28 × 28\n"
         "  fovea train glimpse mnist/                     a folder with MNIST's four files (.gz "
         "too)\n"
         "  fovea train glimpse digits.csv                 pixels and the class, a line an image\n"
