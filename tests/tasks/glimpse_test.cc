@@ -97,8 +97,8 @@ TEST(GlimpseData, TheClassOfCsvIsFoundAndKept) {
   // Lines that would not tell by themselves are read as those of the training.
   test::write_bytes(folder / "few.csv", "2,0,200,9,0\n");
   EXPECT_EQ(run->evaluate({.file = folder / "few.csv"}, EvaluateSettings()).count, 1);
-  EXPECT_EQ(run->predict(std::vector<std::string>{folder / "few.csv:0"}, PredictSettings()).size(),
-            1u);
+  const Input row = typed_input(task_glimpse, folder / "few.csv:0", run->class_column(nullptr));
+  EXPECT_EQ(run->predict({&row, 1}, PredictSettings()).size(), 1u);
   ImageData d = config_of({{"data", folder / "one.csv"}}).data;
   EXPECT_TRUE(has(error_of([&] { load_data(d, 1); }),
                   "all 49 images to train with are of one class, '4'; there is nothing to tell"));
