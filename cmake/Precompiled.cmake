@@ -1,12 +1,11 @@
 # Headers of others that many files include, compiled once for many targets: reading them is two
-# thirds of the time that a small file takes. What is sanitized is built without, so that a file
-# which forgets an include is found there.
+# thirds of the time that a small file takes. Not where FOVEA_UNITY is off.
 
 # fovea_precompile(NAME HEADERS ... LIBS ... [OPTIONS ...]): NAME is to be given to
 # fovea_precompiled(); what uses it must be compiled with the same LIBS and OPTIONS.
 function(fovea_precompile name)
   cmake_parse_arguments(ARG "" "" "HEADERS;LIBS;OPTIONS" ${ARGN})
-  if(FOVEA_SANITIZE)
+  if(NOT FOVEA_UNITY)
     return()
   endif()
   add_library(${name} OBJECT ${FOVEA_NOTHING})

@@ -1,12 +1,12 @@
 # Files of a folder, some together: most of the time that a small file takes is for headers and
 # templates that its neighbours need too. So a name in an unnamed namespace is unique in its folder.
-# What is sanitized, and what tools look at, is built file by file: a missing include shows there.
+# For clang-tidy and for fuzzing FOVEA_UNITY is off: file by file a missing include shows.
 set(FOVEA_UNITY_FILES 6)  # together: a change in one of them compiles as many
 
 # fovea_unity(TARGET SOURCE...). Files of a kind, which all define the same names (papers, scores),
 # stay by themselves.
 function(fovea_unity target)
-  if(FOVEA_SANITIZE OR NOT FOVEA_UNITY)
+  if(NOT FOVEA_UNITY)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)

@@ -35,7 +35,7 @@ std::string nearest_hint(std::string_view typed, std::span<const std::string> na
     return edits(typed.substr(0, kLongest), name);
   };
   const std::string& nearest = *std::ranges::min_element(names, {}, distance);
-  const size_t slip = std::max<size_t>(2, std::max(typed.size(), nearest.size()) / 3);
+  const size_t slip = std::max<size_t>(2, std::min(typed.size(), nearest.size()) / 3);
   if (typed.empty() || distance(nearest) > slip) {
     return fmt::format("; there are {}", fmt::join(names, ", "));
   }

@@ -35,7 +35,7 @@ const char* name_of(Placing p) {
 }
 
 std::vector<Placing> placings() {
-  return {Placing::plain, Placing::translated, Placing::cluttered};
+  return {Placing::plain, Placing::anywhere, Placing::cluttered};
 }
 
 int64_t canvas_of(const PlacedConfig& c, const Image& image) {
@@ -55,7 +55,7 @@ void place(const PlacedConfig& c, std::span<const LabelledImage> images, int64_t
   Numbers random(seed, 0, hash_of("placed"));
   std::fill(pixels.begin(), pixels.end(), 0.0f);
   int64_t y = (canvas.side - image.height) / 2, x = (canvas.side - image.width) / 2;
-  if (c.placing == Placing::translated || c.placing == Placing::cluttered) {
+  if (c.placing == Placing::anywhere || c.placing == Placing::cluttered) {
     y = random.below(canvas.side - image.height + 1);
     x = random.below(canvas.side - image.width + 1);
   }

@@ -11,10 +11,10 @@
 namespace fovea::image {
 
 enum class Placing : std::uint8_t {
-  plain,       // as it is, in the middle
-  translated,  // anywhere on the canvas
-  cluttered,   // and pieces of other images anywhere, too
-  unsaid,      // as plain, until somebody chooses what suits the images
+  plain,      // as it is, in the middle
+  anywhere,   // on the canvas; "translated" by name
+  cluttered,  // and pieces of other images anywhere, too
+  unsaid,     // as plain, until somebody chooses what suits the images
 };
 const char* name_of(Placing);
 std::vector<Placing> placings();  // those to choose from

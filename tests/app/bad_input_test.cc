@@ -159,7 +159,7 @@ TEST(BadFile, Corrupt) {
 TEST(BadFile, AbsentOrNoFile) {
   const Folder folder;
   expect_rejected(run_program({"attend", folder / "in", "-o", folder / "out"}), "No such file");
-  expect_rejected(run_program({"attend", folder / ".", "-o", folder / "out"}), "no regular file");
+  expect_rejected(run_program({"attend", folder / ".", "-o", folder / "out"}), "is a folder");
   expect_rejected(run_program({"attend"}), "IN");
   EXPECT_EQ(folder.files(), 0);
 }

@@ -65,7 +65,7 @@ TEST(Digits, AreToBeToldApartAndNotTooEasily) {
 TEST(Placed, PutsTheWholeImageSomewhere) {
   const LabelledImages all = draw_digits(3, 20);
   std::vector<float> canvas(60 * 60), again(60 * 60);
-  const PlacedConfig translated{.placing = Placing::translated, .canvas = 60};
+  const PlacedConfig translated{.placing = Placing::anywhere, .canvas = 60};
   std::vector<std::vector<float>> seen;
   for (uint64_t seed = 0; seed < 50; ++seed) {
     place(translated, all.images, 4, seed, canvas);
@@ -84,7 +84,7 @@ TEST(Placed, ClutterIsPiecesOfOthersWithinTheCanvas) {
   std::vector<float> clear(60 * 60), cluttered(60 * 60);
   int changed = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    place({.placing = Placing::translated, .canvas = 60}, all.images, 4, seed, clear);
+    place({.placing = Placing::anywhere, .canvas = 60}, all.images, 4, seed, clear);
     place({.placing = Placing::cluttered, .canvas = 60}, all.images, 4, seed, cluttered);
     int more = 0;
     for (size_t i = 0; i < clear.size(); ++i) {

@@ -170,7 +170,7 @@ TEST(GlimpseTask, ImagesByName) {
   const Sets sets = load_data(c.data, 1);
   const Known known = known_of(sets, c.data);
   const auto image = [&](const std::string& name) {
-    return placed_image(typed_input(task_glimpse, name), c.data, known,
+    return placed_image(typed_input(task_glimpse, name, c.data.class_column), c.data, known,
                         [&]() -> const Sets& { return sets; });
   };
   const std::vector<int64_t> which = {7};
@@ -233,7 +233,7 @@ TEST(GlimpseTask, LearnsToLookAround) {
 }
 
 TEST(GlimpseTask, OwnImagesStayAsTheyAre) {
-  EXPECT_EQ(config_of().data.placed.placing, image::Placing::translated);
+  EXPECT_EQ(config_of().data.placed.placing, image::Placing::anywhere);
   EXPECT_EQ(config_of({{"variant", "plain"}}).data.placed.placing, image::Placing::plain);
   EXPECT_EQ(config_of({{"variant", "cluttered"}}).data.placed.canvas, 60);
   const Config own = config_of({{"data", "mnist/"}});

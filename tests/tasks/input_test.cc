@@ -37,7 +37,7 @@ TEST(Input, OwnExamplesGoBeforeFiles) {
 TEST(Input, RowsOfDataAreTakenPixelByPixel) {
   const test::Folder folder;
   test::write_bytes(folder / "rows.csv", "1,0,0,0,1\n0,0,0,1,0\n");
-  const Input row = typed_input(task("glimpse"), (folder / "rows.csv:1").string());
+  const Input row = typed_input(task("glimpse"), (folder / "rows.csv:1").string(), "last");
   EXPECT_EQ(std::get<Picture>(row).kind, Picture::Kind::row);
   EXPECT_EQ(std::get<Picture>(row).image.pixels.back(), 1.0f);
   test::write_bytes(folder / "a.png", image::to_png({1, 1, 1, {1.0f}}));

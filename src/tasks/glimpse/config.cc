@@ -98,7 +98,7 @@ void Config::suit_data() {
   // Of a digit in the middle the first glimpse tells nearly all. Built-in digits lie anywhere,
   // where nobody says otherwise, so that it pays to look further.
   const bool shown = data.placed.placing == Placing::unsaid && data.data.empty();
-  if (shown) data.placed.placing = Placing::translated;
+  if (shown) data.placed.placing = Placing::anywhere;
   if (data.placed.placing == Placing::unsaid) data.placed.placing = Placing::plain;
   const bool plain = data.placed.placing == Placing::plain;
   network.sensor = plain   ? models::Sensor{8, 1}
