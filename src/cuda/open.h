@@ -1,0 +1,11 @@
+#pragma once
+
+#include "cuda/module.h"
+
+namespace fovea::cuda {
+
+// libfovea_cuda.so, opened at the first call: the file that FOVEA_CUDA_MODULE names, or the one
+// that the system finds. Throws Error where it is missing, cannot be loaded or has another version.
+const Module& open_module();
+
+}  // namespace fovea::cuda
