@@ -154,7 +154,7 @@ def run_case(options, sizes, mask):
 def line(r):
     ours, name = r["fovea"], f"{r['sizes']} {r['mask']}"
     text = (f"{name:34} {ours['forward_us']:8.1f} {ours['both_us']:8.1f} us, "
-            f"{ours['both_bytes'] / 1e6:6.1f} MB, error {max(r['errors'].values()):.1e}, "
+            f"{ours['both_bytes'] / 1e6:6.1f} MB, error {max(r['errors'].values()):.1e} ({max(r['errors'], key=r['errors'].get)}), "
             f"{'same bits' if ours['same_bits'] else 'OTHER BITS'}")
     for side in ("eager", "compile"):
         if side in r:

@@ -34,18 +34,35 @@ __device__ __forceinline__ float counted(float u, float most) {
   return fabsf(u) < most * 0x1p-32f ? copysignf(most * 0x1p-32f, u) : u;
 }
 
-// max |u|·scale/T over the block, of what is finite; 1 where all is 0.
-__device__ inline float largest_weight(const AttentionProblem& p, float* shared) {
+// Of u·scale/T: the largest of what is finite, 1 where all is 0; and the sum, which is not finite
+// where one is not.
+struct WeightSums {
+  float most, total;
+};
+__device__ inline WeightSums weight_sums(const AttentionProblem& p) {
+  __shared__ float of_warps[kWarp];
+  __shared__ double totals[kWarp];
   float most = 0.0f;
+  double total = 0.0;
   for (int a = threadIdx.x; a < p.D; a += blockDim.x) {
     const float u = p.u[a] * (p.scale / p.temperature);
     most = finite(u) ? fmaxf(most, fabsf(u)) : most;
+    total += u;
   }
   most = warp_max(most);
-  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = most;
+#pragma unroll
+  for (int o = 16; o > 0; o >>= 1) total += __shfl_xor_sync(kAll, total, o);
+  if (threadIdx.x % kWarp == 0) {
+    of_warps[threadIdx.x / kWarp] = most;
+    totals[threadIdx.x / kWarp] = total;
+  }
   __syncthreads();
-  for (int w = 0; w < static_cast<int>(blockDim.x) / kWarp; ++w) most = fmaxf(most, shared[w]);
-  return most == 0.0f ? 1.0f : most;
+  total = 0.0;
+  for (int w = 0; w < static_cast<int>(blockDim.x) / kWarp; ++w) {
+    most = fmaxf(most, of_warps[w]);
+    total += totals[w];
+  }
+  return {most == 0.0f ? 1.0f : most, static_cast<float>(total)};
 }
 
 // c of feature a, finite in any case.
@@ -54,22 +71,14 @@ __device__ __forceinline__ float constant_of(const AttentionProblem& p, int a, f
   return finite(u) ? most / counted(u, most) : 1.0f;
 }
 
-// Offset and factor, by one warp; `padded` features are counted besides. A u that is not finite
-// shows in the offset, and so in every score.
-__device__ inline float2 line_of(const AttentionProblem& p, float most, int padded) {
-  double total = 0.0;
-  for (int a = threadIdx.x % kWarp; a < p.D; a += kWarp) {
-    total += counted(p.u[a] * (p.scale / p.temperature), most);
-  }
-#pragma unroll
-  for (int o = 16; o > 0; o >>= 1) total += __shfl_xor_sync(kAll, total, o);
-  total += 2.0 * most * static_cast<double>(padded) / kPadding;
-  return {static_cast<float>(total), -2.0f * most};
+// Offset and factor; `padded` features are counted besides.
+__device__ __forceinline__ float2 line_of(const WeightSums& u, int padded) {
+  return {u.total + 2.0f * u.most * (static_cast<float>(padded) / kPadding), -2.0f * u.most};
 }
 
-// e^{2x}, 1 where x is NaN.
+// e^{2x} of what is no larger than 40; finite in any case.
 __device__ __forceinline__ float exp_twice(float x) {
-  return exp2_of(fminf(fmaxf(x == x ? x : 0.0f, -kFarthest), kFarthest) * (2.0f * kLog2e));
+  return exp2_of(fminf(x, kFarthest) * (2.0f * kLog2e));
 }
 
 }  // namespace fovea::cuda

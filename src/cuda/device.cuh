@@ -29,9 +29,13 @@ __device__ __forceinline__ float exp2_of(float x) {
 __device__ __forceinline__ float infinity() { return __int_as_float(0x7f800000); }
 __device__ __forceinline__ float not_a_number() { return __int_as_float(0x7fffffff); }
 __device__ __forceinline__ bool finite(float x) { return fabsf(x) < infinity(); }
-// The larger of the two; x where that is NaN.
+// The larger or the smaller of the two; NaN where x is.
 __device__ __forceinline__ float at_least(float x, float least) { return x < least ? least : x; }
-__device__ __forceinline__ float at_most(float x, float most) { return x > most ? most : x; }
+__device__ __forceinline__ float at_most(float x, float most) {
+  float y;
+  asm("min.NaN.f32 %0,%1,%2;" : "=f"(y) : "f"(x), "f"(most));
+  return y;
+}
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
@@ -79,6 +83,13 @@ __device__ __forceinline__ void split(float a, float b, uint32_t& high, uint32_t
   const __nv_bfloat162 l = __floats2bfloat162_rn(a - __low2float(h), b - __high2float(h));
   high = *reinterpret_cast<const uint32_t*>(&h);
   low = *reinterpret_cast<const uint32_t*>(&l);
+}
+
+// Both numbers again.
+__device__ __forceinline__ float2 joined(uint32_t high, uint32_t low) {
+  const __nv_bfloat162 h = *reinterpret_cast<const __nv_bfloat162*>(&high);
+  const __nv_bfloat162 l = *reinterpret_cast<const __nv_bfloat162*>(&low);
+  return {__low2float(h) + __low2float(l), __high2float(h) + __high2float(l)};
 }
 
 __device__ __forceinline__ float warp_sum(float x) {

@@ -74,16 +74,11 @@ __device__ __forceinline__ void add_terms(const float* gs, const float* xs, cons
   }
 }
 
-// The keys that rows i0 … i0 + n of the chunk may see, in whole steps of 32, within those of
-// the block.
-__device__ inline int2 keys_seen(const Prepared& in, const Chunk& c, int z, int i0, int n,
-                                 int2 keys) {
-  int low = keys.y, high = keys.x;
-  for (int i = i0; i < min(i0 + n, c.rows); i += kTile) {
-    const int2 seen = in.range[static_cast<size_t>(z) * in.query_tiles + (c.row + i) / kTile];
-    if (seen.x < seen.y) low = min(low, seen.x), high = max(high, seen.y);
-  }
-  low = max(low, keys.x), high = min(high, keys.y);
+// The keys that rows of the block may see, in whole steps of 32, within those of the block.
+__device__ inline int2 steps_seen(const Prepared& in, const Chunk& c, int z, int i0, int n,
+                                  int2 keys) {
+  const int2 seen = keys_seen(in, c, z, i0, n);
+  const int low = max(seen.x, keys.x), high = min(seen.y, keys.y);
   if (low >= high) return {keys.x, keys.x};
   return {low / 32 * 32, min(keys.y, round_up(high, 32))};
 }
@@ -101,12 +96,14 @@ __global__ __launch_bounds__(32 * kWarps,
   float* const xs = ks + 2 * kWarps * 8 * 64;          // [rows][64]
   const Chunk& c = to.c;
   const int tid = threadIdx.x, warp = tid / kWarp, lane = tid % kWarp;
-  const int a0 = blockIdx.x * 64 + lane * 2, block = blockIdx.y / to.ranges;
-  const int range = blockIdx.y % to.ranges, head = blockIdx.z, z = c.z + head, i0 = block * kRows;
+  const int a0 = blockIdx.x * 64 + lane * 2, turn = gridDim.y - 1 - blockIdx.y;
+  // The last rows first: under a causal mask they have the most to do.
+  const int block = turn / to.ranges, range = turn % to.ranges, head = blockIdx.z;
+  const int z = c.z + head, i0 = block * kRows;
   const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
   const int zk = z / H * static_cast<int>(p.Hk) + z % H / (H / static_cast<int>(p.Hk));
   const int2 mine{range * to.keys, min(Lk, range * to.keys + to.keys)};
-  const int2 keys = keys_seen(in, c, z, i0, kRows, mine);
+  const int2 keys = steps_seen(in, c, z, i0, kRows, mine);
   const int steps = parts(keys.y - keys.x, 32), width = in.width;
   const float* const y_from = in.y + static_cast<size_t>(zk) * Lk * width + blockIdx.x * 64;
   float* const dk_to = to.dk + (static_cast<size_t>(block) * c.heads + head) * Lk * width + a0;
@@ -162,7 +159,7 @@ __global__ __launch_bounds__(32 * kWarps,
     copy(t + 1);
     const int j0 = keys.x + t * 32;
     const float2 y_most = __ldg(reinterpret_cast<const float2*>(
-        in.y_most + (static_cast<size_t>(zk) * in.key_tiles + j0 / kTile) * width + a0));
+        in.y_most + (static_cast<size_t>(zk) * in.key_parts + j0 / kPart) * width + a0));
     const bool wide =
         __any_sync(kAll, !(x_most.x * y_most.x < 1e18f && x_most.y * y_most.y < 1e18f));
     const float* const g = gs + (t & 1) * kRows * 32 + warp * 16 * 32;

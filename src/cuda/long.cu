@@ -20,16 +20,16 @@ class Preparation {
     const size_t queries = p.B * p.H * p.Lq, keys = p.B * p.Hk * p.Lk;
     to.width = round_up(static_cast<int>(p.D), 64);
     to.value_width = round_up(static_cast<int>(p.Dv), 8);
-    to.query_tiles = parts(static_cast<int>(p.Lq), kTile);
-    to.key_tiles = parts(static_cast<int>(p.Lk), kTile);
-    const size_t query_tiles = p.B * p.H * to.query_tiles, key_tiles = p.B * p.Hk * to.key_tiles;
+    to.query_tiles = parts(static_cast<int>(p.Lq), kTileRows);
+    to.query_parts = parts(static_cast<int>(p.Lq), kPart);
+    to.key_parts = parts(static_cast<int>(p.Lk), kPart);
     take(x_, to.x, queries * to.width);
     take(y_, to.y, keys * to.width);
-    take(x_most_, to.x_most, query_tiles * to.width);
-    take(y_most_, to.y_most, key_tiles * to.width);
+    take(x_most_, to.x_most, p.B * p.H * to.query_parts * to.width);
+    take(y_most_, to.y_most, p.B * p.Hk * to.key_parts * to.width);
     take(rows_, to.x_nan, queries);
     take(keys_, to.y_nan, keys);
-    take(range_, to.range, query_tiles);
+    take(range_, to.range, p.B * p.H * to.query_tiles);
     take(constant_, to.constant, to.width + 2);
     to.line = to.constant + to.width;
     take(v_, to.v, 2 * keys * to.value_width);
@@ -41,7 +41,7 @@ class Preparation {
   }
 
   void run(const AttentionProblem& p, const AttentionGradients& g, bool backward) const {
-    const int64_t queries = p.B * p.H * to.query_tiles, keys = p.B * p.Hk * to.key_tiles;
+    const int64_t queries = p.B * p.H * to.query_parts, keys = p.B * p.Hk * to.key_parts;
     const int64_t blocks = queries + 2 * keys + (backward ? queries : 0);
     prepare<<<static_cast<unsigned>(blocks), kPrepareThreads, 0, stream()>>>(p, g, to);
     check_launch("attention, preparing queries, keys and values");
@@ -56,7 +56,7 @@ class Preparation {
     at = owner.data();
   }
   Scratch<float> x_, y_, x_most_, y_most_, rows_, keys_, constant_, beta_;
-  Scratch<int2> range_;
+  Scratch<int4> range_;
   Scratch<bf16> v_, d_out_;
   Scratch<uint8_t> v_bad_, d_bad_;
 };
@@ -66,7 +66,7 @@ struct ChunkSize {
   int heads, rows, padded, padded_keys;
 
   explicit ChunkSize(const AttentionProblem& p) {
-    padded_keys = round_up(static_cast<int>(p.Lk), kTile);
+    padded_keys = round_up(static_cast<int>(p.Lk), kTileKeys);
     const int64_t all_rows = round_up(static_cast<int>(p.Lq), 256);
     const int64_t fit = kScoresAtOnce / (all_rows * padded_keys), group = p.group();
     // Whole batch elements, or some groups of heads of one.
@@ -86,27 +86,27 @@ void for_chunks(const AttentionProblem& p, const ChunkSize& size, const Function
   const Scratch<float> e(rows * size.padded_keys);
   const Scratch<float2> strips(rows * (size.padded_keys / kStrip));
   const Scratch<RowState> state(rows);
+  const Scratch<uint8_t> kinds(static_cast<size_t>(size.heads) * (size.padded / kTileRows) *
+                               (size.padded_keys / kTileKeys));
   const int all = static_cast<int>(p.B * p.H), H = static_cast<int>(p.H);
   for (int z = 0; z < all;) {
     const int left = size.heads < H ? H - z % H : all - z, heads = std::min(size.heads, left);
     for (int row = 0; row < p.Lq; row += size.padded) {
       const int n = std::min(size.padded, static_cast<int>(p.Lq) - row);
       run(Chunk{z, heads, row, n, size.padded, size.padded_keys, e.data(), strips.data(),
-                state.data()});
+                state.data(), kinds.data()});
     }
     z += heads;
   }
 }
 
 void score(const AttentionProblem& p, const Prepared& in, const Chunk& c) {
-  const dim3 grid(c.padded_keys / kTile, parts(c.rows, kTile), c.heads);
+  const dim3 grid(c.padded_keys / kTileKeys, parts(c.rows, kTileRows), c.heads);
   const size_t shared = score_shared(in.width);
-  allow_shared<score_tiles<4>>(shared);
-  allow_shared<score_tiles<2>>(shared);
-  allow_shared<score_tiles<1>>(shared);
-  score_tiles<4><<<grid, kScoreThreads, shared, stream()>>>(p, in, c);
-  score_tiles<2><<<grid, kScoreThreads, shared, stream()>>>(p, in, c);
-  score_tiles<1><<<grid, kScoreThreads, shared, stream()>>>(p, in, c);
+  allow_shared<score_tiles>(shared);
+  allow_shared<score_wide_tiles>(shared);
+  score_tiles<<<grid, kScoreThreads, shared, stream()>>>(p, in, c);
+  score_wide_tiles<<<limits().processors, kScoreThreads, shared, stream()>>>(p, in, c);
   check_launch("attention, additive scores");
 }
 
@@ -147,8 +147,7 @@ int splits_for(int heads, int m, int n, int depth) {
 }
 
 void sum(const PartialSum& x) {
-  const size_t n = static_cast<size_t>(x.heads / x.group) * x.rows * x.n;
-  sum_parts<<<blocks_for(n), 256, 0, stream()>>>(x);
+  launch_sum(x, limits().processors, stream());
   check_launch("attention, sums of partial results");
 }
 

@@ -2,7 +2,7 @@
 // is read once (H200, B 8 L 1024 A 256: 8 µs of 368 forward).
 //
 // X and Y as additive.cuh has them; v and d_context as bfloat16, high and low part; and the largest
-// |X| and Y of tiles of 128 rows, from which the score kernel knows how many terms may share a
+// |X| and Y of 32 rows, from which the score kernel knows how many terms may share a
 // reciprocal. What is NaN is noted apart, so that it reaches the rows which see it and no other: X
 // and Y, and v and d_context, are always finite.
 #pragma once
@@ -11,50 +11,67 @@
 
 namespace fovea::cuda {
 
-constexpr int kTile = 128;  // rows and keys of a tile of scores
-constexpr int kPrepareThreads = 512;
+constexpr int kTileRows = 128, kTileKeys = 128;  // of a tile of scores
+constexpr int kPart = 32;                        // rows of a block here
+constexpr int kPrepareThreads = 256, kPrepareWarps = kPrepareThreads / kWarp;
+constexpr int kPrepareRows = kPart / kPrepareWarps;  // of a warp
 
 struct Prepared {
   float *x, *y;            // [B·H][Lq][width], [B·Hk][Lk][width]; pairs of features swapped in y
-  float *x_most, *y_most;  // [B·H][tiles of queries][width], [B·Hk][tiles of keys][width]
+  float *x_most, *y_most;  // [B·H][parts of Lq][width], [B·Hk][parts of Lk][width]
   float *x_nan, *y_nan;    // [B·H][Lq], [B·Hk][Lk]: 0, or NaN where the row has one
-  int2* range;             // [B·H][tiles of queries]: the keys that some row of the tile may see
-  float* constant;         // [width]: c
-  float* line;             // offset, factor
-  bf16 *v, *d_out;         // high parts, then low ones: 2 × [rows][value_width]
+  int4* range;      // [B·H][tiles of queries]: keys x … y that some row of the tile may see,
+                    // keys z … w that every row may see
+  float* constant;  // [width]: c
+  float* line;      // offset, factor
+  bf16 *v, *d_out;  // high parts, then low ones: 2 × [rows][value_width]
   uint8_t *v_bad, *d_bad;  // [rows]: something there is not finite
   float* beta;             // [B·H][Lq]: d_stat − d_context·context
   int width, value_width;  // D and Dv, rounded up
-  int query_tiles, key_tiles;
+  int query_tiles;
+  int query_parts, key_parts;
 };
 
-// X or Y of 128 rows, 8 a warp, four features a lane.
+// X or Y of 32 rows, 4 a warp, four features a lane. What comes next is on its way meanwhile.
 template <bool kQueries>
-__device__ void prepare_exponentials(const AttentionProblem& p, const Prepared& to, int z, int tile,
-                                     float most) {
-  __shared__ float4 largest[kPrepareThreads / kWarp][kWarp];
+__device__ void prepare_exponentials(const AttentionProblem& p, const Prepared& to, int z,
+                                     int part) {
+  __shared__ float4 largest[2][kPrepareWarps][kWarp];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, width = to.width;
   const int heads = static_cast<int>(kQueries ? p.H : p.Hk);
   const int L = static_cast<int>(kQueries ? p.Lq : p.Lk), D = static_cast<int>(p.D);
   const View<const float>& in = kQueries ? p.q : p.k;
   const bool whole = whole_rows(in);
-  const int first = tile * kTile + warp * 8;
+  const int first = part * kPart + warp * kPrepareRows;
   const float* rows = row_of(in, z / heads, z % heads, 0);
   float* const out = (kQueries ? to.x : to.y) + static_cast<size_t>(z) * L * width;
+  const int all = kQueries ? to.query_parts : to.key_parts;
+  float* const most_of =
+      (kQueries ? to.x_most : to.y_most) + (static_cast<size_t>(z) * all + part) * width;
+  float4 next[kPrepareRows];
+  const auto load = [&](int f) {
+#pragma unroll
+    for (int r = 0; r < kPrepareRows && f < width; ++r) {
+      next[r] = load4(rows + min(first + r, L - 1) * in.r, in.c, f, D, whole);
+    }
+  };
+  load(lane * 4);
+  const float most = kQueries ? weight_sums(p).most : 1.0f;
+  const auto constant = [&](int a) { return a < D ? constant_of(p, a, most) : 0.0f; };
   uint32_t nan_rows = 0;
-  for (int f0 = 0; f0 < width; f0 += 4 * kWarp) {
-    const int f = f0 + lane * 4;
-    float4 top{}, c{};
+  int buffer = 0;
+  for (int f = lane * 4; f - lane * 4 < width; f += 4 * kWarp, buffer ^= 1) {
+    float4 top{};
     if (f < width) {
-      const auto constant = [&](int a) {
-        return a < D ? constant_of(p, a, most) : 0.0f;
-      };
+      float4 now[kPrepareRows], c{};
+#pragma unroll
+      for (int r = 0; r < kPrepareRows; ++r) now[r] = next[r];
+      load(f + 4 * kWarp);
       if (kQueries) c = {constant(f), constant(f + 1), constant(f + 2), constant(f + 3)};
-#pragma unroll 4
-      for (int r = 0; r < 8; ++r) {
-        const int row = first + r;
-        if (row >= L) break;
-        const float4 a = load4(rows + row * in.r, in.c, f, D, whole);
+#pragma unroll
+      for (int r = 0; r < kPrepareRows; ++r) {
+        if (first + r >= L) break;
+        const float4 a = now[r];
         if (a.x != a.x || a.y != a.y || a.z != a.z || a.w != a.w) nan_rows |= 1u << r;
         float4 e{exp_twice(a.x), exp_twice(a.y), exp_twice(a.z), exp_twice(a.w)};
         if (kQueries) {
@@ -63,25 +80,23 @@ __device__ void prepare_exponentials(const AttentionProblem& p, const Prepared& 
         }
         top = {fmaxf(top.x, fabsf(e.x)), fmaxf(top.y, fabsf(e.y)), fmaxf(top.z, fabsf(e.z)),
                fmaxf(top.w, fabsf(e.w))};
-        *reinterpret_cast<float4*>(out + static_cast<size_t>(row) * width + f) =
+        *reinterpret_cast<float4*>(out + static_cast<size_t>(first + r) * width + f) =
             kQueries ? e : float4{e.y, e.x, e.w, e.z};
       }
     }
-    largest[warp][lane] = top;
+    largest[buffer][warp][lane] = top;
     __syncthreads();
     if (warp == 0 && f < width) {
-      for (int w = 1; w < kPrepareThreads / kWarp; ++w) {
-        const float4 o = largest[w][lane];
+#pragma unroll
+      for (int w = 1; w < kPrepareWarps; ++w) {
+        const float4 o = largest[buffer][w][lane];
         top = {fmaxf(top.x, o.x), fmaxf(top.y, o.y), fmaxf(top.z, o.z), fmaxf(top.w, o.w)};
       }
-      const int tiles = kQueries ? to.query_tiles : to.key_tiles;
-      float* const at =
-          (kQueries ? to.x_most : to.y_most) + (static_cast<size_t>(z) * tiles + tile) * width + f;
-      *reinterpret_cast<float4*>(at) = top;
+      *reinterpret_cast<float4*>(most_of + f) = top;
     }
-    __syncthreads();
   }
-  for (int r = 0; r < 8; ++r) {
+#pragma unroll
+  for (int r = 0; r < kPrepareRows; ++r) {
     const bool bad = __any_sync(kAll, nan_rows >> r & 1u);
     if (lane == 0 && first + r < L) {
       (kQueries ? to.x_nan : to.y_nan)[static_cast<size_t>(z) * L + first + r] =
@@ -90,28 +105,36 @@ __device__ void prepare_exponentials(const AttentionProblem& p, const Prepared& 
   }
 }
 
-// The keys that 128 rows may see, together.
+// The keys that the rows of a tile may see: some of them, and all of them.
 __device__ inline void prepare_range(const AttentionProblem& p, const Prepared& to, int z,
                                      int tile) {
-  __shared__ int low, high;
-  if (threadIdx.x == 0) low = static_cast<int>(p.Lk), high = 0;
+  __shared__ int4 range;
+  const int Lk = static_cast<int>(p.Lk);
+  int4* const out = to.range + static_cast<size_t>(z) * to.query_tiles + tile;
+  if (!p.begin.data) {
+    if (threadIdx.x == 0) *out = {0, Lk, 0, Lk};
+    return;
+  }
+  if (threadIdx.x == 0) range = {Lk, 0, 0, Lk};
   __syncthreads();
-  const int i = tile * kTile + static_cast<int>(threadIdx.x), H = static_cast<int>(p.H);
-  if (threadIdx.x < kTile && i < p.Lq) {
+  const int i = tile * kTileRows + static_cast<int>(threadIdx.x), H = static_cast<int>(p.H);
+  if (threadIdx.x < kTileRows && i < p.Lq) {
     const Range keys = range_of(p, z / H, z % H, i);
     if (keys.begin < keys.end) {
-      atomicMin(&low, keys.begin);
-      atomicMax(&high, keys.end);
+      atomicMin(&range.x, keys.begin);
+      atomicMax(&range.y, keys.end);
     }
+    atomicMax(&range.z, keys.begin);
+    atomicMin(&range.w, keys.end);
   }
   __syncthreads();
-  if (threadIdx.x == 0) to.range[static_cast<size_t>(z) * to.query_tiles + tile] = {low, high};
+  if (threadIdx.x == 0) *out = range;
 }
 
 // Rows of v, or of d_context with its product with the context.
 template <bool kValues>
 __device__ void prepare_split(const AttentionProblem& p, const AttentionGradients& g,
-                              const Prepared& to, int z, int tile) {
+                              const Prepared& to, int z, int part) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, width = to.value_width;
   const int heads = static_cast<int>(kValues ? p.Hk : p.H), Dv = static_cast<int>(p.Dv);
   const int L = static_cast<int>(kValues ? p.Lk : p.Lq), b = z / heads, h = z % heads;
@@ -119,30 +142,34 @@ __device__ void prepare_split(const AttentionProblem& p, const AttentionGradient
   const size_t low = static_cast<size_t>(p.B) * heads * L * width;
   bf16* const out = kValues ? to.v : to.d_out;
   const bool whole = whole_rows(in), whole_context = !kValues && whole_rows(g.context);
-  for (int r = 0; r < 8; ++r) {
-    const int row = tile * kTile + warp * 8 + r;
+#pragma unroll
+  for (int r = 0; r < kPrepareRows; ++r) {
+    const int row = part * kPart + warp * kPrepareRows + r;
     if (row >= L) break;
     const size_t at = static_cast<size_t>(z) * L + row;
     bool bad = false, zero = true;
     float dot = 0.0f;
     for (int d = lane * 4; d < width; d += 4 * kWarp) {
       float4 a = load4(row_of(in, b, h, row), in.c, d, Dv, whole);
-      if (!kValues) {
-        const float4 c = load4(row_of(g.context, b, h, row), g.context.c, d, Dv, whole_context);
-        dot += a.x * c.x + a.y * c.y + a.z * c.z + a.w * c.w;
-        zero = zero && c.x == 0.0f && c.y == 0.0f && c.z == 0.0f && c.w == 0.0f;
-      }
-      const auto kept = [&](float x) {
-        if (finite(x)) return x;
-        bad = true;
-        return 0.0f;
-      };
-      a = {kept(a.x), kept(a.y), kept(a.z), kept(a.w)};
+      const bool good = finite(a.x) && finite(a.y) && finite(a.z) && finite(a.w);
       uint2 high_part, low_part;
-      split(a.x, a.y, high_part.x, low_part.x);
-      split(a.z, a.w, high_part.y, low_part.y);
+      const auto kept = [](float x) { return finite(x) ? x : 0.0f; };
+      split(kept(a.x), kept(a.y), high_part.x, low_part.x);
+      split(kept(a.z), kept(a.w), high_part.y, low_part.y);
       *reinterpret_cast<uint2*>(out + at * width + d) = high_part;
       *reinterpret_cast<uint2*>(out + low + at * width + d) = low_part;
+      bad = bad || !good;
+      if (kValues) continue;
+      // The product of what is multiplied below: then its rounding is a small change of d_context,
+      // and not of the difference of what is nearly equal.
+      if (good) {
+        const float2 first = joined(high_part.x, low_part.x),
+                     last = joined(high_part.y, low_part.y);
+        a = {first.x, first.y, last.x, last.y};
+      }
+      const float4 c = load4(row_of(g.context, b, h, row), g.context.c, d, Dv, whole_context);
+      dot += a.x * c.x + a.y * c.y + a.z * c.z + a.w * c.w;
+      zero = zero && c.x == 0.0f && c.y == 0.0f && c.z == 0.0f && c.w == 0.0f;
     }
     bad = __any_sync(kAll, bad);
     if (lane == 0) (kValues ? to.v_bad : to.d_bad)[at] = bad;
@@ -153,37 +180,35 @@ __device__ void prepare_split(const AttentionProblem& p, const AttentionGradient
   }
 }
 
-// One block a tile of 128 rows: of q, of k, of v and, backward, of d_context.
+// One block for 32 rows: of q, of k, of v and, backward, of d_context.
 __global__ __launch_bounds__(kPrepareThreads) void prepare(
     const __grid_constant__ AttentionProblem p, const __grid_constant__ AttentionGradients g,
     const __grid_constant__ Prepared to) {
-  __shared__ float shared[kPrepareThreads / kWarp];
-  const int queries = static_cast<int>(p.B * p.H) * to.query_tiles;
-  const int keys = static_cast<int>(p.B * p.Hk) * to.key_tiles;
+  const int queries = static_cast<int>(p.B * p.H) * to.query_parts;
+  const int keys = static_cast<int>(p.B * p.Hk) * to.key_parts, D = static_cast<int>(p.D);
   int job = blockIdx.x;
   if (job < queries) {
-    const float most = largest_weight(p, shared);
-    const int z = job / to.query_tiles, tile = job % to.query_tiles;
-    prepare_range(p, to, z, tile);
-    prepare_exponentials<true>(p, to, z, tile, most);
+    const int z = job / to.query_parts, part = job % to.query_parts;
+    if (part % (kTileRows / kPart) == 0) prepare_range(p, to, z, part / (kTileRows / kPart));
+    prepare_exponentials<true>(p, to, z, part);
     if (job > 0) return;
+    __syncthreads();
+    const WeightSums u = weight_sums(p);
     for (int a = threadIdx.x; a < to.width; a += blockDim.x) {
-      to.constant[a] = a < p.D ? constant_of(p, a, most) : kPadding;
+      to.constant[a] = a < D ? constant_of(p, a, u.most) : kPadding;
     }
-    if (threadIdx.x >= kWarp) return;
-    const float2 line =
-        line_of(p, most, round_up(static_cast<int>(p.D), 4) - static_cast<int>(p.D));
+    const float2 line = line_of(u, round_up(D, 4) - D);
     if (threadIdx.x == 0) to.line[0] = line.x, to.line[1] = line.y;
     return;
   }
   job -= queries;
   if (job < keys) {
-    return prepare_exponentials<false>(p, to, job / to.key_tiles, job % to.key_tiles, 1.0f);
+    return prepare_exponentials<false>(p, to, job / to.key_parts, job % to.key_parts);
   }
   job -= keys;
-  if (job < keys) return prepare_split<true>(p, g, to, job / to.key_tiles, job % to.key_tiles);
+  if (job < keys) return prepare_split<true>(p, g, to, job / to.key_parts, job % to.key_parts);
   job -= keys;
-  prepare_split<false>(p, g, to, job / to.query_tiles, job % to.query_tiles);
+  prepare_split<false>(p, g, to, job / to.query_parts, job % to.query_parts);
 }
 
 }  // namespace fovea::cuda

@@ -38,11 +38,6 @@ struct RowAt {
   Range keys;
 };
 
-// Whether scores stay as they are.
-__host__ __device__ inline bool unmasked(const AttentionProblem& p) {
-  return !p.begin.data && !p.allowed.data && !p.bias.data && p.softcap == 0.0f;
-}
-
 // s = cap(raw) + bias/T of key j in units of log 2, −inf where it is forbidden. T and the scale are
 // in `raw`. A finite bias forbids nothing, however low.
 __device__ __forceinline__ float masked(const AttentionProblem& p, const RowAt& row, int j,

@@ -14,6 +14,8 @@
 // arithmetic, and x by tensor cores (tf32, 460 µs), were no faster.
 #pragma once
 
+#include <climits>
+
 #include "cuda/prepare.cuh"
 
 namespace fovea::cuda {
@@ -32,6 +34,7 @@ struct Chunk {
   float* e;         // [heads][padded][padded_keys], units of log 2
   float2* strips;   // [heads][padded][padded_keys / 64]
   RowState* state;  // [heads][padded]
+  uint8_t* kinds;   // [tile]: how many terms share a reciprocal
   __host__ __device__ size_t at(int head, int i) const {
     return (static_cast<size_t>(head) * padded + i) * padded_keys;
   }
@@ -82,133 +85,177 @@ __device__ __forceinline__ void add_quad(const float4* xs, const float4* ys, con
   }
 }
 
+// Which tile of scores: of a head of the chunk, from query i0 of the chunk and key j0 on.
+struct TileAt {
+  int head, i0, j0;
+};
+
 // How many terms of this tile may share a reciprocal.
-__device__ __forceinline__ int shared_terms(const float4* constants, const float* x_most,
-                                            const float* y_most, int quads) {
+__device__ __forceinline__ int shared_terms(const Prepared& in, const float4* constants, int z,
+                                            int zk, int row, int j0, int quads) {
+  const size_t step = in.width / 4;
+  const float4* const x = reinterpret_cast<const float4*>(in.x_most) + z * in.query_parts * step;
+  const float4* const y = reinterpret_cast<const float4*>(in.y_most) + zk * in.key_parts * step;
+  const auto largest = [&](const float4* from, int first, int n_parts, int all, int t) {
+    float4 top{};
+#pragma unroll
+    for (int n = 0; n < n_parts; ++n) {
+      const float4 o = __ldg(from + min(first + n, all - 1) * step + t);
+      top = {fmaxf(top.x, o.x), fmaxf(top.y, o.y), fmaxf(top.z, o.z), fmaxf(top.w, o.w)};
+    }
+    return top;
+  };
   bool four = true, two = true;
   for (int t = threadIdx.x; t < quads; t += kScoreThreads) {
-    const float4 c = constants[t], x = reinterpret_cast<const float4*>(x_most)[t];
-    const float4 y = reinterpret_cast<const float4*>(y_most)[t];
-    const float x0 = fmaf(x.x, y.x, fabsf(c.x)), x1 = fmaf(x.y, y.y, fabsf(c.y));
-    const float x2 = fmaf(x.z, y.z, fabsf(c.z)), x3 = fmaf(x.w, y.w, fabsf(c.w));
+    const float4 c = constants[t],
+                 a = largest(x, row / kPart, kTileRows / kPart, in.query_parts, t);
+    const float4 b = largest(y, j0 / kPart, kTileKeys / kPart, in.key_parts, t);
+    const float x0 = fmaf(a.x, b.x, fabsf(c.x)), x1 = fmaf(a.y, b.y, fabsf(c.y));
+    const float x2 = fmaf(a.z, b.z, fabsf(c.z)), x3 = fmaf(a.w, b.w, fabsf(c.w));
     four = four && x0 * x1 * x2 * x3 < 1e37f;
     two = two && fmaxf(fmaxf(x0, x1), fmaxf(x2, x3)) < 1e30f;
   }
-  four = __syncthreads_and(four);
-  two = __syncthreads_and(two);
-  return four ? 4 : two ? 2 : 1;
+  const int least = __syncthreads_and(four) ? 4 : 2;
+  return least == 4 ? 4 : __syncthreads_and(two) ? 2 : 1;
 }
 
 // A tile that no row of it may see.
-__device__ inline void forbid_tile(const Chunk& to, int head, int i0, int j0) {
-  for (int t = threadIdx.x; t < kTile * kTile / 4; t += kScoreThreads) {
-    const int i = i0 + t / (kTile / 4), j = j0 + t % (kTile / 4) * 4;
-    *reinterpret_cast<float4*>(to.e + to.at(head, i) + j) = {-infinity(), -infinity(), -infinity(),
-                                                             -infinity()};
+__device__ inline void forbid_tile(const Chunk& to, const TileAt& at) {
+  constexpr int kAcross = kTileKeys / 4, kStrips = kTileKeys / kStrip;
+  const float4 none{-infinity(), -infinity(), -infinity(), -infinity()};
+  for (int t = threadIdx.x; t < kTileRows * kAcross; t += kScoreThreads) {
+    const size_t row = to.at(at.head, at.i0 + t / kAcross);
+    *reinterpret_cast<float4*>(to.e + row + at.j0 + t % kAcross * 4) = none;
   }
-  const int i = i0 + static_cast<int>(threadIdx.x) / 2, strip = j0 / kStrip + threadIdx.x % 2;
-  to.strips[to.at(head, i) / kStrip + strip] = {-infinity(), 0.0f};
+  for (int t = threadIdx.x; t < kTileRows * kStrips; t += kScoreThreads) {
+    const size_t row = to.at(at.head, at.i0 + t / kStrips);
+    to.strips[(row + at.j0) / kStrip + t % kStrips] = {-infinity(), 0.0f};
+  }
 }
 
-// Sums of 1/x, which each thread finds at its place in shared memory, become scores. Rows are 4
-// apart, keys 8: eight lanes have a row.
-__device__ inline void write_scores(const AttentionProblem& p, const Prepared& in, const Chunk& to,
-                                    const float* mine, int head, int i0, int j0) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, z = to.z + head;
-  const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
-  const int b = z / H, h = z % H,
-            zk = b * static_cast<int>(p.Hk) + h / (H / static_cast<int>(p.Hk));
-  const int j1 = j0 + warp % 2 * kStrip + lane % 8;
-  const float offset = in.line[0], factor = in.line[1];
-  const bool plain = unmasked(p);
-  float nan[8];
+// What the rows of a tile have in common.
+struct TileRows {
+  int z, b, h, zk;
+  __device__ TileRows(const AttentionProblem& p, int head) : z(head) {
+    const int H = static_cast<int>(p.H), Hk = static_cast<int>(p.Hk);
+    b = z / H, h = z % H, zk = b * Hk + h / (H / Hk);
+  }
+};
+
+// Eight lanes' eight scores each of a row: they and their sum into memory.
+__device__ __forceinline__ void write_row(const Chunk& to, const TileAt& at, int i, int j,
+                                          const float (&e)[8]) {
+  float most = e[0];
+#pragma unroll
+  for (int n = 1; n < 8; ++n) most = fmaxf(most, e[n]);
+#pragma unroll
+  for (int n = 0; n < 8; ++n) to.e[to.at(at.head, i) + j + n * 8] = e[n];
+#pragma unroll
+  for (int o = 1; o < 8; o <<= 1) most = fmaxf(most, __shfl_xor_sync(kAll, most, o));
+  const float base = most == -infinity() ? 0.0f : most;
+  float sum = 0.0f;
+#pragma unroll
+  for (int n = 0; n < 8; ++n) sum += exp2_of(e[n] - base);
+#pragma unroll
+  for (int o = 1; o < 8; o <<= 1) sum += __shfl_xor_sync(kAll, sum, o);
+  if (threadIdx.x % 8 == 0) {
+    to.strips[to.at(at.head, i) / kStrip + j / kStrip] = {fmaxf(most, -infinity()), sum};
+  }
+}
+
+// Where every key is seen, and nothing is added: scores of the sums of 1/x in registers. Rows are 4
+// apart, keys 8.
+__device__ __forceinline__ void write_plain(const AttentionProblem& p, const Prepared& in,
+                                            const Chunk& to, const TileAt& at,
+                                            const float (&acc)[8][8]) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
+  const TileRows rows(p, to.z + at.head);
+  const int j = at.j0 + warp % 2 * kStrip + lane % 8;
+  const float offset = in.line[0] * kLog2e, factor = in.line[1] * kLog2e;
+  float add[8];
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
-    nan[n] = in.y_nan[static_cast<size_t>(zk) * Lk + min(j1 + n * 8, Lk - 1)];
+    const bool there = j + n * 8 < Lk;
+    add[n] = there ? offset + in.y_nan[static_cast<size_t>(rows.zk) * Lk + j + n * 8] : -infinity();
   }
+#pragma unroll
+  for (int m = 0; m < 8; ++m) {
+    const int i = at.i0 + warp / 2 * 32 + lane / 8 + m * 4, row = min(to.row + i, Lq - 1);
+    const float nan = in.x_nan[static_cast<size_t>(rows.z) * Lq + row];
+    float e[8];
+#pragma unroll
+    for (int n = 0; n < 8; ++n) e[n] = fmaf(acc[m][n], factor, add[n] + nan);
+    write_row(to, at, i, j, e);
+  }
+}
+
+// The same with masks, biases and caps: of sums that each thread finds at its place in shared
+// memory, so that one piece of code does for all 64.
+__device__ __noinline__ void write_masked(const AttentionProblem& p, const Prepared& in,
+                                          const Chunk& to, const TileAt& at, const float* mine) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
+  const TileRows rows(p, to.z + at.head);
+  const int j = at.j0 + warp % 2 * kStrip + lane % 8;
+  const float offset = in.line[0], factor = in.line[1];
 #pragma unroll 1
   for (int m = 0; m < 8; ++m) {
-    const int i = i0 + warp / 2 * 32 + lane / 8 + m * 4, row = to.row + i;
+    const int i = at.i0 + warp / 2 * 32 + lane / 8 + m * 4, row = to.row + i;
     const bool there = row < Lq;
-    const float row_nan = there ? in.x_nan[static_cast<size_t>(z) * Lq + row] : 0.0f;
-    const RowAt at{b, h, row, there && !plain ? range_of(p, b, h, row) : Range{0, 0}};
-    float e[8], most = -infinity();
+    const float nan = there ? in.x_nan[static_cast<size_t>(rows.z) * Lq + row] : 0.0f;
+    const RowAt of{rows.b, rows.h, row, there ? range_of(p, rows.b, rows.h, row) : Range{0, 0}};
+    float e[8];
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      const int j = j1 + n * 8;
-      const float raw = fmaf(mine[(m * 8 + n) * kScoreThreads], factor, offset) + nan[n] + row_nan;
-      if (plain) {
-        e[n] = j < Lk ? raw * kLog2e : -infinity();
-      } else {
-        e[n] = masked(p, at, j, raw);
-      }
-      most = fmaxf(most, e[n]);
-      to.e[to.at(head, i) + j] = e[n];
+      const int key = j + n * 8;
+      const float of_key = in.y_nan[static_cast<size_t>(rows.zk) * Lk + min(key, Lk - 1)];
+      const float raw = fmaf(mine[(m * 8 + n) * kScoreThreads], factor, offset) + of_key + nan;
+      e[n] = masked(p, of, key, raw);
     }
-#pragma unroll
-    for (int o = 1; o < 8; o <<= 1) most = fmaxf(most, __shfl_xor_sync(kAll, most, o));
-    const float base = most == -infinity() ? 0.0f : most;
-    float sum = 0.0f;
-#pragma unroll
-    for (int n = 0; n < 8; ++n) sum += exp2_of(e[n] - base);
-#pragma unroll
-    for (int o = 1; o < 8; o <<= 1) sum += __shfl_xor_sync(kAll, sum, o);
-    if (lane % 8 == 0) {
-      to.strips[to.at(head, i) / kStrip + j0 / kStrip + warp % 2] = {most, sum};
-    }
+    write_row(to, at, i, j, e);
   }
 }
 
 inline size_t score_shared(int width) {
-  const size_t stages = static_cast<size_t>(kStages) * kStage * 2 * kTile * sizeof(float4);
+  const size_t stages =
+      static_cast<size_t>(kStages) * kStage * (kTileRows + kTileKeys) * sizeof(float4);
   const size_t sums = size_t{64} * kScoreThreads * sizeof(float);
   const size_t all = stages + static_cast<size_t>(width) * sizeof(float);
   return all > sums ? all : sums;
 }
 
-// Eight warps, each 32 queries and 64 keys, 8×8 a thread.
-template <int kShared>
-__global__ __launch_bounds__(kScoreThreads, kShared == 1 ? 1 : 2) void score_tiles(
-    const __grid_constant__ AttentionProblem p, const __grid_constant__ Prepared in,
-    const __grid_constant__ Chunk to) {
-  extern __shared__ float4 shared[];
-  float4* const xs = shared;
-  float4* const ys = xs + kStages * kStage * kTile;
-  float4* const constants = ys + kStages * kStage * kTile;
-  const int tid = threadIdx.x, lane = tid % kWarp, warp = tid / kWarp;
-  const int head = blockIdx.z, z = to.z + head, i0 = blockIdx.y * kTile, j0 = blockIdx.x * kTile;
-  const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
-  const int zk = z / H * static_cast<int>(p.Hk) + z % H / (H / static_cast<int>(p.Hk));
-  const int quads = parts(static_cast<int>(p.D), 4), steps = parts(quads, kStage);
-  const int tile = (to.row + i0) / kTile;
-  const int2 seen = tile < in.query_tiles ? in.range[static_cast<size_t>(z) * in.query_tiles + tile]
-                                          : make_int2(0, 0);
-  if (seen.x >= j0 + kTile || seen.y <= j0) {
-    if (kShared == 4) forbid_tile(to, head, i0, j0);
-    return;
-  }
-  for (int t = tid; t < quads; t += kScoreThreads) {
-    constants[t] = reinterpret_cast<const float4*>(in.constant)[t];
-  }
-  const float* x_most = in.x_most + (static_cast<size_t>(z) * in.query_tiles + tile) * in.width;
-  const float* y_most =
-      in.y_most + (static_cast<size_t>(zk) * in.key_tiles + j0 / kTile) * in.width;
-  if (shared_terms(constants, x_most, y_most, quads) != kShared) return;
+__device__ __forceinline__ float4* constants_in(float4* shared) {
+  return shared + kStages * kStage * (kTileRows + kTileKeys);
+}
 
-  const int r = tid / 2, q = tid % 2;  // what this thread copies: a row, every other quad
-  const bool x_there = to.row + i0 + r < Lq, y_there = j0 + r < Lk;
+// A tile by eight warps, each 32 queries and 64 keys, 8×8 a thread; its constants are there.
+template <int kShared>
+__device__ __forceinline__ void score_tile(const AttentionProblem& p, const Prepared& in,
+                                           const Chunk& to, const TileAt& at, int4 seen,
+                                           float4* shared) {
+  float4* const xs = shared;
+  float4* const ys = xs + kStages * kStage * kTileRows;
+  const float4* c = constants_in(shared);
+  const int tid = threadIdx.x, lane = tid % kWarp, warp = tid / kWarp;
+  const int Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
+  const int quads = parts(static_cast<int>(p.D), 4), steps = parts(quads, kStage);
+  const TileRows rows(p, to.z + at.head);
+  const int r = tid / 2, q = tid % 2;  // what this thread copies: every other quad of a row of each
+  static_assert(kScoreThreads == 2 * kTileRows && kTileKeys == kTileRows);
+  const int i = to.row + at.i0 + r, j = at.j0 + r;
   const float* x_from =
-      in.x + (static_cast<size_t>(z) * Lq + min(to.row + i0 + r, Lq - 1)) * in.width + q * 4;
+      in.x + (static_cast<size_t>(rows.z) * Lq + min(i, Lq - 1)) * in.width + q * 4;
   const float* y_from =
-      in.y + (static_cast<size_t>(zk) * Lk + min(j0 + r, Lk - 1)) * in.width + q * 4;
+      in.y + (static_cast<size_t>(rows.zk) * Lk + min(j, Lk - 1)) * in.width + q * 4;
   const auto copy = [&](int step) {
     if (step < steps) {
-      const int at = (step % kStages) * kStage * kTile + q * kTile + r;
+      const int to_quad = (step % kStages) * kStage * kTileRows + q * kTileRows + r;
 #pragma unroll
-      for (int c = 0; c < kStage / 2; ++c) {
-        const bool inside = step * kStage + q + 2 * c < quads;
-        copy16(xs + at + c * 2 * kTile, x_from + c * 8, x_there && inside);
-        copy16(ys + at + c * 2 * kTile, y_from + c * 8, y_there && inside);
+      for (int n = 0; n < kStage / 2; ++n) {
+        const bool inside = step * kStage + q + 2 * n < quads;
+        copy16(xs + to_quad + n * 2 * kTileRows, x_from + n * 8, i < Lq && inside);
+        copy16(ys + to_quad + n * 2 * kTileRows, y_from + n * 8, j < Lk && inside);
       }
       x_from += kStage * 4;
       y_from += kStage * 4;
@@ -224,17 +271,23 @@ __global__ __launch_bounds__(kScoreThreads, kShared == 1 ? 1 : 2) void score_til
     for (int n = 0; n < 8; ++n) acc[m][n] = 0.0f;
   }
   const int mr = warp / 2 * 32 + lane / 8, nc = warp % 2 * kStrip + lane % 8;
-  const float4* c = constants;
 #pragma unroll 1
   for (int s = 0; s < steps; ++s) {
     copies_wait<kStages - 2>();
     __syncthreads();
     copy(s + kStages - 1);
-    const float4* x = xs + (s % kStages) * kStage * kTile + mr;
-    const float4* y = ys + (s % kStages) * kStage * kTile + nc;
+    const float4* x = xs + (s % kStages) * kStage * kTileRows + mr;
+    const float4* y = ys + (s % kStages) * kStage * kTileKeys + nc;
     const int n = min(kStage, quads - s * kStage);
 #pragma unroll 1
-    for (int g = 0; g < n; ++g, x += kTile, y += kTile, ++c) add_quad<kShared>(x, y, *c, acc);
+    for (int g = 0; g < n; ++g, x += kTileRows, y += kTileKeys, ++c) {
+      add_quad<kShared>(x, y, *c, acc);
+    }
+  }
+  // Padding is past the keys, so a tile that has some is seen whole by nobody, but for the last.
+  const bool whole = seen.z <= at.j0 && (seen.w >= at.j0 + kTileKeys || seen.w == Lk);
+  if (whole && !p.allowed.data && !p.bias.data && p.softcap == 0.0f) {
+    return write_plain(p, in, to, at, acc);
   }
   copies_wait<0>();
   __syncthreads();
@@ -244,7 +297,74 @@ __global__ __launch_bounds__(kScoreThreads, kShared == 1 ? 1 : 2) void score_til
 #pragma unroll
     for (int n = 0; n < 8; ++n) mine[(m * 8 + n) * kScoreThreads] = acc[m][n];
   }
-  write_scores(p, in, to, mine, head, i0, j0);
+  write_masked(p, in, to, at, mine);
+}
+
+__device__ __forceinline__ int4 range_of_tile(const Prepared& in, const Chunk& c,
+                                              const TileAt& at) {
+  const int tile = (c.row + at.i0) / kTileRows;
+  return in.range[static_cast<size_t>(c.z + at.head) * in.query_tiles + tile];
+}
+
+// The keys that some of rows i0 … i0 + n of the chunk may see; i0 begins a tile.
+__device__ inline int2 keys_seen(const Prepared& in, const Chunk& c, int z, int i0, int n) {
+  int2 all{INT_MAX, 0};
+  for (int i = i0; i < min(i0 + n, c.rows); i += kTileRows) {
+    const int4 seen = in.range[static_cast<size_t>(z) * in.query_tiles + (c.row + i) / kTileRows];
+    all = {min(all.x, seen.x), max(all.y, seen.y)};
+  }
+  return all;
+}
+
+// Tiles of which four terms share a reciprocal; the others are noted.
+__global__ __launch_bounds__(kScoreThreads,
+                             2) void score_tiles(const __grid_constant__ AttentionProblem p,
+                                                 const __grid_constant__ Prepared in,
+                                                 const __grid_constant__ Chunk to) {
+  extern __shared__ float4 shared[];
+  const TileAt at{static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y) * kTileRows,
+                  static_cast<int>(blockIdx.x) * kTileKeys};
+  const int4 seen = range_of_tile(in, to, at);
+  uint8_t* const kind = to.kinds + (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+  if (seen.x >= at.j0 + kTileKeys || seen.y <= at.j0) {
+    if (threadIdx.x == 0) *kind = 4;
+    return forbid_tile(to, at);
+  }
+  const int quads = parts(static_cast<int>(p.D), 4);
+  float4* const constants = constants_in(shared);
+  for (int t = threadIdx.x; t < quads; t += kScoreThreads) {
+    constants[t] = reinterpret_cast<const float4*>(in.constant)[t];
+  }
+  const TileRows rows(p, to.z + at.head);
+  const int terms = shared_terms(in, constants, rows.z, rows.zk, to.row + at.i0, at.j0, quads);
+  if (threadIdx.x == 0) *kind = static_cast<uint8_t>(terms);
+  if (terms == 4) score_tile<4>(p, in, to, at, seen, shared);
+}
+
+// Those others, as many blocks as there are processors.
+__global__ __launch_bounds__(kScoreThreads,
+                             1) void score_wide_tiles(const __grid_constant__ AttentionProblem p,
+                                                      const __grid_constant__ Prepared in,
+                                                      const __grid_constant__ Chunk to) {
+  extern __shared__ float4 shared[];
+  const int across = to.padded_keys / kTileKeys, down = parts(to.rows, kTileRows);
+  const int quads = parts(static_cast<int>(p.D), 4);
+  for (int t = blockIdx.x; t < to.heads * down * across; t += gridDim.x) {
+    const int kind = to.kinds[t];
+    if (kind == 4) continue;
+    __syncthreads();
+    for (int n = threadIdx.x; n < quads; n += kScoreThreads) {
+      constants_in(shared)[n] = reinterpret_cast<const float4*>(in.constant)[n];
+    }
+    const TileAt at{t / across / down, t / across % down * kTileRows, t % across * kTileKeys};
+    const int4 seen = range_of_tile(in, to, at);
+    if (kind == 2) {
+      score_tile<2>(p, in, to, at, seen, shared);
+    } else {
+      score_tile<1>(p, in, to, at, seen, shared);
+    }
+    copies_wait<0>();
+  }
 }
 
 // Out of a row's strips: its state and, where they are wanted, its statistic and the sink's

@@ -103,7 +103,7 @@ void sum_chunks(const AttentionProblem& p, const float* from, int chunks, int n,
                      .u = u,
                      .scale = 4.0f * p.scale / p.temperature,
                      .add = false};
-  sum_parts<<<blocks_for(size_t(p.B * p.Hk * p.Lk) * n), 256, 0, stream()>>>(x);
+  launch_sum(x, limits().processors, stream());
   check_launch("attention, sums of partial results");
 }
 

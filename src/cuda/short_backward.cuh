@@ -155,6 +155,7 @@ inline size_t short_gradients_shared(const ShortCall& s) {
   return sizeof(float) * std::max(of_scores, of_values);
 }
 
+// Two numbers of a row of n.
 __device__ __forceinline__ void store2(float* row, int64_t stride, int at, int n, float2 x) {
   if (at < n) row[at * stride] = x.x;
   if (at + 1 < n) row[(at + 1) * stride] = x.y;
@@ -182,13 +183,18 @@ __device__ void short_value_gradients(const ShortCall& s, const ShortOutputs& ou
   }
   __syncthreads();
   const int d = d0 + lane * 4;
+  float* const to =
+      out.dv_parts ? out.dv_parts + (static_cast<size_t>(chunk) * p.B * p.H + z) * Lk * out.dv_step
+                   : row_of(out.dv, b, h, 0);  // heads share no keys then
+  const int64_t step = out.dv_parts ? out.dv_step : out.dv.r;
+  const bool whole = out.dv_parts || (whole_rows(out.dv) && p.Dv % 4 == 0);
   for (int j0 = warp * 8; j0 < Lk; j0 += kThreads / kWarp * 8) {
     float4 sum[8];
 #pragma unroll
     for (int n = 0; n < 8; ++n) sum[n] = {};
-    const auto add = [&](float4& to, float weight, float4 o) {
-      to = {fmaf(weight, o.x, to.x), fmaf(weight, o.y, to.y), fmaf(weight, o.z, to.z),
-            fmaf(weight, o.w, to.w)};
+    const auto add = [&](float4& x, float weight, float4 o) {
+      x = {fmaf(weight, o.x, x.x), fmaf(weight, o.y, x.y), fmaf(weight, o.z, x.z),
+           fmaf(weight, o.w, x.w)};
     };
 #pragma unroll 2
     for (int i = 0; i < rows; ++i) {
@@ -211,19 +217,11 @@ __device__ void short_value_gradients(const ShortCall& s, const ShortOutputs& ou
           add(x, w[i * padded + j], *reinterpret_cast<const float4*>(d_out + i * 128 + lane * 4));
         }
       }
-      if (out.dv_parts) {
-        const size_t row = (static_cast<size_t>(chunk) * p.B * p.H + z) * Lk + j;
-        if (d < s.value_width) {
-          *reinterpret_cast<float4*>(out.dv_parts + row * out.dv_step + d) = x;
-        }
+      if (whole) {
+        if (d < s.value_width) *reinterpret_cast<float4*>(to + j * step + d) = x;
       } else {
-        float* const row = row_of(out.dv, b, h, j);  // heads share no keys here
-        if (whole_rows(out.dv) && p.Dv % 4 == 0) {
-          if (d < p.Dv) *reinterpret_cast<float4*>(row + d) = x;
-        } else {
-          store2(row, out.dv.c, d, static_cast<int>(p.Dv), {x.x, x.y});
-          store2(row, out.dv.c, d + 2, static_cast<int>(p.Dv), {x.z, x.w});
-        }
+        store2(to + j * step, out.dv.c, d, static_cast<int>(p.Dv), {x.x, x.y});
+        store2(to + j * step, out.dv.c, d + 2, static_cast<int>(p.Dv), {x.z, x.w});
       }
     }
   }
@@ -264,14 +262,11 @@ __global__ __launch_bounds__(
   const bool inside = a < s.width;
   const float* const k = row_of(p.k, b, hk, 0) + (inside ? a : 0);
   const float scale = 4.0f * p.scale / p.temperature;
-  const auto times_u = [&](float2 x) {
-    return float2{a < D ? x.x * (scale * p.u[a]) : 0.0f,
-                  a + 1 < D ? x.y * (scale * p.u[a + 1]) : 0.0f};
-  };
+  const float2 u{a < D ? scale * p.u[a] : 0.0f, a + 1 < D ? scale * p.u[a + 1] : 0.0f};
   const auto load_key = [&](int j) {
     return __ldg(reinterpret_cast<const float2*>(k + min(j, Lk - 1) * static_cast<int>(p.k.r)));
   };
-  float2 next[4], x[kRows], dq[kRows], gr{}, x_most{};
+  float2 next[4], x[kRows], dq[kRows], gr{}, limit{};
 #pragma unroll
   for (int n = 0; n < 4; ++n) next[n] = load_key(wide * per + n);
 #pragma unroll
@@ -291,30 +286,40 @@ __global__ __launch_bounds__(
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     x[i] = {exp_twice(x[i].x), exp_twice(x[i].y)};
-    x_most = {fmaxf(x_most.x, x[i].x), fmaxf(x_most.y, x[i].y)};
+    limit = {fmaxf(limit.x, x[i].x), fmaxf(limit.y, x[i].y)};
   }
+  limit = {limit_of(limit.x), limit_of(limit.y)};
   __syncthreads();
+  // Parts are multiplied by u when they are summed.
+  float* const dk_to =
+      out.dk_parts ? out.dk_parts + (static_cast<size_t>(chunk) * p.B * H + z) * Lk * out.dk_step
+                   : row_of(out.dk, b, h, 0);
+  const int64_t dk_row = out.dk_parts ? out.dk_step : out.dk.r;
+  const bool dk_pairs = out.dk_parts || (whole_rows(out.dk) && D % 2 == 0);
+  const bool dk_wanted = out.dk_parts || out.dk.data;
+  const float2 dk_u = out.dk_parts ? float2{1.0f, 1.0f} : u;
   const auto write_key = [&](int j, float2 dk) {
-    if (out.dk_parts) {
-      const size_t row = (static_cast<size_t>(chunk) * p.B * H + z) * Lk + j;
-      if (inside) *reinterpret_cast<float2*>(out.dk_parts + row * out.dk_step + a) = dk;
-    } else if (out.dk.data) {
-      store2(row_of(out.dk, b, h, j), out.dk.c, a, D, times_u(dk));
+    dk = {dk.x * dk_u.x, dk.y * dk_u.y};
+    if (!dk_wanted || !inside) return;
+    if (dk_pairs) {
+      *reinterpret_cast<float2*>(dk_to + j * dk_row + a) = dk;
+    } else {
+      store2(dk_to + j * dk_row, out.dk.c, a, D, dk);
     }
   };
   int buffer = 0;
 #pragma unroll 1
   for (int step = 0; step < per; step += 4) {
     const int j0 = wide * per + step;
-    float2 y[4], dk[4], y_most{};
+    float2 y[4], dk[4], most{-infinity(), -infinity()};
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       y[n] = {exp_twice(next[n].y), exp_twice(next[n].x)};  // swapped, see scores.cuh
-      y_most = {fmaxf(y_most.x, y[n].y), fmaxf(y_most.y, y[n].x)};
+      most = {fmaxf(most.x, next[n].x), fmaxf(most.y, next[n].y)};
       dk[n] = {};
       if (step + 4 < per) next[n] = load_key(j0 + 4 + n);
     }
-    const bool narrow = x_most.x * y_most.x < 1e18f && x_most.y * y_most.y < 1e18f;
+    const bool narrow = most.x < limit.x && most.y < limit.y;
     const float* const g_at = gs + tall * kRows * keys + j0;
     const auto add = [&](auto pairs) {
 #pragma unroll
@@ -382,7 +387,8 @@ __global__ __launch_bounds__(
       const float2 v = *reinterpret_cast<const float2*>(others + from);
       sum = {sum.x + v.x, sum.y + v.y};
     }
-    if (r0 + t < Lq) store2(row_of(out.dq, b, h, r0 + t), out.dq.c, a, D, times_u(sum));
+    if (r0 + t < Lq)
+      store2(row_of(out.dq, b, h, r0 + t), out.dq.c, a, D, {sum.x * u.x, sum.y * u.y});
   }
   __syncthreads();
   *reinterpret_cast<float2*>(others + warp * 64 + lane * 2) = gr;

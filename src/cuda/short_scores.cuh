@@ -1,7 +1,7 @@
 // The short path: few keys, so a block of 16 warps has all scores of kRows query rows in shared
 // memory. Lanes go over features, keys are read straight from memory and e^{2k} is made on the way,
 // four keys a warp at a time; the formula is that of additive.cuh. Two terms share a reciprocal
-// where no x of the four keys passes 1e18, else each has its own.
+// where no x of the four keys can pass 1e18, else each has its own.
 #pragma once
 
 #include "cuda/additive.cuh"
@@ -59,9 +59,14 @@ struct WarpSums {
   }
 };
 
-// e^{2x}; NaN stays.
+// e^{2x} of what is no larger than 40; NaN stays.
 __device__ __forceinline__ float exp_twice_or_nan(float x) {
-  return exp2_of(at_most(at_least(x, -kFarthest), kFarthest) * (2.0f * kLog2e));
+  return exp2_of(at_most(x, kFarthest) * (2.0f * kLog2e));
+}
+
+// The largest k for which X·e^{2k} < 1e18.
+__device__ __forceinline__ float limit_of(float x) {
+  return x > 0.0f ? log2f(1e18f / x) * (0.5f * kLn2) : infinity();
 }
 
 // What a block keeps of its rows.
@@ -69,7 +74,7 @@ template <int kRows>
 struct ShortRows {
   float* x;         // [kRows][lanes_width]: X
   float* constant;  // [lanes_width]: c
-  float* x_most;    // [lanes_width]
+  float* limit;     // [lanes_width]: the largest k for which two x may be multiplied
   float* e;         // [kRows][padded_keys]: scores in units of log 2
   static __host__ __device__ size_t floats(const ShortCall& s, int x_floats) {
     return static_cast<size_t>(x_floats) + 2 * s.lanes_width + kRows * s.padded_keys;
@@ -78,8 +83,8 @@ struct ShortRows {
   __device__ float* lay(const ShortCall& s, float* base, int x_floats) {
     x = base;
     constant = x + x_floats;
-    x_most = constant + s.lanes_width;
-    e = x_most + s.lanes_width;
+    limit = constant + s.lanes_width;
+    e = limit + s.lanes_width;
     return e + kRows * s.padded_keys;
   }
 };
@@ -105,38 +110,24 @@ __device__ __forceinline__ ShortAt short_at(const AttentionProblem& p, int z, in
 template <int kRows>
 __device__ float2 short_queries(const ShortCall& s, const ShortAt& at, const ShortRows<kRows>& to,
                                 ShortRanges<kRows>& ranges) {
-  __shared__ float of_warps[kShortWarps];
-  __shared__ float2 line;
   const AttentionProblem& p = s.p;
   const int D = static_cast<int>(p.D), width = s.lanes_width;
-  const float most = largest_weight(p, of_warps);
-  if (threadIdx.x < kWarp) {
-    const float2 of_warp = line_of(p, most, width - D);
-    if (threadIdx.x == 0) line = of_warp;
-    if (threadIdx.x < kRows) {
-      const int i = static_cast<int>(threadIdx.x);
-      ranges.rows[i] = i < at.rows ? range_of(p, at.b, at.h, at.i0 + i) : Range{0, 0};
-    }
-  }
-  const auto constant = [&](int a) { return constant_of(p, a, most); };
-  for (int a = threadIdx.x; a < width; a += kShortThreads) {
-    to.constant[a] = a < D ? constant(a) : kPadding;
-  }
   for (int t = threadIdx.x * 4; t < kRows * width; t += kShortThreads * 4) {
     const int i = t / width, a = t % width;
     float4 x{};
     if (i < at.rows && a < s.width) {
       const float4 q =
           __ldg(reinterpret_cast<const float4*>(row_of(p.q, at.b, at.h, at.i0 + i) + a));
-      const auto times = [&](float v, int f) {
-        if (f >= D) return 0.0f;
-        return at_most(at_least(exp_twice_or_nan(v) * constant(f), -3e38f), 3e38f);
-      };
-      x = {times(q.x, a), times(q.y, a + 1), times(q.z, a + 2), times(q.w, a + 3)};
+      x = {exp_twice_or_nan(q.x), exp_twice_or_nan(q.y), exp_twice_or_nan(q.z),
+           exp_twice_or_nan(q.w)};
     }
     *reinterpret_cast<float4*>(to.x + t) = x;
   }
-  __syncthreads();
+  if (threadIdx.x < kRows) {
+    const int i = static_cast<int>(threadIdx.x);
+    ranges.rows[i] = i < at.rows ? range_of(p, at.b, at.h, at.i0 + i) : Range{0, 0};
+  }
+  const WeightSums u = weight_sums(p);  // has a barrier
   if (threadIdx.x == 0) {
     ranges.all = {static_cast<int>(p.Lk), 0};
     for (const Range& r : ranges.rows) {
@@ -146,13 +137,19 @@ __device__ float2 short_queries(const ShortCall& s, const ShortAt& at, const Sho
     }
   }
   for (int a = threadIdx.x; a < width; a += kShortThreads) {
+    const float c = a < D ? constant_of(p, a, u.most) : kPadding;
     float top = 0.0f;
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) top = fmaxf(top, fabsf(to.x[i * width + a]));
-    to.x_most[a] = top;
+    for (int i = 0; i < kRows; ++i) {
+      float& x = to.x[i * width + a];
+      x = a < D ? at_most(at_least(x * c, -3e38f), 3e38f) : 0.0f;
+      top = fmaxf(top, fabsf(x));
+    }
+    to.constant[a] = c;
+    to.limit[a] = limit_of(top);
   }
   __syncthreads();
-  return line;
+  return line_of(u, width - D);
 }
 
 // acc[i·4 + key] = Σ 1/x over this lane's features, of keys j0 … j0 + 4.
@@ -176,20 +173,19 @@ __device__ __forceinline__ void short_sums(const ShortCall& s, const ShortAt& at
   for (int t = 0; t < kRows * kShortKeys; ++t) acc[t] = 0.0f;
 #pragma unroll 1
   for (int a = lane * 4; a < s.lanes_width; a += 4 * kWarp) {
-    float4 y[kShortKeys], y_most{};
+    float4 y[kShortKeys], most{-infinity(), -infinity(), -infinity(), -infinity()};
 #pragma unroll
     for (int n = 0; n < kShortKeys; ++n) {
-      y[n] = {exp_twice_or_nan(next[n].x), exp_twice_or_nan(next[n].y), exp_twice_or_nan(next[n].z),
-              exp_twice_or_nan(next[n].w)};
-      y_most = {fmaxf(y_most.x, y[n].x), fmaxf(y_most.y, y[n].y), fmaxf(y_most.z, y[n].z),
-                fmaxf(y_most.w, y[n].w)};
+      const float4 k = next[n];
+      most = {fmaxf(most.x, k.x), fmaxf(most.y, k.y), fmaxf(most.z, k.z), fmaxf(most.w, k.w)};
+      y[n] = {exp_twice_or_nan(k.x), exp_twice_or_nan(k.y), exp_twice_or_nan(k.z),
+              exp_twice_or_nan(k.w)};
       next[n] = load(from[n], a + 4 * kWarp);
     }
     const float4 c = *reinterpret_cast<const float4*>(in.constant + a);
-    const float4 m = *reinterpret_cast<const float4*>(in.x_most + a);
+    const float4 limit = *reinterpret_cast<const float4*>(in.limit + a);
     const bool narrow =
-        fmaf(m.x, y_most.x, fabsf(c.x)) < 1e18f && fmaf(m.y, y_most.y, fabsf(c.y)) < 1e18f &&
-        fmaf(m.z, y_most.z, fabsf(c.z)) < 1e18f && fmaf(m.w, y_most.w, fabsf(c.w)) < 1e18f;
+        most.x < limit.x && most.y < limit.y && most.z < limit.z && most.w < limit.w;
     const auto add = [&](auto pairs) {
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {

@@ -1,7 +1,7 @@
 // Sums of what blocks have computed for themselves, in a fixed order.
 #pragma once
 
-#include "cuda/rows.cuh"
+#include "cuda/additive.cuh"
 
 namespace fovea::cuda {
 
@@ -17,22 +17,53 @@ struct PartialSum {
   bool add;
 };
 
+// kFour numbers a thread: 4 where rows can be written so.
+template <int kFour>
 static __global__ __launch_bounds__(256) void sum_parts(const __grid_constant__ PartialSum x) {
-  const size_t all = static_cast<size_t>(x.heads / x.group) * x.rows * x.n;
-  const size_t head_step = static_cast<size_t>(x.rows) * x.step;
+  const int columns = x.n / kFour;
+  const size_t all = static_cast<size_t>(x.heads / x.group) * x.rows * columns;
+  const size_t head_step = static_cast<size_t>(x.rows) * x.step, part_step = x.heads * head_step;
   for (size_t t = blockIdx.x * size_t{256} + threadIdx.x; t < all; t += gridDim.x * size_t{256}) {
-    const int n = static_cast<int>(t % x.n), r = static_cast<int>(t / x.n % x.rows);
-    const int head = static_cast<int>(t / x.n / x.rows) * x.group;
+    const int n = static_cast<int>(t % columns) * kFour, r = static_cast<int>(t / columns % x.rows);
+    const int head = static_cast<int>(t / columns / x.rows) * x.group;
     const float* from = x.from + head * head_step + static_cast<size_t>(r) * x.step + n;
-    float sum = 0.0f;
+    float sum[kFour] = {};
     for (int member = 0; member < x.group; ++member, from += head_step) {
 #pragma unroll 4
-      for (int s = 0; s < x.parts; ++s) sum += from[s * (x.heads * head_step)];
+      for (int s = 0; s < x.parts; ++s) {
+        if constexpr (kFour == 4) {
+          const float4 v = __ldcs(reinterpret_cast<const float4*>(from + s * part_step));
+          sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
+        } else {
+          sum[0] += from[s * part_step];
+        }
+      }
     }
-    if (x.u) sum *= x.scale * x.u[n];
     const int z = (x.z + head) / x.group;
-    float* const to = row_of(x.to, z / x.to_heads, z % x.to_heads, x.to_row + r) + n * x.to.c;
-    *to = x.add ? *to + sum : sum;
+    float* const row = row_of(x.to, z / x.to_heads, z % x.to_heads, x.to_row + r);
+#pragma unroll
+    for (int e = 0; e < kFour; ++e) {
+      if (x.u) sum[e] *= x.scale * x.u[n + e];
+      if (x.add) sum[e] += row[(n + e) * x.to.c];
+    }
+    if constexpr (kFour == 4) {
+      *reinterpret_cast<float4*>(row + n) = {sum[0], sum[1], sum[2], sum[3]};
+    } else {
+      row[n * x.to.c] = sum[0];
+    }
+  }
+}
+
+// Starts it in `stream`; `processors` of the device.
+inline void launch_sum(const PartialSum& x, int processors, cudaStream_t stream) {
+  const bool four = x.n % 4 == 0 && x.step % 4 == 0 && whole_rows(x.to);
+  const int64_t n = int64_t{x.heads / x.group} * x.rows * x.n / (four ? 4 : 1);
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<int64_t>((n + 255) / 256, 1, int64_t{16} * processors));
+  if (four) {
+    sum_parts<4><<<blocks, 256, 0, stream>>>(x);
+  } else {
+    sum_parts<1><<<blocks, 256, 0, stream>>>(x);
   }
 }
 

@@ -60,10 +60,10 @@ struct ProductShape {
 // Rows of the chunk, [first, last), that may see keys j0 … j1: whole tiles.
 __device__ inline int2 rows_seeing(const Prepared& in, const Chunk& c, int z, int j0, int j1) {
   int first = c.rows, last = 0;
-  for (int t = threadIdx.x % kWarp; t * kTile < c.rows; t += kWarp) {
-    const int2 seen = in.range[static_cast<size_t>(z) * in.query_tiles + c.row / kTile + t];
+  for (int t = threadIdx.x % kWarp; t * kTileRows < c.rows; t += kWarp) {
+    const int4 seen = in.range[static_cast<size_t>(z) * in.query_tiles + c.row / kTileRows + t];
     if (seen.x < j1 && seen.y > j0)
-      first = min(first, t * kTile), last = max(last, (t + 1) * kTile);
+      first = min(first, t * kTileRows), last = max(last, (t + 1) * kTileRows);
   }
   return {__reduce_min_sync(kAll, first), min(c.rows, __reduce_max_sync(kAll, last))};
 }
@@ -99,6 +99,13 @@ __device__ __forceinline__ void write_score_gradients(const AttentionProblem& p,
   __shared__ float sums[32];
   const Chunk& c = x.c;
   const int lane = threadIdx.x % kWarp, z = c.z + head, H = static_cast<int>(p.H);
+  float2 e[2][2][4];  // all at once: behind a store the next load would wait
+#pragma unroll
+  for (int t = 0; t < 16; ++t) {
+    const int m = min(from.x + t / 8 * 16 + lane / 4 + t / 4 % 2 * 8, c.rows - 1);
+    const int n = from.y + lane % 4 * 2 + t % 4 * 8;
+    e[t / 8][t / 4 % 2][t % 4] = *reinterpret_cast<const float2*>(c.e + c.at(head, m) + n);
+  }
   float total = 0.0f;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -111,22 +118,21 @@ __device__ __forceinline__ void write_score_gradients(const AttentionProblem& p,
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int n = from.y + lane % 4 * 2 + j * 8;
-        float2* const at = reinterpret_cast<float2*>(c.e + c.at(head, m) + n);
-        const float2 e = *at;
-        const auto gradient = [&](float score, float up, int key) {
+        const float2 score = e[i][half][j];
+        const auto gradient = [&](float of, float up, int key) {
           const float factor = factor_of(x.dropout, state.noise, key);
-          return score_gradient(weight_of(score, state), factor, up, beta);
+          return score_gradient(weight_of(of, state), factor, up, beta);
         };
-        float2 ds{gradient(e.x, dw[i][j][half * 2], n),
-                  gradient(e.y, dw[i][j][half * 2 + 1], n + 1)};
+        float2 ds{gradient(score.x, dw[i][j][half * 2], n),
+                  gradient(score.y, dw[i][j][half * 2 + 1], n + 1)};
         if (x.ds) *reinterpret_cast<float2*>(x.ds + c.at(head, m) + n) = ds;
         if (p.softcap > 0.0f) {
           const RowAt row{z / H, z % H, c.row + m, {}};
-          if (ds.x != 0.0f) ds.x *= cap_slope(p, row, n, e.x);
-          if (ds.y != 0.0f) ds.y *= cap_slope(p, row, n + 1, e.y);
+          if (ds.x != 0.0f) ds.x *= cap_slope(p, row, n, score.x);
+          if (ds.y != 0.0f) ds.y *= cap_slope(p, row, n + 1, score.y);
         }
         total += ds.x + ds.y;
-        *at = ds;
+        *reinterpret_cast<float2*>(c.e + c.at(head, m) + n) = ds;
       }
     }
   }
@@ -171,7 +177,7 @@ __global__ __launch_bounds__(32 * WM * WN,
     const int2 rows = rows_seeing(in, c, z, m0, m0 + kM);
     depth = {max(depth.x, rows.x), min(depth.y, rows.y)};
   } else {
-    const int2 seen = in.range[static_cast<size_t>(z) * in.query_tiles + (c.row + m0) / kTile];
+    const int2 seen = keys_seen(in, c, z, m0, kM);
     if (kOp == Product::context) depth = {max(depth.x, seen.x / 32 * 32), min(depth.y, seen.y)};
     if (kOp == Product::d_scores && (seen.x >= n0 + kN || seen.y <= n0)) depth.y = depth.x;
   }
