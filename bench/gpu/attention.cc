@@ -112,8 +112,10 @@ class Bench {
     int64_t n;
   };
   std::vector<Result> results() const {
-    return {{"context", context_, s_.B * s_.Lq * s_.Dv}, {"dq", dq_, s_.B * s_.Lq * s_.A},
-            {"dk", dk_, s_.B * s_.Lk * s_.A},            {"dv", dv_, s_.B * s_.Lk * s_.Dv},
+    return {{"context", context_, s_.B * s_.Lq * s_.Dv},
+            {"dq", dq_, s_.B * s_.Lq * s_.A},
+            {"dk", dk_, s_.B * s_.Lk * s_.A},
+            {"dv", dv_, s_.B * s_.Lk * s_.Dv},
             {"du", du_, s_.A}};
   }
   template <class T>
@@ -172,10 +174,11 @@ void run(char** argv) {
   const bool same = once == bench.outputs();
   bench.write();
   const double f = bench.time(forward, rounds), fb = bench.time(both, rounds);
-  std::printf("{\"device\": \"%s\", \"forward_us\": %.2f, \"both_us\": %.2f, "
-              "\"forward_bytes\": %lld, \"both_bytes\": %lld, \"same_bits\": %s}\n",
-              bench.device(), f, fb, static_cast<long long>(extra_forward),
-              static_cast<long long>(extra_both), same ? "true" : "false");
+  std::printf(
+      "{\"device\": \"%s\", \"forward_us\": %.2f, \"both_us\": %.2f, "
+      "\"forward_bytes\": %lld, \"both_bytes\": %lld, \"same_bits\": %s}\n",
+      bench.device(), f, fb, static_cast<long long>(extra_forward),
+      static_cast<long long>(extra_both), same ? "true" : "false");
 }
 
 }  // namespace

@@ -10,6 +10,14 @@
 
 namespace fovea::cuda {
 
+// Blocks that share a processor, for the compiler's count of registers: code for 8.0 needs some
+// more.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#define FOVEA_BLOCKS_AT_ONCE(n) ((n) / 2)
+#else
+#define FOVEA_BLOCKS_AT_ONCE(n) (n)
+#endif
+
 constexpr float kLog2e = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
 constexpr int kWarp = 32;
 constexpr unsigned kAll = 0xffffffffu;

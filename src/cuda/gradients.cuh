@@ -10,8 +10,8 @@
 // atomically was no faster). Half of the reciprocals are shared by the lane's two features, where
 // every x of the warp's rows and 32 keys is below 1e18.
 //
-// H200, B 8 L 1024 A 256: 603 µs of 1058 backward. A term takes 8.6 cycles of a scheduler with
-// everything in registers; this reaches 91 % of that. No pairs: 663 µs, all paired: 635, X in
+// H200, B 8 L 1024 A 256: 626 µs of 1117 backward. A term takes 8.6 cycles of a scheduler with
+// everything in registers; this reaches 88 % of that. No pairs: 663 µs, all paired: 635, X in
 // registers: 638; sums in half precision 585, with errors of 1e-3.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The long path: additive scores of tiles of 128 queries and 128 keys, masked, with the softmax's
 // sums by strips of 64 keys. This is where the forward pass spends its time (H200, B 8 L 1024 A
-// 256: 288 of 368 µs).
+// 256: 299 of 386 µs).
 //
 //   Four terms share a reciprocal: N/D + 1/x = (N·x + D)/(D·x), 3 instructions a term and a quarter
 //   of a reciprocal. A product of four x overflows for inputs of standard deviation 3, so the
@@ -9,9 +9,9 @@
 //   three spills. A block whose tile is another's leaves at once.
 //
 // Bound by issue slots and reads of registers: with everything in registers a term takes 3.78
-// cycles of a scheduler (8.9 Tterms/s on an H200); this reaches 7.5. One reciprocal a term
-// takes 8.1 (the unit for it 8.0), tanh.approx the same with errors of 1e-4. Eight orderings of the
-// arithmetic, and x by tensor cores (tf32, 460 µs), were no faster.
+// cycles of a scheduler (8.9 Tterms/s on an H200); this reaches 7.2 with all that surrounds it. One
+// reciprocal a term takes 8.1 (the unit for it 8.0), tanh.approx the same with errors of 1e-4.
+// Eight orderings of the arithmetic, and x by tensor cores (tf32, 460 µs), were no faster.
 #pragma once
 
 #include <climits>
@@ -317,10 +317,9 @@ __device__ inline int2 keys_seen(const Prepared& in, const Chunk& c, int z, int 
 }
 
 // Tiles of which four terms share a reciprocal; the others are noted.
-__global__ __launch_bounds__(kScoreThreads,
-                             2) void score_tiles(const __grid_constant__ AttentionProblem p,
-                                                 const __grid_constant__ Prepared in,
-                                                 const __grid_constant__ Chunk to) {
+__global__ __launch_bounds__(kScoreThreads, FOVEA_BLOCKS_AT_ONCE(2)) void score_tiles(
+    const __grid_constant__ AttentionProblem p, const __grid_constant__ Prepared in,
+    const __grid_constant__ Chunk to) {
   extern __shared__ float4 shared[];
   const TileAt at{static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y) * kTileRows,
                   static_cast<int>(blockIdx.x) * kTileKeys};

@@ -1,6 +1,6 @@
 // The short path backward, two kernels and the sums: one computes weights again and makes of them
 // the gradients of the scores, the other dq, dk, du and dv of those. H200, B 128 Lq 10 Lk 128 A
-// 1024: 152 µs, bound like the forward pass by reads of k and v and by issue slots, about half
+// 1024: 180 µs, bound like the forward pass by reads of k and v and by issue slots, about half
 // each.
 #pragma once
 
@@ -226,14 +226,6 @@ __device__ void short_value_gradients(const ShortCall& s, const ShortOutputs& ou
     }
   }
 }
-
-// Blocks that share a processor, for the compiler's count of registers: code for 8.0 needs some
-// more.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-#define FOVEA_BLOCKS_AT_ONCE(n) ((n) / 2)
-#else
-#define FOVEA_BLOCKS_AT_ONCE(n) (n)
-#endif
 
 // Blocks of 64 features, two a lane: dq, dk and Σ g·r, as in gradients.cuh; and blocks of dv.
 template <int kRows, int kTall, int kWide, int kBlocks>

@@ -27,14 +27,21 @@ inline size_t short_forward_shared(const ShortCall& s) {
   return floats * sizeof(float);
 }
 
-// out[i] += w[j][i]·v[j] of this thread's columns and keys. Four rows on their way.
+// out[i] += w[j][i]·v[j] of this thread's columns and keys: every groups-th from `first` on, before
+// `last`. Four rows are on their way while four others are used; the first four are given.
+constexpr int kAhead = 4;
+struct ValueRows {
+  const float* v;
+  int64_t step;
+  int first, last, groups;
+  __device__ __forceinline__ float4 load(int j) const {
+    return __ldg(reinterpret_cast<const float4*>(v + min(j, last - 1) * step));
+  }
+};
 template <int kRows>
-__device__ __forceinline__ void sum_values(const float* v, int64_t step, const float* weights,
-                                           int Lk, int first, int groups, float4 (&out)[kRows]) {
-  constexpr int kPadded = round_up(kRows, 4), kAhead = 4;
-  const auto load = [&](int j) {
-    return __ldg(reinterpret_cast<const float4*>(v + min(j, Lk - 1) * step));
-  };
+__device__ __forceinline__ void sum_values(const ValueRows& rows, const float* weights,
+                                           float4 (&now)[kAhead], float4 (&out)[kRows]) {
+  constexpr int kPadded = round_up(kRows, 4);
   const auto add = [&](int j, float4 x) {
     float w[kPadded];
 #pragma unroll
@@ -48,35 +55,32 @@ __device__ __forceinline__ void sum_values(const float* v, int64_t step, const f
                 fmaf(w[i], x.w, out[i].w)};
     }
   };
-  float4 now[kAhead], next[kAhead];
-#pragma unroll
-  for (int t = 0; t < kAhead; ++t) now[t] = load(first + t * groups);
-  const int stride = kAhead * groups;
+  float4 next[kAhead];
+  const int stride = kAhead * rows.groups;
   const auto batch = [&](int j0, float4(&use)[kAhead], float4(&fetch)[kAhead]) {
 #pragma unroll
-    for (int t = 0; t < kAhead; ++t) fetch[t] = load(j0 + stride + t * groups);
+    for (int t = 0; t < kAhead; ++t) fetch[t] = rows.load(j0 + stride + t * rows.groups);
 #pragma unroll
     for (int t = 0; t < kAhead; ++t) {
-      if (j0 + t * groups < Lk) add(j0 + t * groups, use[t]);
+      if (j0 + t * rows.groups < rows.last) add(j0 + t * rows.groups, use[t]);
     }
   };
 #pragma unroll 1
-  for (int j = first; j < Lk; j += 2 * stride) {
+  for (int j = rows.first; j < rows.last; j += 2 * stride) {
     batch(j, now, next);
-    if (j + stride < Lk) batch(j + stride, next, now);
+    if (j + stride < rows.last) batch(j + stride, next, now);
   }
 }
 
 // The same where something in v is not finite: what has no weight is not looked at.
 template <int kRows>
-__device__ __noinline__ float4 careful_sum(const float* v, int64_t step, const float* weights,
-                                           int Lk, int first, int groups) {
+__device__ __noinline__ float4 careful_sum(const ValueRows& rows, const float* weights) {
   constexpr int kPadded = round_up(kRows, 4);
   float4 sum{};
-  for (int j = first; j < Lk; j += groups) {
+  for (int j = rows.first; j < rows.last; j += rows.groups) {
     const float w = weights[j * kPadded];
     if (w == 0.0f) continue;
-    const float4 x = *reinterpret_cast<const float4*>(v + j * step);
+    const float4 x = rows.load(j);
     sum = {fmaf(w, x.x, sum.x), fmaf(w, x.y, sum.y), fmaf(w, x.z, sum.z), fmaf(w, x.w, sum.w)};
   }
   return sum;
@@ -98,6 +102,16 @@ __global__ __launch_bounds__(kShortThreads,
       rows.lay(s, reinterpret_cast<float*>(shared), forward_x_floats<kRows>(s));
   const float2 line = short_queries<kRows>(s, at, rows, ranges);
   short_scores<kRows>(s, at, rows, ranges, line);
+  const ValueGroups by(s);
+  const int d = tid % by.columns * 4, group = tid / by.columns;
+  const ValueRows values{row_of(p.v, at.b, at.hk, 0) + d, p.v.r,
+                         min(ranges.all.begin, Lk - 1) + group, ranges.all.end, by.groups};
+  const bool working = group < by.groups && values.first < values.last && out.context.data;
+  float4 now[kAhead];
+#pragma unroll
+  for (int t = 0; t < kAhead; ++t) {
+    if (working) now[t] = values.load(values.first + t * by.groups);
+  }
   __syncthreads();
   for (int i = warp; i < kPadded; i += kShortWarps) {
     if (i >= at.rows) {
@@ -117,25 +131,20 @@ __global__ __launch_bounds__(kShortThreads,
   }
   __syncthreads();
   if (!out.context.data) return;
-  const ValueGroups by(s);
-  const int d = tid % by.columns * 4, group = tid / by.columns;
-  const bool working = group < by.groups;
   float4 sum[kRows];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) sum[i] = {};
-  const float* const v = row_of(p.v, at.b, at.hk, 0) + d;
-  const int first = min(ranges.all.begin, Lk - 1) + group, last = ranges.all.end;
-  if (working && first < last) {
-    sum_values<kRows>(v, p.v.r, weights, last, first, by.groups, sum);
+  if (working) {
+    sum_values<kRows>(values, weights, now, sum);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       if (!finite(sum[i].x) || !finite(sum[i].y) || !finite(sum[i].z) || !finite(sum[i].w)) {
-        sum[i] = careful_sum<kRows>(v, p.v.r, weights + i, last, first, by.groups);
+        sum[i] = careful_sum<kRows>(values, weights + i);
       }
     }
   }
   float* const others = rows.x;  // [group − 1][row][value_width]
-  if (working && group > 0) {
+  if (group > 0 && group < by.groups) {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       *reinterpret_cast<float4*>(others + ((group - 1) * kRows + i) * s.value_width + d) = sum[i];

@@ -10,8 +10,9 @@
 // What is not finite in v or d_context is 0 in their halves (a 0 weight would make it NaN) and is
 // added afterwards to the rows whose weight for it is not 0.
 //
-// H200, B 8 L 1024 A 256: 54, 57 and 64 µs, the tensor units 30–40 % busy; the rest is waiting for
-// scores. Tiles of 128×64, 64×128 and 64×256, and 2 to 4 stages, were within 20 % of each other.
+// H200, B 8 L 1024 A 256: 58, 56 and 82 µs, the tensor units 30–40 % busy; the rest is waiting for
+// scores. Loading those two steps ahead instead of one: 61 µs. Tiles of 128×64, 64×128 and 64×256,
+// and 2 to 4 stages, were within 20 % of each other.
 #pragma once
 
 #include "cuda/scores.cuh"
@@ -53,6 +54,7 @@ struct ProductShape {
   using A = TileShape<kADeep, kM>;
   using B = TileShape<kBDeep, kN>;
   static constexpr int kAStages = kFromScores ? 2 : 3, kBStages = 3;
+  static constexpr int kFirst = kFromScores ? 1 : 0;  // of the four products of halves
   static constexpr size_t kShared =
       2 * sizeof(bf16) * (kAStages * A::kSize + kBStages * B::kSize) + kM * sizeof(RowState);
 };
@@ -328,13 +330,13 @@ __global__ __launch_bounds__(32 * WM * WN,
       uint32_t next[2][4];
       if (st < 3) load_b(next, (st + 1) / 2, (st + 1) % 2 * 2);
 #pragma unroll
-      for (int product = 0; product < 3; ++product) {  // low·high, high·low, high·high
+      for (int product = S::kFirst; product < 4; ++product) {  // low·low, low·high, high·low, …
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
-            multiply_add(acc[i][j + e], a[ks][product == 0][i], b[product == 1][e * 2],
-                         b[product == 1][e * 2 + 1]);
+            multiply_add(acc[i][j + e], a[ks][product < 2][i], b[product % 2 == 0][e * 2],
+                         b[product % 2 == 0][e * 2 + 1]);
           }
         }
       }

@@ -188,7 +188,8 @@ class GpuNan : public testing::TestWithParam<bool> {};
 
 void like_the_cpu(const Numbers& n) {
   const Outputs should = by_cpu(n);
-  for (const std::string& path : paths_of(n.what)) expect_near(by_gpu(n, path), should, {1e-4, 1e-4}, path);
+  for (const std::string& path : paths_of(n.what))
+    expect_near(by_gpu(n, path), should, {1e-4, 1e-4}, path);
 }
 
 Case masked_case(bool few) {

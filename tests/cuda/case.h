@@ -64,7 +64,8 @@ struct Shape {
 };
 kernels::View<float> view_of(float* data, const Shape&, const Case&);
 
-// ‖x − y‖ / max(‖y‖, 1); infinite where one is NaN and the other is not, or they differ in an infinity.
+// ‖x − y‖ / max(‖y‖, 1); infinite where one is NaN and the other is not, or they differ in an
+// infinity.
 double distance(const std::vector<double>& x, const std::vector<double>& y);
 
 }  // namespace fovea::test
