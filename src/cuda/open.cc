@@ -8,11 +8,8 @@
 #include "fovea/error.h"
 
 namespace fovea::cuda {
-namespace {
 
-const Module& load() {
-  const char* named = std::getenv("FOVEA_CUDA_MODULE");
-  const std::string file = named != nullptr ? named : "libfovea_cuda.so";
+const Module& open_module(const std::string& file) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
@@ -29,10 +26,11 @@ const Module& load() {
   return *module;  // never closed: memory of the device may outlive everything else
 }
 
-}  // namespace
-
 const Module& open_module() {
-  static const Module& module = load();
+  static const Module& module = [&]() -> const Module& {
+    const char* named = std::getenv("FOVEA_CUDA_MODULE");
+    return open_module(named != nullptr ? named : "libfovea_cuda.so");
+  }();
   return module;
 }
 

@@ -1,7 +1,7 @@
 // The short path forward, one kernel: scores, softmax, sum over values in float32. Rows of v are on
 // their way four ahead while others are used (67 → 53 µs against plain loads on an H200, B 128 Lq
-// 10 Lk 128 A 1024; v staged in shared memory was no faster). There bytes alone would take 33 µs;
-// half of the issue slots are busy.
+// 10 Lk 128 A 1024; v staged in shared memory was no faster). There it takes 64 µs; bytes
+// alone would take 33, and half of the issue slots are busy.
 #pragma once
 
 #include "cuda/short_scores.cuh"

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -60,21 +61,39 @@ TEST(GpuMemory, OfACallIsLinear) {
   gpu.release();
 }
 
-TEST(GpuModule, OtherVersionsAndFilesAreRefused) {
-  EXPECT_EQ(cuda::open_module().version, cuda::kModuleVersion);
+// These two need no GPU.
+TEST(ModuleFile, IsSaidWhereItIsMissing) {
+  try {
+    cuda::open_module("/nowhere/libfovea_cuda.so");
+    FAIL();
+  } catch (const Error& e) {
+    const std::string what = e.what();
+    EXPECT_NE(what.find("/nowhere/libfovea_cuda.so"), std::string::npos) << what;
+    EXPECT_NE(what.find("./dev cuda"), std::string::npos) << what;
+  }
+}
+TEST(ModuleFile, HasAVersion) {
+  const char* file = std::getenv("FOVEA_CUDA_MODULE");
+  if (file == nullptr) GTEST_SKIP() << "FOVEA_CUDA_MODULE names no file";
+  EXPECT_EQ(cuda::open_module(file).version, cuda::kModuleVersion);
+  void* const library = dlopen(file, RTLD_NOW);
+  ASSERT_NE(library, nullptr);
+  const auto entry = reinterpret_cast<cuda::ModuleEntry>(dlsym(library, cuda::kModuleEntry));
+  ASSERT_NE(entry, nullptr);
+  EXPECT_EQ(entry(cuda::kModuleVersion + 1), nullptr);
 }
 
 }  // namespace
 }  // namespace fovea::test
 
-// Where there is no GPU, the formulas are held against the CPU's kernels, and nothing else.
+// Where there is no GPU, the formulas are held against the CPU's kernels, and little else.
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   try {
     std::printf("on %s\n", fovea::cuda::open_module().device_name());
   } catch (const fovea::Error& e) {
     std::printf("without a GPU: %s\n", e.what());
-    testing::GTEST_FLAG(filter) = "*Oracle*";
+    testing::GTEST_FLAG(filter) = "*Oracle*:ModuleFile*";
   }
   return RUN_ALL_TESTS();
 }
