@@ -146,6 +146,127 @@ __device__ __forceinline__ void write_score_gradients(const AttentionProblem& p,
   x.totals[(static_cast<size_t>(head) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x] = total;
 }
 
+// Where a warp's 32×32 of a product lie: the first of them, what the sum went over, and of which
+// head.
+struct ProductAt {
+  int2 first, depth;
+  int head, part;
+};
+
+// Those of a context or dv into memory; and what was left out because it is not finite.
+template <Product kOp>
+__device__ __forceinline__ void write_product(const AttentionProblem& p,
+                                              const AttentionGradients& g, const Prepared& in,
+                                              const ProductCall& x, const float (&acc)[2][4][4],
+                                              const ProductAt& at) {
+  const Chunk& c = x.c;
+  const int tid = threadIdx.x, lane = tid % kWarp, z = c.z + at.head, Dv = static_cast<int>(p.Dv);
+  const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
+  const int group = H / static_cast<int>(p.Hk), zk = z / H * static_cast<int>(p.Hk) + z % H / group;
+  const int M = kOp == Product::d_values ? Lk : c.rows;
+  const Destination& to = x.to;
+  const int h = z % H;
+  float* const out = to.view.data ? row_of(to.view, z / H, kOp == Product::d_values ? h / group : h,
+                                           kOp == Product::d_values ? 0 : c.row)
+                                  : to.partial + at.part * to.split + at.head * to.head;
+  const int64_t r = to.view.data ? to.view.r : Dv, step = to.view.data ? to.view.c : 1;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int m = at.first.x + i * 16 + lane / 4 + e / 2 * 8;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int n = at.first.y + lane % 4 * 2 + e % 2 + j * 8;
+        if (m >= M || n >= Dv) continue;
+        float* const one = out + m * r + n * step;
+        *one = to.add ? *one + acc[i][j][e] : acc[i][j][e];
+      }
+    }
+  }
+  const uint8_t* const bad = kOp == Product::context
+                                 ? in.v_bad + static_cast<size_t>(zk) * Lk
+                                 : in.d_bad + static_cast<size_t>(z) * Lq + c.row;
+  bool any = false;
+  for (int k = at.depth.x + tid; k < at.depth.y; k += static_cast<int>(blockDim.x))
+    any = any || bad[k];
+  if (!__syncthreads_or(any)) return;
+#pragma unroll 1
+  for (int t = 0; t < 32; ++t) {
+    const int i = t / 16, e = t / 4 % 4, j = t % 4;
+    const int m = at.first.x + i * 16 + lane / 4 + e / 2 * 8;
+    const int n = at.first.y + lane % 4 * 2 + e % 2 + j * 8;
+    if (m < M && n < Dv)
+      out[m * r + n * step] += hidden_part<kOp>(p, g, x, bad, at.head, m, n, at.depth);
+  }
+}
+
+// One step of 32: a warp's 32×32 of C += A·B, at (x, y) of the block's. A and B lie in shared
+// memory, high halves and then low ones.
+template <class S>
+__device__ __forceinline__ void add_step(const bf16* a_tile, const bf16* b_tile, int2 warp,
+                                         float (&acc)[2][4][4]) {
+  using SA = typename S::A;
+  using SB = typename S::B;
+  const int lane = threadIdx.x % kWarp, l8 = lane % 8, q1 = lane / 8 % 2, q2 = lane / 16;
+  uint32_t a[2][2][2][4];  // [half of the depth][half][tile]
+  uint32_t b[2][4];        // of a pair of tiles, one ahead
+  const auto load_a = [&](int ks) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const bf16* const from = a_tile + half * SA::kSize;
+        if (S::kADeep) {
+          load_fragments(a[ks][half][i],
+                         from + (warp.x + i * 16 + l8 + q1 * 8) * SA::kStep + ks * 16 + q2 * 8);
+        } else {
+          load_transposed(a[ks][half][i],
+                          from + (ks * 16 + l8 + q2 * 8) * SA::kStep + warp.x + i * 16 + q1 * 8);
+        }
+      }
+    }
+  };
+  const auto load_b = [&](uint32_t(&f)[2][4], int ks, int j) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const bf16* const from = b_tile + half * SB::kSize;
+      if (S::kBDeep) {
+        load_fragments(f[half],
+                       from + (warp.y + j * 8 + l8 + q2 * 8) * SB::kStep + ks * 16 + q1 * 8);
+      } else {
+        load_transposed(f[half],
+                        from + (ks * 16 + l8 + q1 * 8) * SB::kStep + warp.y + j * 8 + q2 * 8);
+      }
+    }
+  };
+  load_a(0);
+  load_b(b, 0, 0);
+  load_a(1);
+#pragma unroll
+  for (int st = 0; st < 4; ++st) {
+    const int ks = st / 2, j = st % 2 * 2;
+    uint32_t next[2][4];
+    if (st < 3) load_b(next, (st + 1) / 2, (st + 1) % 2 * 2);
+#pragma unroll
+    for (int product = S::kFirst; product < 4; ++product) {  // low·low, low·high, high·low, …
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          multiply_add(acc[i][j + e], a[ks][product < 2][i], b[product % 2 == 0][e * 2],
+                       b[product % 2 == 0][e * 2 + 1]);
+        }
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2 && st < 3; ++half) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) b[half][e] = next[half][e];
+    }
+  }
+}
+
 // C tiles of 32·WM × 32·WN, a warp 32×32, 32 deep at a time.
 template <Product kOp, int WM, int WN>
 __global__ __launch_bounds__(32 * WM * WN,
@@ -164,11 +285,11 @@ __global__ __launch_bounds__(32 * WM * WN,
   bf16* const b_tiles = a_tiles + S::kAStages * 2 * SA::kSize;
   RowState* const states = reinterpret_cast<RowState*>(b_tiles + S::kBStages * 2 * SB::kSize);
   const Chunk& c = x.c;
-  const int tid = threadIdx.x, warp = tid / kWarp, lane = tid % kWarp;
+  const int tid = threadIdx.x, warp = tid / kWarp;
   const int head = blockIdx.z / x.splits, part = blockIdx.z % x.splits, z = c.z + head;
   const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
   const int group = H / static_cast<int>(p.Hk), zk = z / H * static_cast<int>(p.Hk) + z % H / group;
-  const int width = in.value_width, Dv = static_cast<int>(p.Dv);
+  const int width = in.value_width;
   const int m0 = blockIdx.y * kM, n0 = blockIdx.x * kN;
   const int M = kOp == Product::d_values ? Lk : c.rows;
   const int N = kOp == Product::d_scores ? Lk : width;
@@ -278,8 +399,7 @@ __global__ __launch_bounds__(32 * WM * WN,
       for (int e = 0; e < 4; ++e) acc[i][j][e] = 0.0f;
     }
   }
-  const int wm = warp / WN * 32, wn = warp % WN * 32, l8 = lane % 8, q1 = lane / 8 % 2,
-            q2 = lane / 16;
+  const int wm = warp / WN * 32, wn = warp % WN * 32;
   if (S::kFromScores && steps > 0) {
     load(0);
     weigh(0);
@@ -291,102 +411,14 @@ __global__ __launch_bounds__(32 * WM * WN,
     if (S::kFromScores && t + 1 < steps) load(t + 1);
     const bf16* const at = a_tiles + (t % S::kAStages) * 2 * SA::kSize;
     const bf16* const bt = b_tiles + (t % S::kBStages) * 2 * SB::kSize;
-    uint32_t a[2][2][2][4],
-        b[2][4];  // a [half of the depth][half][tile]; b of a pair of tiles, ahead
-    const auto load_a = [&](int ks) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const bf16* const from = at + half * SA::kSize;
-          if (S::kADeep) {
-            load_fragments(a[ks][half][i],
-                           from + (wm + i * 16 + l8 + q1 * 8) * SA::kStep + ks * 16 + q2 * 8);
-          } else {
-            load_transposed(a[ks][half][i],
-                            from + (ks * 16 + l8 + q2 * 8) * SA::kStep + wm + i * 16 + q1 * 8);
-          }
-        }
-      }
-    };
-    const auto load_b = [&](uint32_t(&f)[2][4], int ks, int j) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const bf16* const from = bt + half * SB::kSize;
-        if (S::kBDeep) {
-          load_fragments(f[half], from + (wn + j * 8 + l8 + q2 * 8) * SB::kStep + ks * 16 + q1 * 8);
-        } else {
-          load_transposed(f[half],
-                          from + (ks * 16 + l8 + q1 * 8) * SB::kStep + wn + j * 8 + q2 * 8);
-        }
-      }
-    };
-    load_a(0);
-    load_b(b, 0, 0);
-    load_a(1);
-#pragma unroll
-    for (int st = 0; st < 4; ++st) {
-      const int ks = st / 2, j = st % 2 * 2;
-      uint32_t next[2][4];
-      if (st < 3) load_b(next, (st + 1) / 2, (st + 1) % 2 * 2);
-#pragma unroll
-      for (int product = S::kFirst; product < 4; ++product) {  // low·low, low·high, high·low, …
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            multiply_add(acc[i][j + e], a[ks][product < 2][i], b[product % 2 == 0][e * 2],
-                         b[product % 2 == 0][e * 2 + 1]);
-          }
-        }
-      }
-#pragma unroll
-      for (int half = 0; half < 2 && st < 3; ++half) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) b[half][e] = next[half][e];
-      }
-    }
+    add_step<S>(at, bt, {wm, wn}, acc);
     if (S::kFromScores && t + 1 < steps) weigh(t + 1);
   }
 
   if constexpr (kOp == Product::d_scores) {
     write_score_gradients(p, x, acc, head, {m0 + wm, n0 + wn});
   } else {
-    const Destination& to = x.to;
-    const int h = z % H;
-    float* const out = to.view.data
-                           ? row_of(to.view, z / H, kOp == Product::d_values ? h / group : h,
-                                    kOp == Product::d_values ? 0 : c.row)
-                           : to.partial + part * to.split + head * to.head;
-    const int64_t r = to.view.data ? to.view.r : Dv, step = to.view.data ? to.view.c : 1;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int m = m0 + wm + i * 16 + lane / 4 + e / 2 * 8;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int n = n0 + wn + lane % 4 * 2 + e % 2 + j * 8;
-          if (m >= M || n >= Dv) continue;
-          float* const at = out + m * r + n * step;
-          *at = to.add ? *at + acc[i][j][e] : acc[i][j][e];
-        }
-      }
-    }
-    const uint8_t* const bad = kOp == Product::context
-                                   ? in.v_bad + static_cast<size_t>(zk) * Lk
-                                   : in.d_bad + static_cast<size_t>(z) * Lq + c.row;
-    bool any = false;
-    for (int k = depth.x + tid; k < depth.y; k += kThreads) any = any || bad[k];
-    if (!__syncthreads_or(any)) return;
-#pragma unroll 1
-    for (int t = 0; t < 32; ++t) {
-      const int i = t / 16, e = t / 4 % 4, j = t % 4;
-      const int m = m0 + wm + i * 16 + lane / 4 + e / 2 * 8;
-      const int n = n0 + wn + lane % 4 * 2 + e % 2 + j * 8;
-      if (m < M && n < Dv)
-        out[m * r + n * step] += hidden_part<kOp>(p, g, x, bad, head, m, n, depth);
-    }
+    write_product<kOp>(p, g, in, x, acc, {{m0 + wm, n0 + wn}, depth, head, part});
   }
 }
 
