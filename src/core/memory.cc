@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -13,35 +12,17 @@
 
 #include "core/interrupt.h"
 #include "core/isa.h"
+#include "core/size_class.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
 
 namespace fovea {
 namespace {
 
-constexpr size_t kAlign = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHugeFrom = size_t{4} << 20;  // blocks that ask for huge pages
 constexpr int64_t kSpare = int64_t{1} << 30;   // bytes
 constexpr size_t kLargest = size_t{1} << 47;   // an address space
-constexpr int kSteps = 8;                      // size classes per power of two: ≤ 12.5 % unused
-constexpr int kClasses = 64 * kSteps;
-
-struct SizeClass {
-  int index;
-  size_t bytes;
-};
-
-// Sizes (8+s)·2^e ≥ 64 for s in 0 … 7; below 512 bytes, multiples of 64.
-SizeClass size_class(size_t bytes) {
-  if (bytes <= 8 * kAlign) {
-    const size_t units = bytes == 0 ? 1 : (bytes + kAlign - 1) / kAlign;
-    return {static_cast<int>(units) - 1, units * kAlign};
-  }
-  const int e = std::bit_width(bytes - 1) - 4;  // (bytes−1) >> e is in 8 … 15
-  const size_t s = ((bytes - 1) >> e) + 1;      // 9 … 16
-  return {(e - 5) * kSteps + static_cast<int>(s) - 1, s << e};
-}
 
 // Blocks that were given back are kept for reuse. In use and kept they are never more than kSpare
 // beyond the most that was in use at once: a training's next step finds all that the last one took.
@@ -112,7 +93,7 @@ class Allocator {
   }
 
   static void* fresh(size_t bytes) {
-    if (bytes < kHugeFrom) return std::aligned_alloc(kAlign, bytes);
+    if (bytes < kHugeFrom) return std::aligned_alloc(kBlockAlign, bytes);
     const size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
     void* block = std::aligned_alloc(kHugePage, rounded);
     if (block != nullptr) madvise(block, rounded, MADV_HUGEPAGE);  // advice: refusal is fine
@@ -120,7 +101,7 @@ class Allocator {
   }
 
   std::mutex mutex_;
-  std::array<void*, kClasses> free_{};
+  std::array<void*, kSizeClasses> free_{};
   std::atomic<int64_t> kept_{0};
 };
 

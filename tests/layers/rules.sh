@@ -8,7 +8,7 @@ wrong=0
 none() {
   local rule=$1 pattern=$2
   shift 2
-  if grep -rnE --include='*.h' --include='*.cc' "$pattern" "$@"; then
+  if grep -rnE --include='*.h' --include='*.cc' --include='*.cu' --include='*.cuh' "$pattern" "$@"; then
     echo "broken: $rule"
     wrong=1
   fi
@@ -42,6 +42,10 @@ none "work is shared among threads in src/core and src/kernels" 'parallel_for|\b
   src/tensor src/attention src/nn src/explain src/train src/io app
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
   include src/tensor src/attention src/explain src/io app
+
+none "CUDA stays in src/cuda, and out of the header by which its module is opened" \
+  '#\s*include\s+[<"](cuda|cudnn|cublas)[_a-zA-Z0-9]*\.h' \
+  include app $(ls -d src/*/ | grep -v '^src/cuda/') src/cuda/module.h src/cuda/open.h src/cuda/open.cc
 
 # with HEADER FUNCTIONS: who calls one includes the header; some compilers forgive, others do not.
 with() {

@@ -1,0 +1,97 @@
+#include "cuda/attention.h"
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "cuda/bias.cuh"
+
+namespace fovea::cuda {
+namespace {
+
+using kernels::Family;
+using kernels::Weigh;
+
+// Whether dimensions with a stride have elements of their own.
+bool apart(const View<float>& v, const std::array<int64_t, 4>& sizes) {
+  struct Dim {
+    int64_t stride, size;
+  };
+  std::array<Dim, 4> dims{Dim{std::abs(v.b), sizes[0]}, Dim{std::abs(v.h), sizes[1]},
+                          Dim{std::abs(v.r), sizes[2]}, Dim{std::abs(v.c), sizes[3]}};
+  std::sort(dims.begin(), dims.end(),
+            [](const Dim& a, const Dim& b) { return a.stride < b.stride; });
+  int64_t reach = 0;
+  for (const Dim& d : dims) {
+    if (d.stride == 0 || d.size == 1) continue;
+    if (d.stride <= reach) return false;
+    reach += d.stride * (d.size - 1);
+  }
+  return true;
+}
+
+// FOVEA_CUDA_PATH=long or short, for the tests: the path where both could do it.
+bool takes_short(const AttentionProblem& p) {
+  if (!short_suits(p)) return false;
+  const char* path = std::getenv("FOVEA_CUDA_PATH");
+  return path == nullptr || std::string(path) != "long";
+}
+
+void check_problem(const AttentionProblem& p, const AttentionGradients* g) {
+  if (const char* reason = refuses(p, g)) throw Error("attention on the GPU", reason);
+}
+
+bool empty(const AttentionProblem& p) { return p.B == 0 || p.H == 0 || p.Lq == 0; }
+
+}  // namespace
+
+const char* refuses(const AttentionProblem& p, const AttentionGradients* g) {
+  if (p.family != Family::additive) return "the score is not additive: only that has kernels yet";
+  if (p.weigh != Weigh::softmax) return "the weighting is not softmax: only that has kernels yet";
+  if (p.center) return "a predicted window has no kernel yet";
+  if (p.D < 1 || p.Lk < 1 || p.Dv < 1) return "a width, or the number of keys, is 0";
+  if (p.D > 16384) return "the additive width is over 16384";
+  if (p.Lk > (1 << 22) || p.Lq > (1 << 22)) return "over 4194304 queries or keys";
+  if (p.Lk * round_up(static_cast<int>(p.D), 64) >= int64_t{1} << 31) {
+    return "over 2147483648 numbers in the keys of a head";
+  }
+  if (p.B * p.H > (1 << 20)) return "over 1048576 heads in all";
+  if (g == nullptr) return nullptr;
+  if (g->d_weights) return "gradients of weights have no kernel yet";
+  if (g->d_log_prob || g->d_entropy) return "gradients of draws and entropies have no kernel yet";
+  if (!g->d_context || !g->context) return "the gradient of the context, or the context, is absent";
+  return nullptr;
+}
+
+void attention_forward(const AttentionProblem& p, const AttentionResult& out) {
+  check_problem(p, nullptr);
+  if (out.weights) throw Error("attention on the GPU", "weights have no kernel yet");
+  if (empty(p)) return;
+  return takes_short(p) ? short_forward(p, out) : long_forward(p, out);
+}
+
+void attention_backward(const AttentionProblem& p, const AttentionGradients& g) {
+  check_problem(p, &g);
+  if (empty(p)) return;
+  return takes_short(p) ? short_backward(p, g) : long_backward(p, g);
+}
+
+void add_bias_gradients(const AttentionProblem& p, const AttentionGradients& g,
+                        const BiasRows& rows) {
+  const int H = static_cast<int>(p.H), whole = rows.heads / H;
+  const BiasSum x{rows.ds,   rows.z,  rows.heads,  rows.row,     rows.rows,           rows.padded,
+                  rows.step, g.dbias, g.dbias_low, g.dbias_span, 1.0f / p.temperature};
+  BiasDims d{H, rows.z / H, std::max(1, whole), static_cast<int>(p.Lk)};
+  if (apart(g.dbias, {p.B, p.H, p.Lq, p.Lk})) {
+    d.b = g.dbias.b != 0, d.h = g.dbias.h != 0, d.r = g.dbias.r != 0, d.c = g.dbias.c != 0;
+    const size_t n = size_t(d.b ? d.nb : 1) * (d.h ? rows.heads / d.nb : 1) *
+                     (d.r ? rows.rows : 1) * (d.c ? p.Lk : 1);
+    sum_bias<<<blocks_for(n), 256, 0, stream()>>>(x, d);
+  } else {
+    const auto blocks = static_cast<unsigned>((g.dbias_span + 255) / 256);
+    sum_overlapping_bias<<<blocks, 256, 0, stream()>>>(x, d);
+  }
+  check_launch("attention, the gradient of the bias");
+}
+
+}  // namespace fovea::cuda

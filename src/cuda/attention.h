@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "cuda/error.h"
+#include "cuda/memory.h"
+#include "kernels/attention/problem.h"
+
+// Additive attention with softmax on the device: what the two paths share on the host's side.
+namespace fovea::cuda {
+
+using kernels::AttentionGradients;
+using kernels::AttentionProblem;
+using kernels::AttentionResult;
+
+const char* refuses(const AttentionProblem&, const AttentionGradients*);
+void attention_forward(const AttentionProblem&, const AttentionResult&);
+void attention_backward(const AttentionProblem&, const AttentionGradients&);
+
+// Long sequences: scores in tiles, products on tensor cores.
+void long_forward(const AttentionProblem&, const AttentionResult&);
+void long_backward(const AttentionProblem&, const AttentionGradients&);
+
+// Few keys: a block has whole rows.
+bool short_suits(const AttentionProblem&);
+void short_forward(const AttentionProblem&, const AttentionResult&);
+void short_backward(const AttentionProblem&, const AttentionGradients&);
+
+// Lets a kernel have that much shared memory; told again only where it is more.
+template <auto kKernel>
+void allow_shared(size_t bytes) {
+  static thread_local size_t allowed = size_t{48} << 10;
+  if (bytes <= allowed) return;
+  check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        "asking for shared memory");
+  allowed = bytes;
+}
+
+// Blocks for a loop over n elements, 256 at a time.
+inline int blocks_for(size_t n) {
+  return static_cast<int>(std::clamp<size_t>((n + 255) / 256, 1, 8 * size_t(limits().processors)));
+}
+
+// ds of rows of heads into the bias' gradient.
+struct BiasRows {
+  const float* ds;  // [heads][padded][step]
+  int z, heads, row, rows, padded, step;
+};
+void add_bias_gradients(const AttentionProblem&, const AttentionGradients&, const BiasRows&);
+
+}  // namespace fovea::cuda

@@ -1,0 +1,303 @@
+// The long path: the order of its kernels and the memory between them. Scores of as many rows as
+// fit a bound are in memory at a time, so that it stays linear in Lq + Lk; smaller bounds cost time
+// (H200, L 4096 A 64, forward and backward: 790 µs with 16 Mi scores, 837 with 8, 945 with 4).
+#include <algorithm>
+
+#include "cuda/attention.h"
+#include "cuda/gradients.cuh"
+#include "cuda/sums.cuh"
+#include "cuda/values.cuh"
+
+namespace fovea::cuda {
+namespace {
+
+constexpr int64_t kScoresAtOnce = int64_t{16} << 20;
+
+// Everything a pass keeps besides the scores.
+class Preparation {
+ public:
+  Preparation(const AttentionProblem& p, bool backward) {
+    const size_t queries = p.B * p.H * p.Lq, keys = p.B * p.Hk * p.Lk;
+    to.width = round_up(static_cast<int>(p.D), 64);
+    to.value_width = round_up(static_cast<int>(p.Dv), 8);
+    to.query_tiles = parts(static_cast<int>(p.Lq), kTileRows);
+    to.query_parts = parts(static_cast<int>(p.Lq), kPart);
+    to.key_parts = parts(static_cast<int>(p.Lk), kPart);
+    take(x_, to.x, queries * to.width);
+    take(y_, to.y, keys * to.width);
+    take(x_most_, to.x_most, p.B * p.H * to.query_parts * to.width);
+    take(y_most_, to.y_most, p.B * p.Hk * to.key_parts * to.width);
+    take(rows_, to.x_nan, queries);
+    take(keys_, to.y_nan, keys);
+    take(range_, to.range, p.B * p.H * to.query_tiles);
+    take(constant_, to.constant, to.width + 2);
+    to.line = to.constant + to.width;
+    take(v_, to.v, 2 * keys * to.value_width);
+    take(v_bad_, to.v_bad, keys);
+    if (!backward) return;
+    take(d_out_, to.d_out, 2 * queries * to.value_width);
+    take(d_bad_, to.d_bad, queries);
+    take(beta_, to.beta, queries);
+  }
+
+  void run(const AttentionProblem& p, const AttentionGradients& g, bool backward) const {
+    const int64_t queries = p.B * p.H * to.query_parts, keys = p.B * p.Hk * to.key_parts;
+    const int64_t blocks = queries + 2 * keys + (backward ? queries : 0);
+    prepare<<<static_cast<unsigned>(blocks), kPrepareThreads, 0, stream()>>>(p, g, to);
+    check_launch("attention, preparing queries, keys and values");
+  }
+
+  Prepared to{};
+
+ private:
+  template <class T>
+  static void take(Scratch<T>& owner, T*& at, size_t n) {
+    owner = Scratch<T>(n);
+    at = owner.data();
+  }
+  Scratch<float> x_, y_, x_most_, y_most_, rows_, keys_, constant_, beta_;
+  Scratch<int4> range_;
+  Scratch<bf16> v_, d_out_;
+  Scratch<uint8_t> v_bad_, d_bad_;
+};
+
+// How many heads and rows have their scores in memory at a time.
+struct ChunkSize {
+  int heads, rows, padded, padded_keys;
+
+  explicit ChunkSize(const AttentionProblem& p) {
+    padded_keys = round_up(static_cast<int>(p.Lk), kTileKeys);
+    const int64_t all_rows = round_up(static_cast<int>(p.Lq), 256);
+    const int64_t fit = kScoresAtOnce / (all_rows * padded_keys), group = p.group();
+    // Whole batch elements, or some groups of heads of one.
+    const int64_t unit = fit >= p.H ? p.H : group;
+    heads = static_cast<int>(std::clamp(fit / unit * unit, unit, std::max(unit, p.B * p.H)));
+    if (fit < p.H) heads = static_cast<int>(std::min<int64_t>(heads, p.H));
+    const int64_t of_rows = kScoresAtOnce / (int64_t{heads} * padded_keys) / 256 * 256;
+    padded = static_cast<int>(std::clamp<int64_t>(of_rows, 256, all_rows));
+    rows = static_cast<int>(std::min<int64_t>(padded, p.Lq));
+  }
+};
+
+// Calls run(chunk, first): all rows of some heads after one another, `first` for their first.
+template <class Function>
+void for_chunks(const AttentionProblem& p, const ChunkSize& size, const Function& run) {
+  const size_t rows = static_cast<size_t>(size.heads) * size.padded;
+  const Scratch<float> e(rows * size.padded_keys);
+  const Scratch<float2> strips(rows * (size.padded_keys / kStrip));
+  const Scratch<RowState> state(rows);
+  const Scratch<uint8_t> kinds(static_cast<size_t>(size.heads) * (size.padded / kTileRows) *
+                               (size.padded_keys / kTileKeys));
+  const int all = static_cast<int>(p.B * p.H), H = static_cast<int>(p.H);
+  for (int z = 0; z < all;) {
+    const int left = size.heads < H ? H - z % H : all - z, heads = std::min(size.heads, left);
+    for (int row = 0; row < p.Lq; row += size.padded) {
+      const int n = std::min(size.padded, static_cast<int>(p.Lq) - row);
+      run(Chunk{z, heads, row, n, size.padded, size.padded_keys, e.data(), strips.data(),
+                state.data(), kinds.data()});
+    }
+    z += heads;
+  }
+}
+
+void score(const AttentionProblem& p, const Prepared& in, const Chunk& c) {
+  const dim3 grid(c.padded_keys / kTileKeys, parts(c.rows, kTileRows), c.heads);
+  const size_t shared = score_shared(in.width);
+  allow_shared<score_tiles>(shared);
+  allow_shared<score_wide_tiles>(shared);
+  score_tiles<<<grid, kScoreThreads, shared, stream()>>>(p, in, c);
+  score_wide_tiles<<<limits().processors, kScoreThreads, shared, stream()>>>(p, in, c);
+  check_launch("attention, additive scores");
+}
+
+void finish(const AttentionProblem& p, const Chunk& c, float* stat, const float* beta,
+            float* dsink) {
+  finish_rows<<<parts(c.heads * c.rows, 8), 256, 0, stream()>>>(p, c, stat, beta, dsink);
+  check_launch("attention, softmax");
+}
+
+template <Product kOp, int WM, int WN>
+void launch_product(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+                    const ProductCall& x, int m, int n) {
+  using S = ProductShape<kOp, 32 * WM, 32 * WN>;
+  allow_shared<multiply<kOp, WM, WN>>(S::kShared);
+  const dim3 grid(parts(n, 32 * WN), parts(m, 32 * WM), x.c.heads * x.splits);
+  multiply<kOp, WM, WN><<<grid, 32 * WM * WN, S::kShared, stream()>>>(p, g, in, x);
+  check_launch("attention, products with values");
+}
+template <Product kOp>
+void product(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+             const ProductCall& x, int m, int n) {
+  if (n <= 64) {
+    launch_product<kOp, 4, 2>(p, g, in, x, m, n);
+  } else {
+    launch_product<kOp, 2, 4>(p, g, in, x, m, n);
+  }
+}
+
+// Into how many parts a sum is cut so that the device is full.
+int splits_for(int heads, int m, int n, int depth) {
+  const int tiles = (n <= 64 ? parts(m, 128) : parts(m, 64) * parts(n, 128)) * heads;
+  int splits = 1;
+  while (2 * tiles * splits < 3 * limits().processors && depth / (2 * splits) >= 128 &&
+         splits < 8) {
+    splits *= 2;
+  }
+  return splits;
+}
+
+void sum(const PartialSum& x) {
+  launch_sum(x, limits().processors, stream());
+  check_launch("attention, sums of partial results");
+}
+
+// context or dv: a product over the depth, in parts where that fills the device or where heads
+// share their keys.
+template <Product kOp>
+void product_into(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+                  const Chunk& c, const View<float>& to) {
+  constexpr bool kContext = kOp == Product::context;
+  const int Dv = static_cast<int>(p.Dv), Lk = static_cast<int>(p.Lk);
+  const int m = kContext ? c.rows : Lk, depth = kContext ? Lk : c.rows;
+  const int group = kContext ? 1 : static_cast<int>(p.group());
+  ProductCall x{.c = c, .dropout = dropout_of(p)};
+  x.splits = splits_for(c.heads, m, Dv, depth);
+  x.depth = round_up(parts(depth, x.splits), 32);
+  const bool add = !kContext && c.row > 0;
+  if (x.splits == 1 && group == 1) {
+    x.to = {.view = to, .add = add};
+    return product<kOp>(p, g, in, x, m, Dv);
+  }
+  const size_t head = static_cast<size_t>(m) * Dv;
+  const Scratch<float> partial(x.splits * c.heads * head);
+  x.to = {.partial = partial.data(), .split = c.heads * head, .head = head};
+  product<kOp>(p, g, in, x, m, Dv);
+  sum({.from = partial.data(),
+       .parts = x.splits,
+       .heads = c.heads,
+       .z = c.z,
+       .rows = m,
+       .n = Dv,
+       .step = Dv,
+       .to = to,
+       .to_row = kContext ? c.row : 0,
+       .group = group,
+       .to_heads = static_cast<int>(kContext ? p.H : p.Hk),
+       .u = nullptr,
+       .scale = 1.0f,
+       .add = add});
+}
+
+template <int kWarps>
+void launch_gradients(const AttentionProblem& p, const Prepared& in, const GradientCall& x) {
+  constexpr size_t kShared = gradient_shared<kWarps>();
+  allow_shared<add_gradients<kWarps>>(kShared);
+  const dim3 grid(in.width / 64, parts(x.c.rows, 16 * kWarps) * x.ranges, x.c.heads);
+  add_gradients<kWarps><<<grid, 32 * kWarps, kShared, stream()>>>(p, in, x);
+  check_launch("attention, gradients of additive scores");
+}
+
+// The score gradients of a chunk become dq, dk and du.
+void gradients(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+               const Chunk& c, const float* totals, int n_totals) {
+  const bool large = limits().shared_memory >= static_cast<int>(gradient_shared<16>());
+  const int Lk = static_cast<int>(p.Lk), blocks = parts(c.rows, large ? 256 : 64);
+  // One block a processor; where rows see ranges of their own, more, since some have little to do.
+  const int wanted = (p.begin.data ? 3 : 1) * limits().processors;
+  const int base = in.width / 64 * blocks * c.heads;
+  GradientCall x{.c = c};
+  x.ranges = std::clamp(wanted / base, 1, parts(Lk, 64));
+  x.keys = round_up(parts(Lk, x.ranges), 32);
+  x.ranges = parts(Lk, x.keys);
+  const bool whole = x.ranges == 1 && g.dq;
+  const size_t head = static_cast<size_t>(in.width) * c.heads;
+  const Scratch<float> dq(whole ? 0 : x.ranges * c.rows * head), dk(blocks * Lk * head);
+  const Scratch<float> gr(blocks * x.ranges * head);
+  if (whole) x.whole_dq = g.dq;
+  x.dq = dq.data();
+  x.dk = dk.data();
+  x.gr = gr.data();
+  if (large) {
+    launch_gradients<16>(p, in, x);
+  } else {
+    launch_gradients<4>(p, in, x);
+  }
+  const float scale = p.scale / p.temperature;
+  PartialSum s{.heads = c.heads,
+               .z = c.z,
+               .n = static_cast<int>(p.D),
+               .step = in.width,
+               .u = p.u,
+               .scale = 4.0f * scale};
+  if (g.dq && !whole) {
+    s.from = dq.data(), s.parts = x.ranges, s.rows = c.rows, s.to = g.dq, s.to_row = c.row;
+    s.group = 1, s.to_heads = static_cast<int>(p.H), s.add = false;
+    sum(s);
+  }
+  if (g.dk) {
+    s.from = dk.data(), s.parts = blocks, s.rows = Lk, s.to = g.dk, s.to_row = 0;
+    s.group = static_cast<int>(p.group()), s.to_heads = static_cast<int>(p.Hk), s.add = c.row > 0;
+    sum(s);
+  }
+  if (g.du) {
+    const int D = static_cast<int>(p.D);
+    const WeightSum w{.gr = gr.data(),
+                      .n_gr = c.heads * blocks * x.ranges,
+                      .step = in.width,
+                      .totals = totals,
+                      .n_totals = n_totals,
+                      .du = g.du,
+                      .n = D,
+                      .scale = scale,
+                      .add = c.z > 0 || c.row > 0};
+    sum_weight_gradients<<<parts(D, kWarp), 256, 0, stream()>>>(w);
+    check_launch("attention, the gradient of u");
+  }
+}
+
+}  // namespace
+
+void long_forward(const AttentionProblem& p, const AttentionResult& out) {
+  const Preparation prepared(p, false);
+  prepared.run(p, {}, false);
+  for_chunks(p, ChunkSize(p), [&](const Chunk& c) {
+    score(p, prepared.to, c);
+    finish(p, c, out.stat, nullptr, nullptr);
+    if (out.context) product_into<Product::context>(p, {}, prepared.to, c, out.context);
+  });
+}
+
+void long_backward(const AttentionProblem& p, const AttentionGradients& g) {
+  const Preparation prepared(p, true);
+  const Prepared& in = prepared.to;
+  prepared.run(p, g, true);
+  const bool scores = g.dq || g.dk || g.du || g.dbias;
+  for_chunks(p, ChunkSize(p), [&](const Chunk& c) {
+    score(p, in, c);
+    finish(p, c, nullptr, in.beta, g.dsink);
+    if (g.dv) product_into<Product::d_values>(p, g, in, c, g.dv);
+    if (!scores) return;
+    const int n_totals = c.heads * parts(c.rows, 64) * parts(c.padded_keys, 64);
+    const Scratch<float> totals(n_totals);
+    const bool apart = g.dbias && p.softcap > 0.0f;
+    const Scratch<float> ds(apart ? c.at(c.heads, 0) : 0);
+    const ProductCall x{.c = c,
+                        .splits = 1,
+                        .depth = in.value_width,
+                        .dropout = dropout_of(p),
+                        .ds = ds.data(),
+                        .totals = totals.data(),
+                        .beta = in.beta};
+    launch_product<Product::d_scores, 2, 4>(p, g, in, x, c.rows, c.padded_keys);
+    if (g.dbias) {
+      const float* from = apart ? ds.data() : c.e;
+      add_bias_gradients(p, g, {from, c.z, c.heads, c.row, c.rows, c.padded, c.padded_keys});
+    }
+    if (g.dq || g.dk || g.du) {
+      gradients(p, g, in, c, totals.data(),
+                c.heads * parts(c.rows, 64) * parts(c.padded_keys, 128));
+    }
+  });
+}
+
+}  // namespace fovea::cuda
