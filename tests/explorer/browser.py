@@ -718,7 +718,7 @@ class Glimpses(Seeing):
         self.assertEqual(len(self.all(".over .later circle")), 2)
         self.assertEqual(len(self.all(".over .sensor")), 2, "the squares of the sensor")
         films[0].click()
-        self.assertIn("Glimpse 1 of 6, at 14, 14", self.text(".seen .say"))
+        self.assertIn("Glimpse 1 of 6, at 24, 24", self.text(".seen .say"))
         shares = [float(v.text) for v in self.all(".bars li > :last-child")]
         self.assertAlmostEqual(sum(shares), 1, delta=0.06)
         self.tab_to("#glimpse")
