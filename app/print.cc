@@ -17,6 +17,7 @@ void prepare_printing() {
     static_cast<void>(given);
   }
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond `ulimit -f` a write fails, and is said
 }
 
 void print_text(std::string_view text) {

@@ -9,7 +9,8 @@
 namespace fovea::app {
 
 // To be called before any file is opened: a descriptor 0, 1 or 2 that is closed would be given to
-// the next file, which then gets what is printed; and a reader that left ends no work.
+// the next file, which then gets what is printed; and neither a reader that left nor a limit on the
+// size of files ends the program without a word.
 void prepare_printing();
 
 // Results, to standard output. Who cannot be given them is told: what cannot be written throws.

@@ -130,6 +130,16 @@ TEST(Printing, ResultsThatCannotBeWrittenAreAFailureWhichIsSaid) {
   }
 }
 
+// A limit on the size of files is like a full disk: the write fails and is said.
+TEST(Printing, AFileOverItsLimitIsAFailureWhichIsSaid) {
+  const Folder folder;
+  std::string command = "ulimit -f 8; exec " + shell_quoted(program());
+  for (const std::string& word : training(folder / "run")) command += ' ' + shell_quoted(word);
+  const int status = std::system((command + " >/dev/null 2>/dev/null").c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_NE(WEXITSTATUS(status), 0);
+}
+
 TEST(Printing, AComplaintThatCannotBePrintedKeepsItsCode) {
   for (const char* how : {"2>/dev/full", "2>&-"}) {
     EXPECT_EQ(redirected({"eval", "/nowhere"}, how).code, 2) << how;

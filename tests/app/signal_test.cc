@@ -125,6 +125,62 @@ TEST_F(SignalsSlow, StopARunAtAnyMomentAndItGoesOnToTheSameWeights) {
   }
 }
 
+// ---- Every task in turn, told to stop or killed ------------------------------------------------
+
+std::vector<std::string> small_run(const tasks::Task& task, const std::string& out) {
+  std::vector<std::string> command = {"train", task.name, "--out", out};
+  tasks::Given typed = tasks::small_training(task, 40);
+  typed["save-every"] = "3";
+  for (const auto& [name, value] : typed) command.insert(command.end(), {"--" + name, value});
+  return command;
+}
+std::string trained_in(const std::string& run) {
+  return read_bytes(run + "/model.safetensors") + read_bytes(run + "/log.jsonl");
+}
+
+// Killed before there was a checkpoint, a training begins anew; otherwise it goes on.
+Process::Ended taken_up(const tasks::Task& task, const std::string& out) {
+  const bool begun = std::filesystem::exists(out + "/state.safetensors");
+  std::vector<std::string> command =
+      begun ? std::vector<std::string>{"train", task.name, "--out", out, "--resume"}
+            : small_run(task, out);
+  if (!begun) std::filesystem::remove_all(out);
+  return Process(command).wait();
+}
+
+TEST(SignalsSlowOfTasks, EveryTaskGoesOnToTheSameWeights) {
+  const Folder folder;
+  std::mt19937 random(29);
+  std::map<std::string, std::string> whole;
+  std::map<std::string, double> seconds;
+  for (const tasks::Task* task : tasks::task_table()) {
+    const std::string out = folder / task->name;
+    const Clock::time_point began = Clock::now();
+    const Process::Ended ended = Process(small_run(*task, out)).wait();
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    seconds[task->name] = since(began);
+    whole[task->name] = trained_in(out);
+  }
+  const int kSignals[] = {SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGKILL};
+  const auto table = tasks::task_table();
+  for (int i = 0; i < signals_to_send(); ++i) {
+    const tasks::Task& task = *table[static_cast<size_t>(i) % table.size()];
+    const int number = kSignals[static_cast<size_t>(i) % std::size(kSignals)];
+    const double after = std::uniform_real_distribution<double>(0, seconds[task.name])(random);
+    const std::string out = folder / "cut";
+    std::filesystem::remove_all(out);
+    const Process program(small_run(task, out));
+    std::this_thread::sleep_for(std::chrono::duration<double>(after));
+    program.send(number);
+    program.wait();
+    const std::string what = fmt::format("{}, signal {} after {:.3f} s of {:.3f}", task.name,
+                                         number, after, seconds[task.name]);
+    const Process::Ended rest = taken_up(task, out);
+    ASSERT_EQ(rest.code, 0) << what << '\n' << rest.err;
+    ASSERT_EQ(trained_in(out), whole[task.name]) << what;
+  }
+}
+
 // ---- The command that a stopped program prints --------------------------------------------------
 
 std::string after(const std::string& text, const std::string& part) {
