@@ -34,9 +34,7 @@ const char* name_of(Placing p) {
   return kNames[static_cast<int>(p)];
 }
 
-std::vector<Placing> placings() {
-  return {Placing::plain, Placing::anywhere, Placing::cluttered};
-}
+std::vector<Placing> placings() { return {Placing::plain, Placing::anywhere, Placing::cluttered}; }
 
 int64_t canvas_of(const PlacedConfig& c, const Image& image) {
   const int64_t side = std::max(image.height, image.width);

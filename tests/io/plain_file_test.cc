@@ -41,7 +41,7 @@ TEST(PlainFile, WhatIsNoFileIsRefused) {
   EXPECT_TRUE(has(refused(folder / "pipe"), "is a pipe"));
   EXPECT_TRUE(has(refused(folder / "."), "is a folder"));
   EXPECT_TRUE(has(refused("/dev/zero"), "is a device"));
-  EXPECT_TRUE(has(refused("/dev/ptmx"), "is a device"));
+  EXPECT_TRUE(has(refused("/dev/null"), "is a device"));
   EXPECT_TRUE(has(refused(folder / "none"), "No such file"));
   EXPECT_THROW(open_gzip(folder / "pipe"), Unreadable);
   EXPECT_THROW(open_gzip("/dev/zero"), Unreadable);
