@@ -47,6 +47,22 @@ none "CUDA stays in src/cuda, and out of the header by which its module is opene
   '#\s*include\s+[<"](cuda|cudnn|cublas)[_a-zA-Z0-9]*\.h' \
   include app $(ls -d src/*/ | grep -v '^src/cuda/') src/cuda/module.h src/cuda/open.h src/cuda/open.cc
 
+# Scripts that nobody runs every day are still scripts.
+if command -v python3 >/dev/null && ! python3 - $(find tests bench docs -name '*.py') <<'PYTHON'; then
+import ast, sys
+broken = 0
+for name in sys.argv[1:]:
+    try:
+        ast.parse(open(name, encoding="utf-8").read())
+    except SyntaxError as error:
+        broken = 1
+        print(f"{name}:{error.lineno}: {error.msg}")
+sys.exit(broken)
+PYTHON
+  echo "broken: every Python file parses"
+  wrong=1
+fi
+
 # with HEADER FUNCTIONS: who calls one includes the header; some compilers forgive, others do not.
 with() {
   local without

@@ -56,10 +56,8 @@ def shapes_of(c):
         shapes[f"decoder.{l}.bias_ih"] = (G * H,)
         shapes[f"decoder.{l}.bias_hh"] = (G * H,)
     if c["score"] == "additive":
-        shapes |= {
-  "score.w_q" : (H, H), "score.w_k" : (H, C), "score.u" : (H, ), "score.b" : (H, )
-}
-if c["score"] == "multiplicative":
+        shapes |= {"score.w_q": (H, H), "score.w_k": (H, C), "score.u": (H,), "score.b": (H,)}
+    if c["score"] == "multiplicative":
         shapes["score.w"] = (H, C)
     if c["score"] == "dot" and C != H:
         shapes["keys.weight"] = (H, C)
@@ -156,6 +154,5 @@ for name, c in CASES.items():
     for k, p in w.items():
         tensors[f"{name}/weights/{k}"] = p.detach()
         tensors[f"{name}/gradients/{k}"] = p.grad
-save_file({
-  k: (v if v.dtype == torch.int64 else v.float()).contiguous()
+save_file({k: (v if v.dtype == torch.int64 else v.float()).contiguous()
            for k, v in tensors.items()}, sys.argv[1])
