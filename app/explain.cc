@@ -41,7 +41,7 @@ void check_picture(const Options& o, const tasks::Task& task) {
   check_output({"explain", o.picture}, reads);
 }
 
-tasks::Inside inside_of(tasks::Run& run, const tasks::Task& task, const std::string& input) {
+tasks::Inside inside_of(const tasks::Run& run, const tasks::Task& task, const std::string& input) {
   std::optional<tasks::Inside> inside =
       run.inside(tasks::typed_input(task, input, run.class_column(nullptr)));
   if (!inside) {
@@ -65,7 +65,7 @@ void print_drawn(const tasks::Drawn& drawn) {
   }
 }
 
-void show_weights(const Options& o, tasks::Run& run, const tasks::Task& task) {
+void show_weights(const Options& o, const tasks::Run& run, const tasks::Task& task) {
   if (o.inputs.size() != 2 || o.by.size() != 1) {
     throw Error("explain", fmt::format("--by weights stands alone and takes two inputs, found {}",
                                        o.inputs.size()));

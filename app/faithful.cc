@@ -40,8 +40,8 @@ void run(const Options& o) {
   tasks::from_options(o.given, settings);
   const tasks::RunFolder folder(o.run);
   const auto opened = folder.task().open(folder);
-  std::vector<std::unique_ptr<tasks::Run>> others;
-  std::vector<tasks::Run*> beside;
+  std::vector<std::unique_ptr<const tasks::Run>> others;
+  std::vector<const tasks::Run*> beside;
   for (const std::string& other : o.beside) {
     const tasks::RunFolder there(other);
     if (&there.task() != &folder.task()) {

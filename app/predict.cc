@@ -42,7 +42,7 @@ std::vector<std::string> inputs_of(const Options& o) {
 
 // Texts all at once; pictures as many as are read into 64 MB, and no more than 64, so that a list
 // of any length can be asked about.
-std::vector<tasks::Predictions> predict_all(tasks::Run& run, const tasks::Task& task,
+std::vector<tasks::Predictions> predict_all(const tasks::Run& run, const tasks::Task& task,
                                             const std::vector<std::string>& typed,
                                             const tasks::Settings& settings,
                                             const tasks::Predicting& how) {

@@ -41,7 +41,7 @@ struct FOVEA_API Captioner : Writer {
   std::vector<nn::NormedConv> convs;
   Tensor positions;  // P [F,2]
 };
-FOVEA_API Captioner captioner(const CaptionerConfig&, uint64_t seed);
+FOVEA_API Captioner captioner(const CaptionerConfig&, nn::Weights);
 FOVEA_API int64_t count_weights(const CaptionerConfig&);
 
 // What the convolutions make of images [B,C,height,width], values from 0 to 1: [B,F,Y,X]. Places

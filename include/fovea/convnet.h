@@ -38,7 +38,7 @@ struct FOVEA_API Convnet {
   nn::GridAttention attention;  // undefined without
   nn::Linear output;
 };
-FOVEA_API Convnet convnet(const ConvnetConfig&, uint64_t seed);
+FOVEA_API Convnet convnet(const ConvnetConfig&, nn::Weights);
 FOVEA_API int64_t count_weights(const ConvnetConfig&);
 
 struct ConvnetPass {

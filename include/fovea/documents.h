@@ -68,9 +68,9 @@ struct FOVEA_API Documents {
   std::vector<DocumentLevel> levels;  // words, sentences
   nn::Linear output;
 };
-FOVEA_API Documents documents(const DocumentConfig&, uint64_t seed);
-// The names and shapes of what it would learn; takes no memory for them.
-FOVEA_API nn::Weights sketch(const DocumentConfig&);
+FOVEA_API Documents documents(const DocumentConfig&, nn::Weights);
+// How many numbers it would learn; takes no memory for them.
+FOVEA_API int64_t count_weights(const DocumentConfig&);
 
 // Sentences of like lengths side by side, time-major, padded with anything at the end.
 struct SentenceGroup {

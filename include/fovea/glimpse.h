@@ -67,9 +67,9 @@ struct FOVEA_API Glimpse {
   Tensor filters, filters_bias;
   nn::Linear output;
 };
-FOVEA_API Glimpse glimpse(const GlimpseConfig&, uint64_t seed);
-// The names and shapes of what it would learn; takes no memory for them.
-FOVEA_API nn::Weights sketch(const GlimpseConfig&);
+FOVEA_API Glimpse glimpse(const GlimpseConfig&, nn::Weights);
+// How many numbers it would learn; takes no memory for them.
+FOVEA_API int64_t count_weights(const GlimpseConfig&);
 
 struct GlimpsePass {
   uint64_t seed = 0;

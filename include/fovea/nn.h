@@ -32,9 +32,11 @@ enum class Init : uint8_t {
 // starts from depends on the seed and its name alone, so that a new layer changes no other.
 class FOVEA_API Weights {
  public:
-  explicit Weights(uint64_t seed = 0) : seed_(seed) {}
+  Weights(uint64_t seed = 0) : seed_(seed) {}  // so that a model is made of a seed
   // Names and shapes alone, to be counted before memory is taken: no tensor has more than a number.
   static Weights sketch();
+  // Those that there are, as they are: what is added is the one of its name, and needs no gradient.
+  static Weights given(Tensors);
   // A new leaf that requires a gradient, `gain` times as large as it would start; a name used twice
   // throws.
   Tensor add(const std::string& name, const Shape&, Init, float gain = 1.0f);
@@ -51,9 +53,12 @@ class FOVEA_API Weights {
  private:
   Tensor enter(const std::string& name, const Tensor&, Tensors& kind);
 
+  enum class From : uint8_t { seed, shapes, tensors };
+  Tensor given(const std::string& name, const Shape&);
+
   uint64_t seed_;
-  bool sketch_ = false;
-  Tensors learned_, buffers_, all_;
+  From from_ = From::seed;
+  Tensors given_, learned_, buffers_, all_;
 };
 
 // Throws, as load() does, unless both have the same names and shapes.

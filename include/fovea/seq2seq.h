@@ -39,7 +39,7 @@ struct FOVEA_API Seq2Seq : Writer {
   nn::Embedding source;
   nn::Recurrent encoder;
 };
-FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, uint64_t seed);
+FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, nn::Weights);
 // How many numbers it would learn; takes no memory for them.
 FOVEA_API int64_t count_weights(const Seq2SeqConfig&);
 

@@ -59,11 +59,9 @@ struct FOVEA_API Transformer {
   std::shared_ptr<OutputScreen> screen;
 };
 // Weights are "source.weight", "encoder.0.self.in.weight", …, "decoder.norm.weight".
-FOVEA_API Transformer transformer(const TransformerConfig&, uint64_t seed);
+FOVEA_API Transformer transformer(const TransformerConfig&, nn::Weights);
 // How many numbers it would learn; takes no memory for them.
 FOVEA_API int64_t count_weights(const TransformerConfig&);
-// Throws unless these are the weights of such a Transformer, before memory is taken for it.
-FOVEA_API void expect_weights(const TransformerConfig&, const Tensors&);
 
 // An encoder's blocks by themselves, for a model that embeds what they read.
 FOVEA_API Stack encoder_stack(nn::Weights&, const std::string& name, const TransformerConfig&);

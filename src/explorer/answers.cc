@@ -71,11 +71,11 @@ Json json_of(const tasks::Prediction& p) {
 struct Shown {
   bool inside = false, heads = false;
 };
-Shown shown_inside(const Runs::Lent& lent, const std::vector<tasks::Example>& examples) {
-  Shown shown{.inside = lent.task().takes == tasks::Takes::text};
+Shown shown_inside(const Runs::Opened& opened, const std::vector<tasks::Example>& examples) {
+  Shown shown{.inside = opened.task->takes == tasks::Takes::text};
   if (examples.empty()) return shown;
   try {
-    const std::optional<tasks::Inside> inside = lent.run().inside(examples.front().input);
+    const std::optional<tasks::Inside> inside = opened.run->inside(examples.front().input);
     shown = {.inside = inside.has_value(), .heads = inside && inside->hooked};
   } catch (const Error&) {
   }
@@ -137,15 +137,15 @@ Json describe_run(Runs& runs, const std::string& name) {
   Shown shown{.inside = folder.task().takes == tasks::Takes::text};
   if (j["usable"].get<bool>()) {
     try {
-      const Runs::Lent lent = runs.borrow(name);
-      const std::vector<tasks::Example> some = lent.run().examples(kExamples);
+      const Runs::Opened opened = runs.open(name);
+      const std::vector<tasks::Example> some = opened.run->examples(kExamples);
       for (const tasks::Example& e : some) {
         Json& made =
             examples.emplace_back(Json{{"input", name_of(e.input)}, {"expected", e.expected}});
         if (!e.image.pixels.empty()) made["image"] = thumbnail_of(e.image);
       }
-      j["blocks"] = lent.run().blocks(1).has_value();
-      shown = shown_inside(lent, some);
+      j["blocks"] = opened.run->blocks(1).has_value();
+      shown = shown_inside(opened, some);
     } catch (const Error& e) {  // the data are gone: the model still serves
       j["examples_missing"] = std::string(e.message());
     }
@@ -174,15 +174,15 @@ Json looks_of(Runs& runs, const std::string& name) {
 }
 
 Json predict(Runs& runs, const std::string& name, const Json& asked, Caller& caller) {
-  const Runs::Lent lent = runs.borrow(name);
-  const auto settings = lent.task().predict_settings();
+  const Runs::Opened opened = runs.open(name);
+  const auto settings = opened.task->predict_settings();
   if (asked.contains("settings")) take_settings(asked["settings"], *settings);
-  const tasks::Input about = asked_about(lent.task(), asked);
+  const tasks::Input about = asked_about(*opened.task, asked);
   tasks::Predicting how{.maps = tasks::Maps::keep, .done = giving_up(caller)};
   how.piece = [&](std::string_view) { how.done(0); };
   const auto began = std::chrono::steady_clock::now();
   Json predictions = Json::array();
-  const auto all = lent.run().predict({&about, 1}, *settings, how);
+  const auto all = opened.run->predict({&about, 1}, *settings, how);
   for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   return {

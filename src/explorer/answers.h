@@ -74,7 +74,7 @@ Json explain(Runs&, const std::string& name, const Json& asked, const tasks::Sha
 Json hold(Runs&, const std::string& name, const Json& asked);
 Json heads(Runs&, const std::string& name, const Json& asked);
 Json without_heads(Runs&, const std::string& name, const Json& asked);
-tasks::Inside inside_of(const Runs::Lent&, const tasks::Input&);  // throws where there is none
+tasks::Inside inside_of(const Runs::Opened&, const tasks::Input&);  // throws where there is none
 
 Json faithful(Runs&, const std::string& name, const Json& asked, const tasks::ShareDone&);
 Json rank(Runs&, const std::string& name, const Json& asked, const tasks::ShareDone&);

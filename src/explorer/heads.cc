@@ -97,8 +97,8 @@ std::vector<tasks::HeadOff> off_in(const Json& asked) {
 }  // namespace
 
 Json heads(Runs& runs, const std::string& name, const Json& asked) {
-  const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked_about(lent.task(), asked));
+  const Runs::Opened opened = runs.open(name);
+  const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
   if (!inside.hooked || !inside.attention) throw Error("heads", "this model has no heads to show");
   Json layers = Json::array();
   for (const tasks::LayerSeen& l : inside.attention()) {
@@ -115,8 +115,8 @@ Json heads(Runs& runs, const std::string& name, const Json& asked) {
 }
 
 Json without_heads(Runs& runs, const std::string& name, const Json& asked) {
-  const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked_about(lent.task(), asked));
+  const Runs::Opened opened = runs.open(name);
+  const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
   if (!inside.hooked) throw Error("heads", "this model has no heads to switch off");
   const NoGrad none;
   const Tensor own = inside.hooked({}), without = inside.hooked(tasks::without(off_in(asked)));

@@ -33,8 +33,8 @@ models::Intervention intervention_of(const Json& asked, const Tensor& own) {
 
 }  // namespace
 
-tasks::Inside inside_of(const Runs::Lent& lent, const tasks::Input& input) {
-  std::optional<tasks::Inside> inside = lent.run().inside(input);
+tasks::Inside inside_of(const Runs::Opened& opened, const tasks::Input& input) {
+  std::optional<tasks::Inside> inside = opened.run->inside(input);
   if (!inside) throw Error("explain", "of such a run there is nothing to see inside");
   return std::move(*inside);
 }
@@ -48,8 +48,8 @@ Json ways_of_looking() {
 }
 
 Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks::ShareDone& done) {
-  const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked_about(lent.task(), asked));
+  const Runs::Opened opened = runs.open(name);
+  const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
   tasks::Explaining how;
   for (const Json& by : asked.at("by")) how.by.push_back(tasks::way(by.get<std::string>()));
   how.layer = asked.value("layer", "");
@@ -83,8 +83,8 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
 
 // By output: how likely what it said is with its own weights and with those that were given.
 Json hold(Runs& runs, const std::string& name, const Json& asked) {
-  const Runs::Lent lent = runs.borrow(name);
-  const tasks::Inside inside = inside_of(lent, asked_about(lent.task(), asked));
+  const Runs::Opened opened = runs.open(name);
+  const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
   if (!inside.look) throw Error("hold", "this model has no look that can be taken in hand");
   const NoGrad off;
   const explain::Seen own = inside.look({});

@@ -34,8 +34,8 @@ Json faithful(Runs& runs, const std::string& name, const Json& asked,
   const Turn turn;
   tasks::FaithfulSettings settings;
   take_settings(asked, settings);
-  const Runs::Lent lent = runs.borrow(name);
-  const tasks::FaithfulFound found = tasks::measure_faithful(lent.run(), {}, {}, settings, done);
+  const Runs::Opened opened = runs.open(name);
+  const tasks::FaithfulFound found = tasks::measure_faithful(*opened.run, {}, {}, settings, done);
   Json each = Json::array();
   for (size_t i = 0; i < found.each.size(); ++i) {
     const explain::Faithful& f = found.each[i];
@@ -63,9 +63,9 @@ Json rank(Runs& runs, const std::string& name, const Json& asked, const tasks::S
   if (sequences < 1 || sequences > 1000) {
     throw Error("rank", "sequences must be in [1, 1000], found " + std::to_string(sequences));
   }
-  const Runs::Lent lent = runs.borrow(name);
-  const auto curves = tasks::rank_run(lent.run(), sequences, done);
-  return {{"title", lent.run().config().model()}, {"charts", json_of(tasks::charts_of(curves))}};
+  const Runs::Opened opened = runs.open(name);
+  const auto curves = tasks::rank_run(*opened.run, sequences, done);
+  return {{"title", opened.run->config().model()}, {"charts", json_of(tasks::charts_of(curves))}};
 }
 
 }  // namespace fovea::explorer

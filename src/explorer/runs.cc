@@ -10,7 +10,7 @@ namespace fovea::explorer {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kMostIdle = 6;  // opened runs that wait for somebody
+constexpr size_t kMostOpened = 6;
 
 fs::file_time_type written(const tasks::RunFolder& folder) {
   std::error_code none;
@@ -72,36 +72,32 @@ tasks::RunFolder Runs::folder(const std::string& name) {
   return tasks::RunFolder(found->second);
 }
 
-Runs::Lent Runs::borrow(const std::string& name) {
-  const tasks::RunFolder from = folder(name);
-  const fs::file_time_type of = written(from);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto [first, last] = idle_.equal_range(name);
-    for (auto it = first; it != last; ++it) {
-      if (it->second.of != of) continue;
-      Opened opened = std::move(it->second);
-      idle_.erase(it);
-      return {this, name, std::move(opened)};
-    }
-    std::erase_if(idle_, [&](const auto& o) { return o.first == name; });  // of former weights
-  }
-  const tasks::Task& task = from.task();
-  return {this, name, {&task, task.open(from), of, {}}};
-}
-
-void Runs::take_back(const std::string& name, Opened opened) {
-  opened.used = std::chrono::steady_clock::now();
+std::shared_ptr<Runs::Place> Runs::place_of(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  idle_.emplace(name, std::move(opened));
-  if (idle_.size() <= kMostIdle) return;
-  idle_.erase(std::min_element(idle_.begin(), idle_.end(), [](const auto& a, const auto& b) {
-    return a.second.used < b.second.used;
-  }));
+  std::shared_ptr<Place>& place = places_[name];
+  if (!place) place = std::make_shared<Place>();
+  place->used = std::chrono::steady_clock::now();
+  const std::shared_ptr<Place> found = place;
+  if (places_.size() > kMostOpened) {
+    places_.erase(std::min_element(
+        places_.begin(), places_.end(),
+        [](const auto& a, const auto& b) { return a.second->used < b.second->used; }));
+  }
+  return found;
 }
 
-Runs::Lent::~Lent() {
-  if (opened_.run) from_->take_back(name_, std::move(opened_));
+Runs::Opened Runs::open(const std::string& name) {
+  const tasks::RunFolder from = folder(name);
+  const std::shared_ptr<Place> place = place_of(name);
+  const std::lock_guard lock(place->opening);
+  const fs::file_time_type of = written(from);
+  if (!place->opened.run || place->of != of) {
+    place->opened = {};  // before the other takes its memory
+    const tasks::Task& task = from.task();
+    place->opened = {&task, task.open(from)};
+    place->of = of;
+  }
+  return place->opened;
 }
 
 }  // namespace fovea::explorer

@@ -12,9 +12,9 @@
 
 namespace fovea::explorer {
 
-// The runs that are shown, by short names. An opened run serves one request at a time: others open
-// it once more, so that long work on a run keeps nobody from it. What was not used for a while and
-// what changed on disk meanwhile is closed.
+// The runs that are shown, by short names. A run is opened once, and everybody asks the same one.
+// What was not used for a while and what changed on disk meanwhile is closed, when the last who
+// asks it is answered.
 class Runs {
  public:
   // Folders of runs, or folders that hold some. Names are those of the folders.
@@ -23,37 +23,26 @@ class Runs {
   std::vector<std::string> names();                  // anew each time: runs come and go
   tasks::RunFolder folder(const std::string& name);  // throws NotThere
 
-  // A run that is the borrower's alone until it lets go.
   struct Opened {
     const tasks::Task* task = nullptr;
-    std::unique_ptr<tasks::Run> run;
+    std::shared_ptr<const tasks::Run> run;
+  };
+  Opened open(const std::string& name);  // throws NotThere
+
+ private:
+  struct Place {
+    std::mutex opening;  // others wait for whoever opens it
+    Opened opened;
     std::filesystem::file_time_type of;  // when its weights were written
     std::chrono::steady_clock::time_point used;
   };
-  class Lent {
-   public:
-    Lent(Runs* from, std::string name, Opened opened)
-        : from_(from), name_(std::move(name)), opened_(std::move(opened)) {}
-    Lent(Lent&&) = default;
-    ~Lent();
-    tasks::Run& run() const { return *opened_.run; }
-    const tasks::Task& task() const { return *opened_.task; }
-
-   private:
-    Runs* from_;
-    std::string name_;
-    Opened opened_;
-  };
-  Lent borrow(const std::string& name);
-
- private:
-  void take_back(const std::string& name, Opened);
   void look_again();  // with the lock held
+  std::shared_ptr<Place> place_of(const std::string& name);
 
   const std::vector<std::filesystem::path> given_;
   std::mutex mutex_;
   std::map<std::string, std::filesystem::path> found_;
-  std::multimap<std::string, Opened> idle_;
+  std::map<std::string, std::shared_ptr<Place>> places_;
 };
 
 struct NotThere {

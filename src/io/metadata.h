@@ -1,16 +1,14 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
-#include <string>
 
 #include "fovea/io.h"
 
 namespace fovea {
 
-// A safetensors file's metadata and its tensors' shapes, without reading its tensors; the header
-// and the file's size are checked.
+// A safetensors file's metadata, and its tensors by name, type and shape, none of more than a
+// number: nothing of their data is read. The header and the file's size are checked.
 Metadata read_metadata(const std::filesystem::path&);
-std::map<std::string, Shape> read_shapes(const std::filesystem::path&);
+Tensors sketch_safetensors(const std::filesystem::path&);
 
 }  // namespace fovea

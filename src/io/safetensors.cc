@@ -223,10 +223,12 @@ Header header_in(const std::filesystem::path& path) {
 
 Metadata read_metadata(const std::filesystem::path& path) { return header_in(path).metadata; }
 
-std::map<std::string, Shape> read_shapes(const std::filesystem::path& path) {
-  std::map<std::string, Shape> shapes;
-  for (const Entry& entry : header_in(path).entries) shapes.emplace(entry.name, entry.shape);
-  return shapes;
+Tensors sketch_safetensors(const std::filesystem::path& path) {
+  Tensors sketch;
+  for (const Entry& entry : header_in(path).entries) {
+    sketch.emplace(entry.name, Tensor::zeros({}, entry.type->loaded).expand(entry.shape));
+  }
+  return sketch;
 }
 
 Tensors load_safetensors(const std::filesystem::path& path) {

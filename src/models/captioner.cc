@@ -51,25 +51,6 @@ int64_t reach_of(const CaptionerConfig& c) {
 
 namespace {
 
-Captioner made_of(nn::Weights weights, CaptionerConfig c) {
-  check(c);
-  c.longest_source = rows_of(c) * columns_of(c);
-  Captioner m;
-  m.config = c;
-  m.weights = std::move(weights);
-  nn::Weights& w = m.weights;
-  GridShape with_places = shape_of(c);
-  with_places.channels += 2;
-  m.convs = halvings(w, "grid", with_places, std::max<int64_t>(c.features / 2, 1), c.features);
-  for (int64_t n = 0; n < c.depth; ++n) {
-    m.convs.push_back(nn::normed_conv(w, "grid." + std::to_string(m.convs.size()),
-                                      {.in = c.features, .out = c.features}));
-  }
-  m.positions = w.add("grid.positions", {c.features, 2}, nn::Init::xavier, 2.0f);
-  static_cast<Writer&>(m) = writer(w, c, c.features);
-  return m;
-}
-
 // (y, x) of each of rows × columns places, both from −1 to 1: [rows,columns,2].
 Tensor coordinates(int64_t rows, int64_t columns) {
   const auto at = [](int64_t i, int64_t n) {
@@ -130,12 +111,28 @@ Tensor grid_of(const Captioner& m, const Tensor& images, Mode mode) {
   return grid_of_maps(m, maps_of(m, images, mode));
 }
 
-Captioner captioner(const CaptionerConfig& c, uint64_t seed) {
-  return made_of(nn::Weights(seed), c);
+Captioner captioner(const CaptionerConfig& given, nn::Weights weights) {
+  check(given);
+  CaptionerConfig c = given;
+  c.longest_source = rows_of(c) * columns_of(c);
+  Captioner m;
+  m.config = c;
+  m.weights = std::move(weights);
+  nn::Weights& w = m.weights;
+  GridShape with_places = shape_of(c);
+  with_places.channels += 2;
+  m.convs = halvings(w, "grid", with_places, std::max<int64_t>(c.features / 2, 1), c.features);
+  for (int64_t n = 0; n < c.depth; ++n) {
+    m.convs.push_back(nn::normed_conv(w, "grid." + std::to_string(m.convs.size()),
+                                      {.in = c.features, .out = c.features}));
+  }
+  m.positions = w.add("grid.positions", {c.features, 2}, nn::Init::xavier, 2.0f);
+  static_cast<Writer&>(m) = writer(w, c, c.features);
+  return m;
 }
 
 int64_t count_weights(const CaptionerConfig& c) {
-  return made_of(nn::Weights::sketch(), c).weights.count();
+  return captioner(c, nn::Weights::sketch()).weights.count();
 }
 
 Loss loss(const Captioner& m, const CaptionBatch& batch, const LossConfig& c,

@@ -25,9 +25,7 @@ void check(const ConvnetConfig& c) {
 
 int64_t reach_of(const ConvnetConfig& c) { return reach_of_grid(c.stride, 2 * c.blocks); }
 
-namespace {
-
-Convnet made_of(nn::Weights weights, const ConvnetConfig& c) {
+Convnet convnet(const ConvnetConfig& c, nn::Weights weights) {
   check(c);
   Convnet m;
   m.config = c;
@@ -45,12 +43,8 @@ Convnet made_of(nn::Weights weights, const ConvnetConfig& c) {
   return m;
 }
 
-}  // namespace
-
-Convnet convnet(const ConvnetConfig& c, uint64_t seed) { return made_of(nn::Weights(seed), c); }
-
 int64_t count_weights(const ConvnetConfig& c) {
-  return made_of(nn::Weights::sketch(), c).weights.count();
+  return convnet(c, nn::Weights::sketch()).weights.count();
 }
 
 ConvnetOutput classify(const Convnet& m, const Tensor& images, const ConvnetPass& pass) {

@@ -85,18 +85,6 @@ DocumentLevel level_of(nn::Weights& w, const std::string& name, const DocumentCo
   return level;
 }
 
-Documents made_of(nn::Weights weights, const DocumentConfig& c) {
-  check(c);
-  Documents m{.config = c, .weights = std::move(weights)};
-  m.embedding = nn::embedding(m.weights, "words.embedding", c.vocabulary, word_width(c));
-  m.levels.push_back(level_of(m.weights, "words", c, word_width(c)));
-  if (by_sentences(c)) {
-    m.levels.push_back(level_of(m.weights, "sentences", c, m.levels.back().width));
-  }
-  m.output = nn::linear(m.weights, "output", m.levels.back().width, c.classes);
-  return m;
-}
-
 // What is dropped in a pass, by place.
 struct Noise {
   float dropout = 0.0f;
@@ -183,11 +171,21 @@ Tensor by_document(const Tensor& x, const DocumentBatch& batch) {
 
 }  // namespace
 
-Documents documents(const DocumentConfig& c, uint64_t seed) {
-  return made_of(nn::Weights(seed), c);
+Documents documents(const DocumentConfig& c, nn::Weights weights) {
+  check(c);
+  Documents m{.config = c, .weights = std::move(weights)};
+  m.embedding = nn::embedding(m.weights, "words.embedding", c.vocabulary, word_width(c));
+  m.levels.push_back(level_of(m.weights, "words", c, word_width(c)));
+  if (by_sentences(c)) {
+    m.levels.push_back(level_of(m.weights, "sentences", c, m.levels.back().width));
+  }
+  m.output = nn::linear(m.weights, "output", m.levels.back().width, c.classes);
+  return m;
 }
 
-nn::Weights sketch(const DocumentConfig& c) { return made_of(nn::Weights::sketch(), c).weights; }
+int64_t count_weights(const DocumentConfig& c) {
+  return documents(c, nn::Weights::sketch()).weights.count();
+}
 
 // ---- A pass ------------------------------------------------------------------------------------
 

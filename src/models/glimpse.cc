@@ -101,7 +101,9 @@ void add_glimpse_network(Glimpse& m) {
   m.core = nn::cell_weights(m.weights, "core", c.cell, c.hidden, c.hidden);
 }
 
-Glimpse made_of(nn::Weights weights, const GlimpseConfig& c) {
+}  // namespace
+
+Glimpse glimpse(const GlimpseConfig& c, nn::Weights weights) {
   check(c);
   Glimpse m{.config = c, .weights = std::move(weights)};
   nn::Weights& w = m.weights;
@@ -131,10 +133,9 @@ Glimpse made_of(nn::Weights weights, const GlimpseConfig& c) {
   return m;
 }
 
-}  // namespace
-
-Glimpse glimpse(const GlimpseConfig& c, uint64_t seed) { return made_of(nn::Weights(seed), c); }
-nn::Weights sketch(const GlimpseConfig& c) { return made_of(nn::Weights::sketch(), c).weights; }
+int64_t count_weights(const GlimpseConfig& c) {
+  return glimpse(c, nn::Weights::sketch()).weights.count();
+}
 
 // ---- A pass ------------------------------------------------------------------------------------
 namespace {

@@ -24,9 +24,7 @@ WriterConfig writer_of(const Seq2SeqConfig& c) {
   return w;
 }
 
-namespace {
-
-Seq2Seq made_of(nn::Weights weights, const Seq2SeqConfig& c) {
+Seq2Seq seq2seq(const Seq2SeqConfig& c, nn::Weights weights) {
   check(c);
   Seq2Seq m;
   m.config = c;
@@ -43,12 +41,8 @@ Seq2Seq made_of(nn::Weights weights, const Seq2SeqConfig& c) {
   return m;
 }
 
-}  // namespace
-
-Seq2Seq seq2seq(const Seq2SeqConfig& c, uint64_t seed) { return made_of(nn::Weights(seed), c); }
-
 int64_t count_weights(const Seq2SeqConfig& c) {
-  return made_of(nn::Weights::sketch(), c).weights.count();
+  return seq2seq(c, nn::Weights::sketch()).weights.count();
 }
 
 Tensor logits(const Seq2Seq& m, const Forced& forced, const Intervention& intervention) {

@@ -43,30 +43,6 @@ Stack stack_of(nn::Weights& w, const std::string& name, const TransformerConfig&
   return s;
 }
 
-Transformer made_of(nn::Weights weights, const TransformerConfig& c) {
-  check(c);
-  Transformer m{.config = c, .weights = std::move(weights)};
-  nn::Weights& w = m.weights;
-  const bool encodes = c.source_vocabulary > 0, decodes = c.target_vocabulary > 0;
-  if (encodes) {
-    m.source.table = w.add("source.weight", {c.source_vocabulary, c.depth}, nn::Init::small);
-    m.encoder = stack_of(w, "encoder", c, false);
-  }
-  if (decodes) {
-    // One that is the output layer too starts small, so that no token is likelier than another.
-    // Else it starts as large as what blocks add to it: what a token is must not be lost in what
-    // they see around it, or they are long in learning to look for it.
-    const float size = c.tied ? 1.0f : 50.0f;
-    m.target.table = w.add("target.weight", {c.target_vocabulary, c.depth}, nn::Init::small, size);
-    m.decoder = stack_of(w, "decoder", c, encodes);
-    m.decoder.causal = true;
-    m.output.weight =
-        c.tied ? m.target.table : w.add("output.weight", {c.target_vocabulary, c.depth}, c.init);
-    m.screen = std::make_shared<OutputScreen>();
-  }
-  return m;
-}
-
 // Where a stack's rows stand, and what each block is given.
 struct StackPass {
   int64_t first = 0;  // position of the first row
@@ -169,16 +145,32 @@ void check(const TransformerConfig& c) {
   nn::check(block_of(c, false).heads);
 }
 
-Transformer transformer(const TransformerConfig& c, uint64_t seed) {
-  return made_of(nn::Weights(seed), c);
+Transformer transformer(const TransformerConfig& c, nn::Weights weights) {
+  check(c);
+  Transformer m{.config = c, .weights = std::move(weights)};
+  nn::Weights& w = m.weights;
+  const bool encodes = c.source_vocabulary > 0, decodes = c.target_vocabulary > 0;
+  if (encodes) {
+    m.source.table = w.add("source.weight", {c.source_vocabulary, c.depth}, nn::Init::small);
+    m.encoder = stack_of(w, "encoder", c, false);
+  }
+  if (decodes) {
+    // One that is the output layer too starts small, so that no token is likelier than another.
+    // Else it starts as large as what blocks add to it: what a token is must not be lost in what
+    // they see around it, or they are long in learning to look for it.
+    const float size = c.tied ? 1.0f : 50.0f;
+    m.target.table = w.add("target.weight", {c.target_vocabulary, c.depth}, nn::Init::small, size);
+    m.decoder = stack_of(w, "decoder", c, encodes);
+    m.decoder.causal = true;
+    m.output.weight =
+        c.tied ? m.target.table : w.add("output.weight", {c.target_vocabulary, c.depth}, c.init);
+    m.screen = std::make_shared<OutputScreen>();
+  }
+  return m;
 }
 
 int64_t count_weights(const TransformerConfig& c) {
-  return made_of(nn::Weights::sketch(), c).weights.count();
-}
-
-void expect_weights(const TransformerConfig& c, const Tensors& weights) {
-  nn::expect_tensors(made_of(nn::Weights::sketch(), c).weights.all(), weights);
+  return transformer(c, nn::Weights::sketch()).weights.count();
 }
 
 Stack encoder_stack(nn::Weights& w, const std::string& name, const TransformerConfig& c) {

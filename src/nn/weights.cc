@@ -102,13 +102,29 @@ Tensor start(const std::string& name, const Shape& shape, Init init, uint64_t se
 
 Weights Weights::sketch() {
   Weights w;
-  w.sketch_ = true;
+  w.from_ = From::shapes;
   return w;
+}
+
+Weights Weights::given(Tensors tensors) {
+  Weights w;
+  w.from_ = From::tensors;
+  w.given_ = std::move(tensors);
+  return w;
+}
+
+// Taken out, so that nothing is kept which no layer asked for.
+Tensor Weights::given(const std::string& name, const Shape& shape) {
+  const auto found = given_.extract(name);
+  const Tensor t = found.empty() ? Tensor() : found.mapped();
+  expect_tensors({{name, Tensor::scalar(0.0f).expand(shape)}}, {{name, t}});
+  return t;
 }
 
 Tensor Weights::add(const std::string& name, const Shape& shape, Init init, float gain) {
   const NoGrad off;
-  if (sketch_) return enter(name, Tensor::scalar(0.0f).expand(shape), learned_);
+  if (from_ == From::shapes) return enter(name, Tensor::scalar(0.0f).expand(shape), learned_);
+  if (from_ == From::tensors) return enter(name, given(name, shape), learned_);
   const RandomKey key = random_key(seed_, Purpose::weights, hash_of(name));
   Tensor t = start(name, shape, init, uint64_t{key.b} << 32 | key.a);
   if (gain != 1.0f) t.mul_(gain);
@@ -116,8 +132,15 @@ Tensor Weights::add(const std::string& name, const Shape& shape, Init init, floa
 }
 
 Tensor Weights::add_buffer(const std::string& name, const Shape& shape, float value) {
-  return enter(name, sketch_ ? Tensor::scalar(value).expand(shape) : Tensor::full(shape, value),
-               buffers_);
+  switch (from_) {
+    case From::shapes:
+      return enter(name, Tensor::scalar(value).expand(shape), buffers_);
+    case From::tensors:
+      return enter(name, given(name, shape), buffers_);
+    case From::seed:
+      break;
+  }
+  return enter(name, Tensor::full(shape, value), buffers_);
 }
 
 Tensor Weights::enter(const std::string& name, const Tensor& t, Tensors& kind) {

@@ -84,7 +84,8 @@ void add_implicit(const Tensor& own, const Inside& here, const Inside& there,
   add_tau(explain::kendall_tau(sum(own, {0}).to_vector(), sum(norm, {0}).to_vector()), to.in_all);
 }
 
-void add_beside(const Inside& here, Run& other, const Input& input, size_t run, FaithfulFound& to) {
+void add_beside(const Inside& here, const Run& other, const Input& input, size_t run,
+                FaithfulFound& to) {
   const Tensor own = [&] {
     const NoGrad off;
     return here.look({}).weights;
@@ -96,7 +97,7 @@ void add_beside(const Inside& here, Run& other, const Input& input, size_t run, 
   add_implicit(own, here, *there, to.implicit[run]);
 }
 
-explain::Looking looking(Run& run, const Inside& in) {
+explain::Looking looking(const Run& run, const Inside& in) {
   if (!in.look) {
     throw Error("faithful",
                 fmt::format("there is no look at the input whose weights could be changed "
@@ -125,8 +126,9 @@ void FaithfulSettings::visit(Fields& f) {
   f.integer("seed", seed, "of permutations and the adversary's start", {0, 9e15});
 }
 
-FaithfulFound measure_faithful(Run& run, const Judged& what, std::span<Run* const> beside,
-                               const FaithfulSettings& s, const ShareDone& done) {
+FaithfulFound measure_faithful(const Run& run, const Judged& what,
+                               std::span<const Run* const> beside, const FaithfulSettings& s,
+                               const ShareDone& done) {
   const auto most = static_cast<size_t>(s.inputs);
   std::vector<Input> inputs = run.inputs(what, most);
   if (inputs.empty() && what.file.empty()) inputs = run.inputs({.set = Set::valid}, most);

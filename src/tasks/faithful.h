@@ -41,7 +41,7 @@ struct FaithfulFound {
 };
 // `beside`: runs of the same data, with other seeds or without attention. Refused where the run has
 // no look that can be changed, or where there are no inputs.
-FaithfulFound measure_faithful(Run&, const Judged&, std::span<Run* const> beside,
+FaithfulFound measure_faithful(const Run&, const Judged&, std::span<const Run* const> beside,
                                const FaithfulSettings&, const ShareDone& = {});
 
 // Means over what has a value, by name; what papers and tables show.

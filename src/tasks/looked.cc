@@ -99,7 +99,7 @@ void thin(std::vector<LookedAt>& each, size_t most) {
   }
 }
 
-Looked::Looked(const Task& task, const RunFolder& folder, Run& run, bool goes_on)
+Looked::Looked(const Task& task, const RunFolder& folder, const Run& run, bool goes_on)
     : folder_(folder), run_(run) {
   if (task.takes != Takes::text) return;
   if (goes_on) looks_ = looks_of(folder);

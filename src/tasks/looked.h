@@ -28,13 +28,13 @@ class Looked {
  public:
   // Of a run that goes on, with what it has kept. Models that show nothing are left alone, as are
   // those that read files.
-  Looked(const Task&, const RunFolder&, Run&, bool goes_on);
+  Looked(const Task&, const RunFolder&, const Run&, bool goes_on);
   void look();              // with the weights to be judged in place
   void keep(int64_t step);  // what was seen last; what lies behind the step was of another end
 
  private:
   RunFolder folder_;
-  Run& run_;
+  const Run& run_;
   Looks looks_;
   std::optional<LookedAt> latest_;
 };

@@ -105,7 +105,7 @@ report::Section breakdown_of(const Task& task, const Evaluation& e, const Breakd
   return s;
 }
 
-report::Section examples_of(const Task& task, Run& run) {
+report::Section examples_of(const Task& task, const Run& run) {
   const std::vector<Example> examples = run.examples(kExamples);
   std::vector<Input> asked;
   std::vector<std::string> inputs;
@@ -197,7 +197,7 @@ std::vector<report::Chart> training_charts(const RunFolder& folder) {
   return charts;
 }
 
-report::Page page_of(const RunFolder& folder, Run& run, const Trained& trained) {
+report::Page page_of(const RunFolder& folder, const Run& run, const Trained& trained) {
   const Task& task = folder.task();
   report::Page page{.title = task.title + ": " + folder.name(),
                     .subtitle = run.config().model() + "; attention: " + run.config().attention()};
@@ -217,14 +217,14 @@ report::Page page_of(const RunFolder& folder, Run& run, const Trained& trained) 
   report::Section training{"Training", {}};
   for (const report::Chart& chart : training_charts(folder)) training.blocks.emplace_back(chart);
   page.sections.push_back(training);
-  page.sections.push_back(settings_of(run.config()));
+  page.sections.push_back(settings_of(*folder.config()));
   return page;
 }
 
 report::Page page_of(const RunFolder& folder, const Watching& watching) {
   const Task& task = folder.task();
   const Trained results = folder.results();
-  const std::unique_ptr<Run> run = task.open(folder);
+  const std::unique_ptr<const Run> run = task.open(folder);
   report::Page page = page_of(folder, *run, results);
   if (const std::string line = changed_data(*run); !line.empty()) {
     if (watching.say) watching.say(line);

@@ -9,7 +9,7 @@
 // Pages of runs, whatever their task.
 namespace fovea::tasks {
 
-report::Page page_of(const RunFolder&, Run&, const Trained&);
+report::Page page_of(const RunFolder&, const Run&, const Trained&);
 report::Page page_of(const RunFolder&, const Watching& = {});  // of what lies there
 // Losses, scores and rates by step, as its log has them so far.
 std::vector<report::Chart> training_charts(const RunFolder&);

@@ -38,7 +38,7 @@ struct Paper {
   std::vector<Trial> (*trials)(const std::string& data) = nullptr;
   report::Page (*page)(const std::vector<Outcome>&) = nullptr;
   // After the training of a row with one seed: looks inside the run and adds to the outcome.
-  void (*look_inside)(Run&, Outcome&, const ShareDone&) = nullptr;
+  void (*look_inside)(const Run&, Outcome&, const ShareDone&) = nullptr;
   // In place of trials: all rows of one seed, of no task.
   std::vector<Outcome> (*measure)(uint64_t seed, const ShareDone&) = nullptr;
 };

@@ -84,7 +84,7 @@ std::vector<RankCurve> rank_fresh(const explain::FreshConfig& c, const ShareDone
   return explain::rank(c, done);
 }
 
-std::vector<RankCurve> rank_run(Run& run, int64_t sequences, const ShareDone& done) {
+std::vector<RankCurve> rank_run(const Run& run, int64_t sequences, const ShareDone& done) {
   const std::optional<explain::BlocksAtWork> found = run.blocks(sequences);
   if (!found) {
     throw Error("rank", fmt::format("this run's model is {}, and rank needs a Transformer",

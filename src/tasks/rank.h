@@ -20,7 +20,7 @@ struct FreshSettings final : Settings {
 // Refused where there is no memory for it.
 std::vector<explain::RankCurve> rank_fresh(const explain::FreshConfig&, const ShareDone& = {});
 // Over sequences that the run held out; refused where it has no Transformer.
-std::vector<explain::RankCurve> rank_run(Run&, int64_t sequences, const ShareDone& = {});
+std::vector<explain::RankCurve> rank_run(const Run&, int64_t sequences, const ShareDone& = {});
 
 // With norms and without: a row for each layer.
 std::vector<report::Table> tables_of(const std::vector<explain::RankCurve>&);

@@ -18,7 +18,7 @@ const char* name_of(Set s) {
   return kNames[static_cast<size_t>(s)];
 }
 
-std::string changed_data(Run& run) {
+std::string changed_data(const Run& run) {
   const std::string before = run.config().fingerprint;
   if (before.empty() || before == run.fingerprint()) return {};
   return fmt::format(

@@ -72,40 +72,43 @@ struct Predicting {
   std::function<void(std::string_view)> piece;
 };
 
-// A run at work: its settings, its model and, read when they are needed, its data.
+// A model with its settings and, read when they are needed, its data. One that was opened never
+// changes: any number of threads may ask it at once. A training changes its weights, through its
+// learner. run_of.h does what all tasks do alike.
 class Run {
  public:
   virtual ~Run() = default;
-  virtual TaskConfig& config() = 0;
-  virtual int64_t weights() const = 0;    // how many numbers it learns
-  virtual std::string fingerprint() = 0;  // of its data as they are now, in any form
+  virtual const TaskConfig& config() const = 0;
+  virtual std::unique_ptr<TaskConfig> copy_of_config() const = 0;
+  virtual int64_t weights() const = 0;          // how many numbers it learns
+  virtual std::string fingerprint() const = 0;  // of its data as they are now, in any form
 
   // ---- training
-  virtual void save_files(const RunFolder&) {}          // Task::files
-  virtual train::Learner learner(const Watching&) = 0;  // refers to this run
+  virtual void save_files(const RunFolder&) const {}          // Task::files
+  virtual train::Learner learner(const Watching&) const = 0;  // refers to this run
   // Of what was held out, decoded as the settings say.
-  virtual Evaluation final_scores(const ShareDone& = {}) = 0;
+  virtual Evaluation final_scores(const ShareDone& = {}) const = 0;
 
   // ---- use; the settings are those that the task makes for it
-  virtual Evaluation evaluate(const Judged&, const Settings&, const ShareDone& = {}) = 0;
+  virtual Evaluation evaluate(const Judged&, const Settings&, const ShareDone& = {}) const = 0;
   virtual std::vector<Predictions> predict(std::span<const Input>, const Settings&,
-                                           const Predicting& = {}) = 0;
-  virtual std::vector<Example> examples(size_t n) = 0;  // held out, of all sorts, at most n
+                                           const Predicting& = {}) const = 0;
+  virtual std::vector<Example> examples(size_t n) const = 0;  // held out, of all sorts, at most n
   // For typed_input(): where rows of CSV have their class, as the settings of a prediction say if
   // there are any; empty where it is not known.
-  virtual std::string class_column(const Settings* /*asked*/) { return {}; }
+  virtual std::string class_column(const Settings* /*asked*/) const { return {}; }
   // For whoever looks inside: the blocks of a Transformer, at most so many held-out sequences
   // before them; nothing where the model is another.
-  virtual std::optional<explain::BlocksAtWork> blocks(int64_t /*sequences*/) { return {}; }
+  virtual std::optional<explain::BlocksAtWork> blocks(int64_t /*sequences*/) const { return {}; }
   // The model on one input; nothing where the task has no answer.
-  virtual std::optional<Inside> inside(const Input&) { return {}; }
+  virtual std::optional<Inside> inside(const Input&) const { return {}; }
   // At most so many, spread over what is judged.
-  virtual std::vector<Input> inputs(const Judged&, size_t /*most*/) { return {}; }
-  virtual std::vector<report::Section> sections() { return {}; }  // the task's own, of the page
+  virtual std::vector<Input> inputs(const Judged&, size_t /*most*/) const { return {}; }
+  virtual std::vector<report::Section> sections() const { return {}; }  // the page's, of the task
 };
 
 // A line for whoever looks at a run whose data are no longer those of its training; else nothing.
-std::string changed_data(Run&);
+std::string changed_data(const Run&);
 
 enum class Takes : uint8_t { text, pictures };
 
@@ -128,7 +131,7 @@ struct Task {
 
   // A new run, or `former` to go on with: reads the data and makes the model, and writes nothing.
   std::unique_ptr<Run> (*begin)(const TaskConfig&, const RunFolder* former);
-  std::unique_ptr<Run> (*open)(const RunFolder&);  // with the weights that were kept
+  std::unique_ptr<const Run> (*open)(const RunFolder&);  // with the weights that were kept
 };
 
 // For the functions above: make<MyConfig, TaskConfig>.

@@ -49,9 +49,8 @@ void check_limits(const train::TrainConfig& c, const train::TrainConfig& former,
 }
 
 // That it is the former run which goes on; its limits may be others, and then both are remembered.
-void go_on_with(const RunFolder& folder, const TaskConfig& former, Run& run,
+void go_on_with(const RunFolder& folder, const TaskConfig& former, TaskConfig& c,
                 const train::Learner& learner) {
-  TaskConfig& c = run.config();
   check_same_data(former, c.fingerprint, "start a new run");
   c.former_limits = former.former_limits;
   const auto at = train::read_state(folder / "state.safetensors", identity_of(learner, c.train));
@@ -92,7 +91,7 @@ std::optional<Input> short_input(const std::vector<Example>& examples) {
 }
 
 // A prediction on something that was held out, and where it looked if it looks at all.
-std::string command_to_try(const Task& task, const RunFolder& folder, Run& run) {
+std::string command_to_try(const Task& task, const RunFolder& folder, const Run& run) {
   constexpr size_t kExamples = 8;
   const std::optional<Input> found = short_input(run.examples(kExamples));
   const std::string name = text::shell_quoted(folder.path().string());
@@ -114,20 +113,20 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
   Claim claim(folder, task, former);
   const std::unique_ptr<Run> run =
       task.begin(*as_saved(task, config), claim.goes_on() ? &folder : nullptr);
-  run->config().fingerprint = run->fingerprint();
-  make_paths_absolute(run->config());
+  const std::unique_ptr<TaskConfig> to_save = run->copy_of_config();
+  to_save->fingerprint = run->fingerprint();
+  make_paths_absolute(*to_save);
   train::Learner learner = run->learner(watching);
-  train::check(learner, run->config().train);
+  train::check(learner, to_save->train);
   if (claim.goes_on()) {
-    go_on_with(folder, *folder.config_of(task), *run, learner);
+    go_on_with(folder, *folder.config_of(task), *to_save, learner);
   } else {
-    check_same_data(config, run->config().fingerprint,
-                    "name them, to train with what is there now");
+    check_same_data(config, to_save->fingerprint, "name them, to train with what is there now");
   }
 
   claim.make_room();
   if (!claim.goes_on()) run->save_files(folder);
-  folder.save_config(task, run->config());
+  folder.save_config(task, *to_save);
   Looked looked(task, folder, *run, claim.goes_on());
   if (learner.validate) {
     learner.validate = [&looked, validate = learner.validate] {
@@ -142,8 +141,7 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
     if (watching.progress) watching.progress(p);
   };
   Trained trained;
-  trained.finished =
-      train::train(claim.log(), learner, run->config().train, progress, watching.stop);
+  trained.finished = train::train(claim.log(), learner, to_save->train, progress, watching.stop);
   if (trained.finished.why == train::Ended::interrupted) return trained;
   try {
     trained.test = run->final_scores(stopping(watching));

@@ -98,9 +98,10 @@ TEST_F(Answers, PredictionsComeWithTheirWeights) {
   for (size_t j = 0; j < map.columns.size(); ++j) sum += map.weights[j];
   EXPECT_NEAR(sum, 1.0f, 1e-4f);
   // The same as the program's own.
-  const Runs::Lent lent = runs.borrow("dates");
-  const auto own = lent.run().predict(std::vector<tasks::Input>{tasks::Text{input}},
-                                      *lent.task().predict_settings(), {.maps = tasks::Maps::keep});
+  const Runs::Opened opened = runs.open("dates");
+  const auto own =
+      opened.run->predict(std::vector<tasks::Input>{tasks::Text{input}},
+                          *opened.task->predict_settings(), {.maps = tasks::Maps::keep});
   EXPECT_EQ(best["text"], own[0][0].text);
   EXPECT_EQ(map.weights, own[0][0].maps[0].weights);
 }
@@ -265,15 +266,12 @@ TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
   EXPECT_TRUE(has(ask("POST", "/api/draw/csv", shaded).body, "two"));
 }
 
-TEST_F(Answers, ARunIsLentToOneAtATimeAndOpenedAgainForOthers) {
-  const Runs::Lent first = runs.borrow("dates");
-  const tasks::Run* second = nullptr;
-  {
-    const Runs::Lent other = runs.borrow("dates");
-    second = &other.run();
-    EXPECT_NE(second, &first.run());
-  }
-  EXPECT_EQ(&runs.borrow("dates").run(), second);
+TEST_F(Answers, ARunIsOpenedOnceForAll) {
+  const Runs::Opened first = runs.open("dates");
+  EXPECT_EQ(runs.open("dates").run, first.run);
+  namespace fs = std::filesystem;
+  fs::last_write_time(trained() / "dates" / "model.safetensors", fs::file_time_type::clock::now());
+  EXPECT_NE(runs.open("dates").run, first.run);
 }
 
 TEST(Explorer, TheAddressHoldsAnyToken) {

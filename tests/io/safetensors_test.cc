@@ -130,8 +130,10 @@ TEST(Safetensors, ReadsTheNamesThatAreAskedFor) {
   const Tensors some = load_safetensors(folder / "out", {"c", "a", "z", "a"});
   expect_same(some, {{"a", Tensor::full({2}, 1.0f)}, {"c", Tensor::full({2}, 3.0f)}});
   EXPECT_TRUE(load_safetensors(folder / "out", {}).empty());
-  EXPECT_EQ(read_shapes(folder / "out"),
-            (std::map<std::string, Shape>{{"a", {2}}, {"b", {1, 3}}, {"c", {2}}}));
+  const Tensors sketch = sketch_safetensors(folder / "out");
+  ASSERT_EQ(sketch.size(), 3u);
+  EXPECT_EQ(sketch.at("b").shape(), (Shape{1, 3}));
+  EXPECT_EQ(sketch.at("b").strides(), (Shape{0, 0}));  // a number stands for all
   EXPECT_TRUE(has(error_of([&] { load_safetensors(folder / "none", {"a"}); }), "none: No such"));
 }
 

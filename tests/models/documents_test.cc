@@ -300,7 +300,7 @@ TEST(Documents, HardAttentionLearnsWhereToLook) {
 TEST(Documents, SketchHasTheSameShapes) {
   for (const DocumentModel model : kModels) {
     const DocumentConfig c = config_of(model);
-    const nn::Weights drawn = sketch(c);
+    const nn::Weights drawn = documents(c, nn::Weights::sketch()).weights;
     const Documents m = documents(c, 1);
     EXPECT_EQ(drawn.count(), m.weights.count());
     for (const auto& [name, t] : m.weights.all())

@@ -22,6 +22,19 @@ TEST(Weights, StartFromSeedAndNameAlone) {
   EXPECT_EQ(a.count(), 40);
 }
 
+TEST(Weights, AreThoseThatAreGiven) {
+  const Tensor gate = Tensor::randn({2, 3}, 1), mean = Tensor::randn({2}, 2);
+  Weights w = Weights::given({{"gate", gate}, {"mean", mean}, {"other", mean}});
+  EXPECT_EQ(w.add("gate", {2, 3}, Init::uniform).impl(), gate.impl());
+  EXPECT_EQ(w.add_buffer("mean", {2}, 0.0f).impl(), mean.impl());
+  EXPECT_FALSE(w.learned().at("gate").requires_grad());
+  EXPECT_EQ(w.all().size(), 2u);
+  EXPECT_EQ(error_of([&] { w.add("other", {3}, Init::zeros); }),
+            "[load] other is [2], expected [3]");
+  EXPECT_EQ(error_of([&] { w.add("none", {3}, Init::zeros); }),
+            "[load] none is undefined, expected [3]");
+}
+
 TEST(Weights, NamesAreUnique) {
   Weights w;
   w.add("gate", {2}, Init::zeros);

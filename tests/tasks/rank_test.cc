@@ -31,18 +31,23 @@ class SomeRun final : public Run {
           {.source_vocabulary = 9, .target_vocabulary = 9, .blocks = 2, .depth = 8, .heads = 2}, 1);
     }
   }
-  TaskConfig& config() override { return config_; }
+  const TaskConfig& config() const override { return config_; }
+  std::unique_ptr<TaskConfig> copy_of_config() const override {
+    return std::make_unique<SomeConfig>(config_);
+  }
   int64_t weights() const override { return 0; }
-  std::string fingerprint() override { return ""; }
-  train::Learner learner(const Watching&) override { throw Error("test", "not trained"); }
-  Evaluation final_scores(const ShareDone&) override { return {}; }
-  Evaluation evaluate(const Judged&, const Settings&, const ShareDone&) override { return {}; }
-  std::vector<Predictions> predict(std::span<const Input>, const Settings&,
-                                   const Predicting&) override {
+  std::string fingerprint() const override { return ""; }
+  train::Learner learner(const Watching&) const override { throw Error("test", "not trained"); }
+  Evaluation final_scores(const ShareDone&) const override { return {}; }
+  Evaluation evaluate(const Judged&, const Settings&, const ShareDone&) const override {
     return {};
   }
-  std::vector<Example> examples(size_t) override { return {}; }
-  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
+  std::vector<Predictions> predict(std::span<const Input>, const Settings&,
+                                   const Predicting&) const override {
+    return {};
+  }
+  std::vector<Example> examples(size_t) const override { return {}; }
+  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) const override {
     if (!has_one_) return Run::blocks(sequences);
     asked = sequences;
     return explain::BlocksAtWork{model_.config, model_.encoder, model_.source(ids), lengths};
@@ -51,7 +56,7 @@ class SomeRun final : public Run {
 
   const Tensor ids = Tensor::from_ids(std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8}, {2, 4});
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{4, 3}, {2});
-  int64_t asked = 0;
+  mutable int64_t asked = 0;
 
  private:
   bool has_one_;

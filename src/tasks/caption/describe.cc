@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "fovea/error.h"
-#include "fovea/io.h"
 #include "fovea/ops.h"
 #include "tasks/caption/places.h"
+#include "tasks/run_of.h"
 
 namespace fovea::tasks::captions {
 namespace {
@@ -58,13 +58,13 @@ report::SeenImage shown(const CaptionModel& m, const CaptionedImage& x, const mo
 
 CaptionModel load_caption_model(const RunFolder& run) {
   CaptionModel m;
-  m.config = dynamic_cast<const CaptionConfig&>(*run.config_of(task_caption));
+  m.config = config_as<CaptionConfig>(run, task_caption);
   m.words = text::Tokenizer::load(run / kWordsFile);
   m.config.network.target_vocabulary = m.words.size();
   if (!m.config.data.places.empty()) m.config.network.channels = m.config.network.features;
-  const Tensors weights = load_safetensors(run / "model.safetensors");
-  m.model = models::captioner(m.config.network, m.config.train.seed);
-  m.model.weights.load(weights);
+  m.model = load_model(run, [&](nn::Weights weights) {
+    return models::captioner(m.config.network, std::move(weights));
+  });
   return m;
 }
 

@@ -22,17 +22,19 @@ std::vector<std::string> endings_of(const std::string& name) {
 }  // namespace
 
 void suit_places(CaptionConfig& c, const std::string& file) {
-  const std::map<std::string, Shape> shapes = read_shapes(file);
-  if (shapes.empty()) throw Error("caption", file + " has no tensors, expected one for each image");
-  const auto& [first, shape] = *shapes.begin();
+  const Tensors sketch = sketch_safetensors(file);
+  if (sketch.empty()) throw Error("caption", file + " has no tensors, expected one for each image");
+  const auto& [first, tensor] = *sketch.begin();
+  const Shape& shape = tensor.shape();
   if (shape.size() != 3) {
     throw Error("caption", fmt::format("{}: '{}' is {}, expected [features, rows, columns]", file,
                                        first, to_string(shape)));
   }
-  for (const auto& [name, other] : shapes) {
-    if (other == shape) continue;
-    throw Error("caption", fmt::format("{}: '{}' is {}, but '{}' is {}; all must be of one shape",
-                                       file, first, to_string(shape), name, to_string(other)));
+  for (const auto& [name, other] : sketch) {
+    if (other.shape() == shape) continue;
+    throw Error("caption",
+                fmt::format("{}: '{}' is {}, but '{}' is {}; all must be of one shape", file, first,
+                            to_string(shape), name, to_string(other.shape())));
   }
   models::CaptionerConfig& m = c.network;
   m.stride = 1;

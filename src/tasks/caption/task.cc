@@ -4,64 +4,62 @@
 #include "fovea/error.h"
 #include "tasks/caption/places.h"
 #include "tasks/room.h"
+#include "tasks/run_of.h"
 
 namespace fovea::tasks {
 namespace captions {
 namespace {
 
-class CaptionRun final : public Run {
+class CaptionRun final
+    : public RunOf<CaptionModel, CaptionSets, EvaluateSettings, PredictSettings> {
  public:
-  explicit CaptionRun(CaptionModel m, std::optional<CaptionSets> sets = {})
-      : m_(std::move(m)), sets_(std::move(sets)) {}
+  using RunOf::RunOf;
 
-  TaskConfig& config() override { return m_.config; }
-  int64_t weights() const override { return m_.model.weights.count(); }
-  std::string fingerprint() override { return sets().fingerprint; }
-
-  void save_files(const RunFolder& run) override { m_.words.save(run / kWordsFile); }
-  train::Learner learner(const Watching& watching) override {
-    return captions::learner(m_, sets(), watching);
+  void save_files(const RunFolder& run) const override { model().words.save(run / kWordsFile); }
+  train::Learner learner(const Watching& watching) const override {
+    return captions::learner(model(), sets(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) override {
-    return captions::evaluate(m_, held_out(), {.beam = m_.config.beam}, done);
+  Evaluation final_scores(const ShareDone& done) const override {
+    return captions::evaluate(model(), held_out(), {.beam = model().config.beam}, done);
   }
 
-  Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) override {
-    const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
-    if (what.file.empty()) return captions::evaluate(m_, set_of(what.set), settings.decode, done);
+  Evaluation evaluate_as(const Judged& what, const EvaluateSettings& settings,
+                         const ShareDone& done) const override {
+    if (what.file.empty())
+      return captions::evaluate(model(), set_of(what.set), settings.decode, done);
     std::vector<std::string> warnings;
     const auto all =
-        read_captioned(m_.config, what.file, settings.places, image::keep_in(warnings));
-    Evaluation e = captions::evaluate(m_, all, settings.decode, done);
+        read_captioned(model().config, what.file, settings.places, image::keep_in(warnings));
+    Evaluation e = captions::evaluate(model(), all, settings.decode, done);
     e.warnings = std::move(warnings);
     return e;
   }
-  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
-                                   const Predicting& p) override {
-    PredictSettings settings = dynamic_cast<const PredictSettings&>(how);
+  std::vector<Predictions> predict_as(std::span<const Input> inputs, const PredictSettings& how,
+                                      const Predicting& p) const override {
+    PredictSettings settings = how;
     settings.decode.beam = std::max(settings.decode.beam, settings.decode.n_best);
     settings.decode.weights = p.maps == Maps::keep;
-    return captions::predict(m_, asked(inputs, settings.places), settings.decode, p.done);
+    return captions::predict(model(), asked(inputs, settings.places), settings.decode, p.done);
   }
 
-  std::optional<Inside> inside(const Input& input) override {
-    return captions::inside(m_, asked({&input, 1}, {}).front());
+  std::optional<Inside> inside(const Input& input) const override {
+    return captions::inside(model(), asked({&input, 1}, {}).front());
   }
-  std::vector<Input> inputs(const Judged& what, size_t most) override {
+  std::vector<Input> inputs(const Judged& what, size_t most) const override {
     std::vector<Input> some;
     if (what.file.empty()) {
       const std::vector<CaptionedImage>& all = set_of(what.set);
       for (const size_t i : spread(all.size(), most)) some.emplace_back(own(all, what.set, i));
       return some;
     }
-    const std::vector<CaptionedImage> all = read_captioned(m_.config, what.file, {});
+    const std::vector<CaptionedImage> all = read_captioned(model().config, what.file, {});
     for (const size_t i : spread(all.size(), most)) {
-      some.emplace_back(Picture{unpacked(all[i].pixels, fit_of(m_.config)), all[i].name});
+      some.emplace_back(Picture{unpacked(all[i].pixels, fit_of(model().config)), all[i].name});
     }
     return some;
   }
 
-  std::vector<Example> examples(size_t n) override {
+  std::vector<Example> examples(size_t n) const override {
     const std::vector<CaptionedImage>& all = held_out();
     n = std::min(n, all.size());
     std::vector<Example> some;
@@ -70,23 +68,21 @@ class CaptionRun final : public Run {
       const CaptionedImage& x = all[at];
       const Set set = sets().test.empty() ? Set::valid : Set::test;
       some.push_back(
-          {own(all, set, at), x.captions.front(), unpacked(x.pixels, fit_of(m_.config))});
+          {own(all, set, at), x.captions.front(), unpacked(x.pixels, fit_of(model().config))});
     }
     return some;
   }
 
  private:
-  const CaptionSets& sets() {
-    if (!sets_) sets_ = load_data(m_.config);
-    return *sets_;
-  }
+  CaptionSets read_sets() const override { return load_data(model().config); }
   // What the model sees of inputs. `places` as places_file() takes them.
-  std::vector<CaptionedImage> asked(std::span<const Input> inputs, const std::string& places) {
+  std::vector<CaptionedImage> asked(std::span<const Input> inputs,
+                                    const std::string& places) const {
     std::vector<const Picture*> pictures;
     for (const Input& input : inputs) {
       if (const auto* picture = std::get_if<Picture>(&input)) pictures.push_back(picture);
     }
-    std::vector<CaptionedImage> seen = captioned(m_.config, pictures, places), all;
+    std::vector<CaptionedImage> seen = captioned(model().config, pictures, places), all;
     auto next = seen.begin();
     for (const Input& input : inputs) {
       const bool sent = std::holds_alternative<Picture>(input);
@@ -94,29 +90,26 @@ class CaptionRun final : public Run {
     }
     return all;
   }
-  CaptionedImage of_own(const Own& own) {
+  CaptionedImage of_own(const Own& own) const {
     const std::optional<Set> set = tasks::set_of(own);
-    if (!set && m_.config.data.places.empty()) return scene_of(m_.config, own.number);
+    if (!set && model().config.data.places.empty()) return scene_of(model().config, own.number);
     if (!set) throw Error("predict", "this run sees places of its own images; scenes have none");
     const std::vector<CaptionedImage>& all = set_of(*set);
     return all[index_of(own, all.size())];
   }
   // By its number among the built-in ones, or in its set.
   Own own(const std::vector<CaptionedImage>& all, Set set, size_t i) const {
-    if (m_.config.data.data.empty()) return *own_from(task_caption, all[i].name);
+    if (model().config.data.data.empty()) return *own_from(task_caption, all[i].name);
     return {name_of(set), static_cast<int64_t>(i)};
   }
-  const std::vector<CaptionedImage>& set_of(Set set) {
+  const std::vector<CaptionedImage>& set_of(Set set) const {
     const CaptionSets& s = sets();
     return set == Set::train ? s.train : set == Set::valid ? s.valid : s.test;
   }
-  const std::vector<CaptionedImage>& held_out() {
+  const std::vector<CaptionedImage>& held_out() const {
     const CaptionSets& s = sets();
     return s.test.empty() ? s.valid : s.test;
   }
-
-  CaptionModel m_;
-  std::optional<CaptionSets> sets_;
 };
 
 text::Tokenizer words_of(const CaptionConfig& c, std::span<const CaptionedImage> images) {
@@ -128,9 +121,9 @@ text::Tokenizer words_of(const CaptionConfig& c, std::span<const CaptionedImage>
 }
 
 // The vocabulary is found once.
-std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+std::unique_ptr<Run> begin(const CaptionConfig& config, const RunFolder* former) {
   CaptionModel m;
-  m.config = dynamic_cast<const CaptionConfig&>(config);
+  m.config = config;
   CaptionConfig& c = m.config;
   if (!c.data.places.empty()) {
     if (c.data.data.empty()) {
@@ -147,10 +140,6 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   check_room(models::count_weights(c.network), c.train, "--features, --hidden or --embedding");
   m.model = models::captioner(c.network, c.train.seed);
   return std::make_unique<CaptionRun>(std::move(m), std::move(sets));
-}
-
-std::unique_ptr<Run> open(const RunFolder& run) {
-  return std::make_unique<CaptionRun>(load_caption_model(run));
 }
 
 }  // namespace
@@ -182,8 +171,8 @@ extern const Task task_caption = {
     .config = make<captions::CaptionConfig, TaskConfig>,
     .evaluate_settings = make<captions::EvaluateSettings>,
     .predict_settings = make<captions::PredictSettings>,
-    .begin = captions::begin,
-    .open = captions::open,
+    .begin = begin_as<captions::CaptionConfig, captions::begin>,
+    .open = open_as<captions::CaptionRun, captions::load_caption_model>,
 };
 
 }  // namespace fovea::tasks

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "fovea/io.h"
 #include "tasks/documents/documents.h"
+#include "tasks/run_of.h"
 
 namespace fovea::tasks::classification {
 namespace {
@@ -117,20 +117,13 @@ std::vector<Judgement> judge(const Classifier& c, std::span<const models::Docume
 
 Classifier load_classifier(const RunFolder& run) {
   Classifier c;
-  c.config = dynamic_cast<const DocumentsConfig&>(*run.config_of(task_documents));
+  c.config = config_as<DocumentsConfig>(run, task_documents);
   c.known = load_known(run);
   models::DocumentConfig& n = c.config.network;
   n.vocabulary = c.known.words->size();
   n.classes = static_cast<int64_t>(c.known.classes.size());
-  const Tensors weights = load_safetensors(run / "model.safetensors");
-  // Sizes are compared with the weights that are there before memory is taken for them.
-  const nn::Weights expected_weights = models::sketch(n);
-  for (const auto& [name, expected] : expected_weights.all()) {
-    const auto found = weights.find(name);
-    expect_shape(name, found == weights.end() ? Tensor() : found->second, expected.shape());
-  }
-  c.model = models::documents(n, c.config.train.seed);
-  c.model.weights.load(weights);
+  c.model = load_model(
+      run, [&](nn::Weights weights) { return models::documents(n, std::move(weights)); });
   return c;
 }
 

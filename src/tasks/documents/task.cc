@@ -5,46 +5,44 @@
 #include "fovea/error.h"
 #include "tasks/documents/documents.h"
 #include "tasks/room.h"
+#include "tasks/run_of.h"
 #include "text/messages.h"
 
 namespace fovea::tasks {
 namespace classification {
 namespace {
 
-class DocumentsRun final : public Run {
+class DocumentsRun final
+    : public RunOf<Classifier, DocumentsSets, EvaluateSettings, PredictSettings> {
  public:
-  explicit DocumentsRun(Classifier c, std::optional<DocumentsSets> sets = {})
-      : c_(std::move(c)), sets_(std::move(sets)) {}
+  using RunOf::RunOf;
 
-  TaskConfig& config() override { return c_.config; }
-  int64_t weights() const override { return c_.model.weights.count(); }
-  std::string fingerprint() override { return sets().fingerprint; }
-
-  void save_files(const RunFolder& run) override { save(c_.known, run); }
-  train::Learner learner(const Watching& watching) override {
-    return classification::learner(c_, sets().documents, watching);
+  void save_files(const RunFolder& run) const override { save(model().known, run); }
+  train::Learner learner(const Watching& watching) const override {
+    return classification::learner(model(), sets().documents, watching);
   }
-  Evaluation final_scores(const ShareDone& done) override { return score(held_out(), done); }
+  Evaluation final_scores(const ShareDone& done) const override { return score(held_out(), done); }
 
-  Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
+  Evaluation evaluate_as(const Judged& what, const EvaluateSettings&,
+                         const ShareDone& done) const override {
     return score(judged(what), done);
   }
-  std::optional<Inside> inside(const Input& input) override {
-    return classification::inside(c_, text_of(input));
+  std::optional<Inside> inside(const Input& input) const override {
+    return classification::inside(model(), text_of(input));
   }
-  std::vector<Input> inputs(const Judged& what, size_t most) override {
+  std::vector<Input> inputs(const Judged& what, size_t most) const override {
     std::vector<std::string> texts;
     for (text::Labelled& d : judged(what)) texts.push_back(std::move(d.text));
     return spread_of(texts, most);
   }
-  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
-                                   const Predicting& p) override {
-    const auto& settings = dynamic_cast<const PredictSettings&>(how);
-    return classification::predict(c_, texts_of(inputs), settings.n_best, p.maps, p.done);
+  std::vector<Predictions> predict_as(std::span<const Input> inputs,
+                                      const PredictSettings& settings,
+                                      const Predicting& p) const override {
+    return classification::predict(model(), texts_of(inputs), settings.n_best, p.maps, p.done);
   }
 
   // Of the shorter half, which can be read on a page; the classes in turn.
-  std::vector<Example> examples(size_t n) override {
+  std::vector<Example> examples(size_t n) const override {
     constexpr size_t kMost = 8;
     std::vector<const text::Labelled*> sorted;
     for (const text::Labelled& d : held_out()) sorted.push_back(&d);
@@ -52,7 +50,7 @@ class DocumentsRun final : public Run {
                      [](const auto* a, const auto* b) { return a->text.size() < b->text.size(); });
     sorted.resize((sorted.size() + 1) / 2);
     n = std::min({n, sorted.size(), kMost});
-    const std::vector<std::string>& classes = c_.known.classes;
+    const std::vector<std::string>& classes = model().known.classes;
     std::vector<Example> some;
     for (size_t i = 0; i < n; ++i) {
       const size_t from = i * sorted.size() / n, to = (i + 1) * sorted.size() / n;
@@ -66,49 +64,46 @@ class DocumentsRun final : public Run {
     return some;
   }
 
-  std::vector<report::Section> sections() override {
-    if (!models::looks(c_.config.network)) return {};
-    return {most_attended_section(c_, held_out())};
+  std::vector<report::Section> sections() const override {
+    if (!models::looks(model().config.network)) return {};
+    return {most_attended_section(model(), held_out())};
   }
 
-  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
-    const models::Documents& m = c_.model;
+  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) const override {
+    const models::Documents& m = model().model;
     const auto* encoder = std::get_if<models::TransformerEncoder>(&m.levels[0].encoder);
     if (encoder == nullptr) return {};
     const NoGrad off;
     std::vector<models::DocumentIds> ids;
     for (const text::Labelled& d : held_out()) {
       if (static_cast<int64_t>(ids.size()) == sequences) break;
-      ids.push_back(c_.known.ids_of(taken_apart(d.text, c_.config.reading)));
+      ids.push_back(model().known.ids_of(taken_apart(d.text, model().config.reading)));
     }
     std::vector<const models::DocumentIds*> some;
     for (const models::DocumentIds& d : ids) some.push_back(&d);
-    const models::DocumentBatch batch = batch_of(c_.config.network, some, models::Grouping::one);
+    const models::DocumentBatch batch =
+        batch_of(model().config.network, some, models::Grouping::one);
     const models::SentenceGroup& group = batch.groups.front();
     return explain::BlocksAtWork{encoder->config, encoder->stack,
                                  m.embedding(group.ids).transpose(0, 1), group.lengths};
   }
 
  private:
-  const DocumentsSets& sets() {
-    if (!sets_) sets_ = load_data(c_.config.data, c_.config.train.seed);
-    return *sets_;
+  DocumentsSets read_sets() const override {
+    return load_data(model().config.data, model().config.train.seed);
   }
-  std::vector<text::Labelled> judged(const Judged& what) {
-    if (!what.file.empty()) return text::read_labelled(what.file, c_.config.data.columns);
+  std::vector<text::Labelled> judged(const Judged& what) const {
+    if (!what.file.empty()) return text::read_labelled(what.file, model().config.data.columns);
     const Documents& d = sets().documents;
     return what.set == Set::train ? d.train : what.set == Set::valid ? d.valid : d.test;
   }
-  const std::vector<text::Labelled>& held_out() {
+  const std::vector<text::Labelled>& held_out() const {
     const Documents& d = sets().documents;
     return d.test.empty() ? d.valid : d.test;
   }
   Evaluation score(std::span<const text::Labelled> documents, const ShareDone& done) const {
-    return evaluation_of(grade(c_, documents, Maps::none, done), c_.known.classes);
+    return evaluation_of(grade(model(), documents, Maps::none, done), model().known.classes);
   }
-
-  Classifier c_;
-  std::optional<DocumentsSets> sets_;
 };
 
 // The queries, and the scores' own tensors.
@@ -117,9 +112,9 @@ bool of_attention(const std::string& name) {
 }
 
 // What is known of words and classes is found once.
-std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+std::unique_ptr<Run> begin(const DocumentsConfig& config, const RunFolder* former) {
   Classifier c;
-  c.config = dynamic_cast<const DocumentsConfig&>(config);
+  c.config = config;
   DocumentsSets sets = load_data(c.config.data, c.config.train.seed);
   c.known = former ? load_known(*former) : known_of(sets.documents.train, c.config.reading);
   for (const std::vector<text::Labelled>* set :
@@ -134,17 +129,13 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   models::DocumentConfig& n = c.config.network;
   n.vocabulary = c.known.words->size();
   n.classes = static_cast<int64_t>(c.known.classes.size());
-  check_room(models::sketch(n).count(), c.config.train, "--vocab, --embedding or --hidden");
+  check_room(models::count_weights(n), c.config.train, "--vocab, --embedding or --hidden");
   c.model = models::documents(n, c.config.train.seed);
   // What decays cannot tell words apart sharply.
   c.config.train.optimizer.groups = {{.has = of_attention,
                                       .rate = static_cast<float>(c.config.attention_rate),
                                       .weight_decay = 0.0f}};
   return std::make_unique<DocumentsRun>(std::move(c), std::move(sets));
-}
-
-std::unique_ptr<Run> open(const RunFolder& run) {
-  return std::make_unique<DocumentsRun>(load_classifier(run));
 }
 
 }  // namespace
@@ -178,8 +169,8 @@ extern const Task task_documents = {
     .config = make<classification::DocumentsConfig, TaskConfig>,
     .evaluate_settings = make<classification::EvaluateSettings>,
     .predict_settings = make<classification::PredictSettings>,
-    .begin = classification::begin,
-    .open = classification::open,
+    .begin = begin_as<classification::DocumentsConfig, classification::begin>,
+    .open = open_as<classification::DocumentsRun, classification::load_classifier>,
 };
 
 }  // namespace fovea::tasks

@@ -6,8 +6,8 @@
 
 #include "core/random.h"
 #include "fovea/error.h"
-#include "fovea/io.h"
 #include "tasks/glimpse/glimpse.h"
+#include "tasks/run_of.h"
 
 namespace fovea::tasks::glimpsing {
 namespace {
@@ -196,16 +196,13 @@ Predictions predict(const Viewer& v, const image::Image& image, const PredictSet
 
 Viewer load_viewer(const RunFolder& run) {
   Viewer v;
-  v.config = dynamic_cast<const Config&>(*run.config_of(task_glimpse));
+  v.config = config_as<Config>(run, task_glimpse);
   v.known = load_known(run);
   models::GlimpseConfig& n = v.config.network;
   n.height = n.width = v.known.side;
   n.classes = static_cast<int64_t>(v.known.classes.size());
-  const Tensors weights = load_safetensors(run / "model.safetensors");
-  // Sizes are compared with the weights that are there before memory is taken for them.
-  nn::expect_tensors(models::sketch(n).all(), weights);
-  v.model = models::glimpse(n, v.config.train.seed);
-  v.model.weights.load(weights);
+  v.model =
+      load_model(run, [&](nn::Weights weights) { return models::glimpse(n, std::move(weights)); });
   return v;
 }
 

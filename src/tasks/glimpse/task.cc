@@ -7,63 +7,62 @@
 #include "image/csv.h"
 #include "tasks/glimpse/glimpse.h"
 #include "tasks/room.h"
+#include "tasks/run_of.h"
 
 namespace fovea::tasks {
 namespace glimpsing {
 namespace {
 
-class GlimpseRun final : public Run {
+class GlimpseRun final : public RunOf<Viewer, Sets, EvaluateSettings, PredictSettings> {
  public:
-  explicit GlimpseRun(Viewer v, std::optional<Sets> sets = {})
-      : v_(std::move(v)), sets_(std::move(sets)) {}
+  using RunOf::RunOf;
 
-  TaskConfig& config() override { return v_.config; }
-  int64_t weights() const override { return v_.model.weights.count(); }
-  std::string fingerprint() override { return sets().fingerprint; }
-  void save_files(const RunFolder& run) override { save(v_.known, run); }
-  train::Learner learner(const Watching& watching) override {
-    return glimpsing::learner(v_, sets(), watching);
+  void save_files(const RunFolder& run) const override { save(model().known, run); }
+  train::Learner learner(const Watching& watching) const override {
+    return glimpsing::learner(model(), sets(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) override {
-    return glimpsing::evaluate(v_, held_out(), v_.config.passes, done);
+  Evaluation final_scores(const ShareDone& done) const override {
+    return glimpsing::evaluate(model(), held_out(), model().config.passes, done);
   }
 
-  Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) override {
-    const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
-    const int64_t passes = settings.passes > 0 ? settings.passes : v_.config.passes;
+  Evaluation evaluate_as(const Judged& what, const EvaluateSettings& settings,
+                         const ShareDone& done) const override {
+    const int64_t passes = settings.passes > 0 ? settings.passes : model().config.passes;
     if (!what.file.empty()) {
       const std::string& asked = settings.class_column;
-      const std::string column = asked.empty() ? v_.config.data.class_column : asked;
-      return glimpsing::evaluate(v_, image::read_csv(what.file, column).images, passes, done);
+      const std::string column = asked.empty() ? model().config.data.class_column : asked;
+      return glimpsing::evaluate(model(), image::read_csv(what.file, column).images, passes, done);
     }
-    return glimpsing::evaluate(v_,
+    return glimpsing::evaluate(model(),
                                what.set == Set::train   ? sets().train
                                : what.set == Set::valid ? sets().valid
                                                         : held_out(),
                                passes, done);
   }
 
-  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
-                                   const Predicting& p) override {
-    const auto& settings = dynamic_cast<const PredictSettings&>(how);
+  std::vector<Predictions> predict_as(std::span<const Input> inputs,
+                                      const PredictSettings& settings,
+                                      const Predicting& p) const override {
     std::vector<Predictions> all;
     for (const Input& input : inputs) {
-      all.push_back(glimpsing::predict(v_, placed(input), settings, p.maps));
+      all.push_back(glimpsing::predict(model(), placed(input), settings, p.maps));
       if (p.done) p.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
     }
     return all;
   }
 
-  std::string class_column(const Settings* asked) override {
-    const auto* how = dynamic_cast<const PredictSettings*>(asked);
-    return how != nullptr && !how->class_column.empty() ? how->class_column
-                                                        : v_.config.data.class_column;
+  std::string class_column(const Settings* asked) const override {
+    if (asked != nullptr) {
+      const std::string& said = settings_as<PredictSettings>(*asked).class_column;
+      if (!said.empty()) return said;
+    }
+    return model().config.data.class_column;
   }
 
   // Spread over the set, the classes in turn.
-  std::vector<Example> examples(size_t n) override {
+  std::vector<Example> examples(size_t n) const override {
     const std::vector<image::LabelledImage>& images = held_out();
-    const std::vector<std::string>& classes = v_.known.classes;
+    const std::vector<std::string>& classes = model().known.classes;
     n = std::min(n, images.size());
     std::vector<Example> some;
     for (size_t i = 0; i < n; ++i) {
@@ -84,29 +83,25 @@ class GlimpseRun final : public Run {
   }
 
  private:
-  image::Image placed(const Input& input) {
-    return placed_image(input, v_.config.data, v_.known,
+  image::Image placed(const Input& input) const {
+    return placed_image(input, model().config.data, model().known,
                         [this]() -> const Sets& { return sets(); });
   }
-  const Sets& sets() {
-    if (!sets_) sets_ = load_data(v_.config.data, v_.config.train.seed);
-    return *sets_;
+  Sets read_sets() const override {
+    return load_data(model().config.data, model().config.train.seed);
   }
-  const std::vector<image::LabelledImage>& held_out() {
+  const std::vector<image::LabelledImage>& held_out() const {
     return sets().test.empty() ? sets().valid : sets().test;
   }
-
-  Viewer v_;
-  std::optional<Sets> sets_;
 };
 
 bool of_policy(const std::string& name) {
   return name.starts_with("locate.") || name.starts_with("aim.");
 }
 
-std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+std::unique_ptr<Run> begin(const Config& config, const RunFolder* former) {
   Viewer v;
-  v.config = dynamic_cast<const Config&>(config);
+  v.config = config;
   image::Placing& placing = v.config.data.placed.placing;
   if (placing == image::Placing::unsaid) placing = image::Placing::plain;  // in a file of settings
   Sets sets = load_data(v.config.data, v.config.train.seed);
@@ -115,15 +110,11 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   models::GlimpseConfig& n = v.config.network;
   n.height = n.width = v.known.side;
   n.classes = static_cast<int64_t>(v.known.classes.size());
-  check_room(models::sketch(n).count(), v.config.train, "--hidden, --parts or --canvas");
+  check_room(models::count_weights(n), v.config.train, "--hidden, --parts or --canvas");
   v.model = models::glimpse(n, v.config.train.seed);
   v.config.train.optimizer.groups = {
       {.has = of_policy, .rate = static_cast<float>(v.config.locator_rate)}};
   return std::make_unique<GlimpseRun>(std::move(v), std::move(sets));
-}
-
-std::unique_ptr<Run> open(const RunFolder& run) {
-  return std::make_unique<GlimpseRun>(load_viewer(run));
 }
 
 }  // namespace
@@ -161,8 +152,8 @@ extern const Task task_glimpse = {
     .config = make<glimpsing::Config, TaskConfig>,
     .evaluate_settings = make<glimpsing::EvaluateSettings>,
     .predict_settings = make<glimpsing::PredictSettings>,
-    .begin = glimpsing::begin,
-    .open = glimpsing::open,
+    .begin = begin_as<glimpsing::Config, glimpsing::begin>,
+    .open = open_as<glimpsing::GlimpseRun, glimpsing::load_viewer>,
 };
 
 }  // namespace fovea::tasks

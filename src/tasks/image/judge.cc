@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "fovea/error.h"
-#include "fovea/io.h"
 #include "tasks/image/image_task.h"
+#include "tasks/run_of.h"
 
 namespace fovea::tasks::images {
 namespace {
@@ -40,12 +40,12 @@ std::vector<int64_t> most_attended(const std::vector<float>& share, int64_t colu
 
 ImageModel load_image_model(const RunFolder& run) {
   ImageModel m;
-  m.config = dynamic_cast<const ImageConfig&>(*run.config_of(task_image));
+  m.config = config_as<ImageConfig>(run, task_image);
   m.classes = load_classes(run);
   m.config.network.classes = static_cast<int64_t>(m.classes.size());
-  const Tensors weights = load_safetensors(run / "model.safetensors");
-  m.model = models::convnet(m.config.network, m.config.train.seed);
-  m.model.weights.load(weights);
+  m.model = load_model(run, [&](nn::Weights weights) {
+    return models::convnet(m.config.network, std::move(weights));
+  });
   return m;
 }
 

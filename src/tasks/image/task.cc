@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "tasks/image/image_task.h"
 #include "tasks/room.h"
+#include "tasks/run_of.h"
 
 namespace fovea::tasks {
 namespace images {
@@ -60,56 +61,54 @@ train::Learner learner(const ImageModel& m, const ImageSets& sets, const Watchin
 
 namespace {
 
-class ImageRun final : public Run {
+class ImageRun final : public RunOf<ImageModel, ImageSets, EvaluateSettings, PredictSettings> {
  public:
-  explicit ImageRun(ImageModel m, std::optional<ImageSets> sets = {})
-      : m_(std::move(m)), sets_(std::move(sets)) {}
+  using RunOf::RunOf;
 
-  TaskConfig& config() override { return m_.config; }
-  int64_t weights() const override { return m_.model.weights.count(); }
-  std::string fingerprint() override { return sets().fingerprint; }
-
-  void save_files(const RunFolder& run) override { save_classes(m_.classes, run); }
-  train::Learner learner(const Watching& watching) override {
-    return images::learner(m_, sets(), watching);
+  void save_files(const RunFolder& run) const override { save_classes(model().classes, run); }
+  train::Learner learner(const Watching& watching) const override {
+    return images::learner(model(), sets(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) override {
-    return images::evaluate(m_, held_out(), done);
+  Evaluation final_scores(const ShareDone& done) const override {
+    return images::evaluate(model(), held_out(), done);
   }
 
-  Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
-    if (what.file.empty()) return images::evaluate(m_, set_of(what.set), done);
+  Evaluation evaluate_as(const Judged& what, const EvaluateSettings&,
+                         const ShareDone& done) const override {
+    if (what.file.empty()) return images::evaluate(model(), set_of(what.set), done);
     std::vector<std::string> warnings;
-    const auto all = read_examples(m_.config, m_.classes, what.file, image::keep_in(warnings));
-    Evaluation e = images::evaluate(m_, all, done);
+    const auto all =
+        read_examples(model().config, model().classes, what.file, image::keep_in(warnings));
+    Evaluation e = images::evaluate(model(), all, done);
     e.warnings = std::move(warnings);
     return e;
   }
-  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
-                                   const Predicting& p) override {
+  std::vector<Predictions> predict_as(std::span<const Input> inputs, const PredictSettings& how,
+                                      const Predicting& p) const override {
     std::vector<PackedExample> all;
     for (const Input& input : inputs) all.push_back(asked(input));
-    return images::predict(m_, all, dynamic_cast<const PredictSettings&>(how), p);
+    return images::predict(model(), all, how, p);
   }
 
-  std::optional<Inside> inside(const Input& input) override {
-    return images::inside(m_, asked(input).pixels);
+  std::optional<Inside> inside(const Input& input) const override {
+    return images::inside(model(), asked(input).pixels);
   }
-  std::vector<Input> inputs(const Judged& what, size_t most) override {
+  std::vector<Input> inputs(const Judged& what, size_t most) const override {
     std::vector<Input> some;
     if (what.file.empty()) {
       const std::vector<PackedExample>& all = set_of(what.set);
       for (const size_t i : spread(all.size(), most)) some.emplace_back(own(all, what.set, i));
       return some;
     }
-    const std::vector<PackedExample> all = read_examples(m_.config, m_.classes, what.file);
+    const std::vector<PackedExample> all =
+        read_examples(model().config, model().classes, what.file);
     for (const size_t i : spread(all.size(), most)) {
-      some.emplace_back(Picture{unpacked(all[i].pixels, fit_of(m_.config)), all[i].name});
+      some.emplace_back(Picture{unpacked(all[i].pixels, fit_of(model().config)), all[i].name});
     }
     return some;
   }
 
-  std::vector<Example> examples(size_t n) override {
+  std::vector<Example> examples(size_t n) const override {
     const std::vector<PackedExample>& all = held_out();
     n = std::min(n, all.size());
     std::vector<Example> some;
@@ -117,25 +116,22 @@ class ImageRun final : public Run {
       const size_t at = i * all.size() / n;
       const PackedExample& x = all[at];
       const Set set = sets().test.empty() ? Set::valid : Set::test;
-      some.push_back({own(all, set, at), m_.classes[static_cast<size_t>(x.label)],
-                      unpacked(x.pixels, fit_of(m_.config))});
+      some.push_back({own(all, set, at), model().classes[static_cast<size_t>(x.label)],
+                      unpacked(x.pixels, fit_of(model().config))});
     }
     return some;
   }
 
  private:
-  const ImageSets& sets() {
-    if (!sets_) sets_ = load_data(m_.config);
-    return *sets_;
-  }
+  ImageSets read_sets() const override { return load_data(model().config); }
   // What the model sees of an input.
-  PackedExample asked(const Input& input) {
+  PackedExample asked(const Input& input) const {
     if (const auto* picture = std::get_if<Picture>(&input)) {
-      return {packed(image::fitted(picture->image, fit_of(m_.config))), 0, picture->name};
+      return {packed(image::fitted(picture->image, fit_of(model().config))), 0, picture->name};
     }
     const Own& own = own_of(input);
     const std::optional<Set> set = tasks::set_of(own);
-    if (!set) return pair_of(m_.config, own.number);
+    if (!set) return pair_of(model().config, own.number);
     const std::vector<PackedExample>& all = set_of(*set);
     PackedExample x = all[index_of(own, all.size())];
     x.name = name_of(input);
@@ -143,25 +139,22 @@ class ImageRun final : public Run {
   }
   // By its number among the built-in ones, or in its set.
   Own own(const std::vector<PackedExample>& all, Set set, size_t i) const {
-    if (m_.config.data.data.empty()) return *own_from(task_image, all[i].name);
+    if (model().config.data.data.empty()) return *own_from(task_image, all[i].name);
     return {name_of(set), static_cast<int64_t>(i)};
   }
-  const std::vector<PackedExample>& set_of(Set set) {
+  const std::vector<PackedExample>& set_of(Set set) const {
     const ImageSets& s = sets();
     return set == Set::train ? s.train : set == Set::valid ? s.valid : s.test;
   }
-  const std::vector<PackedExample>& held_out() {
+  const std::vector<PackedExample>& held_out() const {
     const ImageSets& s = sets();
     return s.test.empty() ? s.valid : s.test;
   }
-
-  ImageModel m_;
-  std::optional<ImageSets> sets_;
 };
 
-std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+std::unique_ptr<Run> begin(const ImageConfig& config, const RunFolder* former) {
   ImageModel m;
-  m.config = dynamic_cast<const ImageConfig&>(config);
+  m.config = config;
   ImageConfig& c = m.config;
   models::check(c.network);
   ImageSets sets = load_data(c);
@@ -175,10 +168,6 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
        .rate = static_cast<float>(c.gate_rate),
        .weight_decay = 0.0f}};
   return std::make_unique<ImageRun>(std::move(m), std::move(sets));
-}
-
-std::unique_ptr<Run> open(const RunFolder& run) {
-  return std::make_unique<ImageRun>(load_image_model(run));
 }
 
 }  // namespace
@@ -208,8 +197,8 @@ extern const Task task_image = {
     .config = make<images::ImageConfig, TaskConfig>,
     .evaluate_settings = make<images::EvaluateSettings>,
     .predict_settings = make<images::PredictSettings>,
-    .begin = images::begin,
-    .open = images::open,
+    .begin = begin_as<images::ImageConfig, images::begin>,
+    .open = open_as<images::ImageRun, images::load_image_model>,
 };
 
 }  // namespace fovea::tasks

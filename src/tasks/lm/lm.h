@@ -72,7 +72,7 @@ struct LanguageModel {
   text::Tokenizer tokenizer;
   models::Transformer model;
 };
-LanguageModel load_model(const RunFolder&);
+LanguageModel load_language_model(const RunFolder&);
 
 // Mean −log p of each token by those before it in its window of `context`; where it learned the
 // built-in tales, the share of the lines' questions that it answers, too.

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "fovea/error.h"
-#include "fovea/io.h"
 #include "tasks/lm/lm.h"
 #include "tasks/room.h"
+#include "tasks/run_of.h"
 #include "tasks/transformer_fields.h"
 #include "text/lines.h"
 
@@ -14,44 +14,43 @@ namespace fovea::tasks {
 namespace lm {
 namespace {
 
-class LmRun final : public Run {
+class LmRun final : public RunOf<LanguageModel, LmSets, EvaluateSettings, PredictSettings> {
  public:
-  explicit LmRun(LanguageModel m, std::optional<LmSets> sets = {})
-      : m_(std::move(m)), sets_(std::move(sets)) {}
+  using RunOf::RunOf;
 
-  TaskConfig& config() override { return m_.config; }
-  int64_t weights() const override { return m_.model.weights.count(); }
-  std::string fingerprint() override { return sets().fingerprint; }
-  void save_files(const RunFolder& run) override { m_.tokenizer.save(run / kVocabularyFile); }
-  train::Learner learner(const Watching& watching) override {
-    return lm::learner(m_, sets(), watching);
+  void save_files(const RunFolder& run) const override {
+    model().tokenizer.save(run / kVocabularyFile);
   }
-  Evaluation final_scores(const ShareDone& done) override {
-    return lm::evaluate(m_, held_out(), done);
+  train::Learner learner(const Watching& watching) const override {
+    return lm::learner(model(), sets(), watching);
   }
-  Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
-    return lm::evaluate(m_, judged(what), done);
+  Evaluation final_scores(const ShareDone& done) const override {
+    return lm::evaluate(model(), held_out(), done);
   }
-  std::optional<Inside> inside(const Input& input) override {
-    return lm::inside(m_, text_of(input));
+  Evaluation evaluate_as(const Judged& what, const EvaluateSettings&,
+                         const ShareDone& done) const override {
+    return lm::evaluate(model(), judged(what), done);
   }
-  std::vector<Input> inputs(const Judged& what, size_t most) override {
+  std::optional<Inside> inside(const Input& input) const override {
+    return lm::inside(model(), text_of(input));
+  }
+  std::vector<Input> inputs(const Judged& what, size_t most) const override {
     std::vector<std::string> lines = judged(what);
     std::erase(lines, "");
     return spread_of(lines, most);
   }
-  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
-                                   const Predicting& watch) override {
+  std::vector<Predictions> predict_as(std::span<const Input> inputs, const PredictSettings& how,
+                                      const Predicting& watch) const override {
     std::vector<Predictions> all;
     for (const std::string& prompt : texts_of(inputs)) {
-      all.push_back({write_on(m_, prompt, dynamic_cast<const PredictSettings&>(how), watch)});
+      all.push_back({write_on(model(), prompt, how, watch)});
     }
     return all;
   }
 
   // The first halves of lines, or tales up to their last question, spread over the held-out text;
   // of long lines, of their beginning.
-  std::vector<Example> examples(size_t n) override {
+  std::vector<Example> examples(size_t n) const override {
     std::vector<const std::string*> lines;
     for (const std::string& line : held_out()) {
       if (!line.empty()) lines.push_back(&line);
@@ -63,7 +62,7 @@ class LmRun final : public Run {
       std::vector<std::string> all = text::characters(*lines[(2 * i + 1) * lines.size() / (2 * n)]);
       all.resize(std::min(all.size(), kMost));
       size_t cut = (all.size() + 1) / 2;
-      for (size_t c = 0; m_.config.data.file.empty() && c < all.size(); ++c) {
+      for (size_t c = 0; model().config.data.file.empty() && c < all.size(); ++c) {
         if (all[c] == "?") cut = c + 1;
       }
       std::string begun, whole;
@@ -77,38 +76,32 @@ class LmRun final : public Run {
   }
 
   // Windows of the context's length, spread over the held-out text.
-  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
+  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) const override {
     const NoGrad off;
-    const Tokens text = encode(m_.tokenizer, held_out());
+    const Tokens text = encode(model().tokenizer, held_out());
     const auto all = static_cast<int64_t>(text.size());
-    const int64_t L = std::min(m_.config.context, all);
+    const int64_t L = std::min(model().config.context, all);
     const int64_t B = std::clamp<int64_t>(all / std::max<int64_t>(L, 1), 1, sequences);
     std::vector<int64_t> ids;
     for (int64_t b = 0; b < B; ++b) {
       const auto begin = text.begin() + (2 * b + 1) * (all - L) / (2 * B);
       ids.insert(ids.end(), begin, begin + L);
     }
-    const models::Transformer& m = m_.model;
+    const models::Transformer& m = model().model;
     return explain::BlocksAtWork{m.config, m.decoder, m.target(Tensor::from_ids(ids, {B, L})), {}};
   }
 
  private:
-  const LmSets& sets() {
-    if (!sets_) sets_ = load_data(m_.config);
-    return *sets_;
-  }
-  std::vector<std::string> judged(const Judged& what) {
+  LmSets read_sets() const override { return load_data(model().config); }
+  std::vector<std::string> judged(const Judged& what) const {
     if (!what.file.empty()) return text::read_text(what.file);
     return what.set == Set::train   ? sets().train
            : what.set == Set::valid ? sets().valid
                                     : held_out();
   }
-  const std::vector<std::string>& held_out() {
+  const std::vector<std::string>& held_out() const {
     return sets().test.empty() ? sets().valid : sets().test;
   }
-
-  LanguageModel m_;
-  std::optional<LmSets> sets_;
 };
 
 void suit_vocabulary(LanguageModel& m) {
@@ -116,9 +109,9 @@ void suit_vocabulary(LanguageModel& m) {
   m.config.train.optimizer.groups = without_decay();
 }
 
-std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+std::unique_ptr<Run> begin(const LmConfig& config, const RunFolder* former) {
   LanguageModel m;
-  m.config = dynamic_cast<const LmConfig&>(config);
+  m.config = config;
   LmSets sets = load_data(m.config);
   m.tokenizer = former ? text::Tokenizer::load(*former / kVocabularyFile)
                        : text::Tokenizer::train(m.config.tokens, sets.train);
@@ -129,19 +122,16 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   return std::make_unique<LmRun>(std::move(m), std::move(sets));
 }
 
-std::unique_ptr<Run> open(const RunFolder& run) { return std::make_unique<LmRun>(load_model(run)); }
-
 }  // namespace
 
-LanguageModel load_model(const RunFolder& run) {
+LanguageModel load_language_model(const RunFolder& run) {
   LanguageModel m;
-  m.config = dynamic_cast<const LmConfig&>(*run.config_of(task_lm));
+  m.config = config_as<LmConfig>(run, task_lm);
   m.tokenizer = text::Tokenizer::load(run / kVocabularyFile);
   suit_vocabulary(m);
-  const Tensors weights = load_safetensors(run / "model.safetensors");
-  models::expect_weights(m.config.network, weights);
-  m.model = models::transformer(m.config.network, m.config.train.seed);
-  m.model.weights.load(weights);
+  m.model = load_model(run, [&](nn::Weights weights) {
+    return models::transformer(m.config.network, std::move(weights));
+  });
   return m;
 }
 
@@ -168,8 +158,8 @@ extern const Task task_lm = {
     .config = make<lm::LmConfig, TaskConfig>,
     .evaluate_settings = make<lm::EvaluateSettings>,
     .predict_settings = make<lm::PredictSettings>,
-    .begin = lm::begin,
-    .open = lm::open,
+    .begin = begin_as<lm::LmConfig, lm::begin>,
+    .open = open_as<lm::LmRun, lm::load_language_model>,
 };
 
 }  // namespace fovea::tasks

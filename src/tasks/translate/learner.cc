@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "fovea/error.h"
+#include "tasks/load.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/score.h"
 #include "tasks/translate/translate.h"

@@ -1,7 +1,6 @@
 #include "tasks/translate/network.h"
 
 #include "fovea/error.h"
-#include "fovea/io.h"
 #include "tasks/translate/translate.h"
 
 namespace fovea::tasks::translation {
@@ -25,52 +24,23 @@ models::TransformerConfig transformer_of(const TranslateConfig& c) {
   return t;
 }
 
-// Sizes are compared with the weights that are there before memory is taken for them.
-void expect_sizes(const models::Seq2SeqConfig& c, const Tensors& weights) {
-  models::check(c);
-  const auto expect = [&](const std::string& name, const Shape& shape) {
-    const auto found = weights.find(name);
-    expect_shape(name, found == weights.end() ? Tensor() : found->second, shape);
-  };
-  expect("source.weight", {c.source_vocabulary, c.embedding});
-  expect("target.weight", {c.target_vocabulary, c.embedding});
-  expect("output.weight", {c.target_vocabulary, c.hidden});
-  for (int64_t l = 0; l < c.layers; ++l) {
-    expect("decoder." + std::to_string(l) + ".weight_hh",
-           {nn::gates_of(c.cell) * c.hidden, c.hidden});
-  }
-}
-
 bool recurrent(const TranslateConfig& c) { return c.kind == Kind::recurrent; }
 
 }  // namespace
 
 const char* name_of(Kind k) { return k == Kind::recurrent ? "recurrent" : "transformer"; }
 
-Network make_network(const TranslateConfig& c) {
-  if (recurrent(c)) return models::seq2seq(c.network, c.train.seed);
-  return models::transformer(transformer_of(c), c.train.seed);
+Network make_network(const TranslateConfig& c, nn::Weights weights) {
+  if (recurrent(c)) return models::seq2seq(c.network, std::move(weights));
+  return models::transformer(transformer_of(c), std::move(weights));
 }
 
 int64_t count_weights(const TranslateConfig& c) {
   return recurrent(c) ? models::count_weights(c.network) : models::count_weights(transformer_of(c));
 }
 
-void expect_weights(const TranslateConfig& c, const Tensors& weights) {
-  if (recurrent(c)) return expect_sizes(c.network, weights);
-  models::expect_weights(transformer_of(c), weights);
-}
-
 bool looks(const TranslateConfig& c) {
   return !recurrent(c) || c.network.context == models::Context::attention;
-}
-
-const nn::Weights& weights_of(const Network& n) {
-  return std::visit([](const auto& m) -> const nn::Weights& { return m.weights; }, n);
-}
-
-nn::Weights& weights_of(Network& n) {
-  return std::visit([](auto& m) -> nn::Weights& { return m.weights; }, n);
 }
 
 models::Loss loss(const Network& n, const models::Batch& batch, const models::LossConfig& c) {

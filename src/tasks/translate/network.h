@@ -18,14 +18,10 @@ const char* name_of(Kind);
 using Network = std::variant<models::Seq2Seq, models::Transformer>;
 
 // Of the settings' kind; checked.
-Network make_network(const TranslateConfig&);
+Network make_network(const TranslateConfig&, nn::Weights);
 int64_t count_weights(const TranslateConfig&);
-// Throws unless these are the weights of such a network, before memory is taken for it.
-void expect_weights(const TranslateConfig&, const Tensors&);
 bool looks(const TranslateConfig&);  // has attention to the source
 
-const nn::Weights& weights_of(const Network&);
-nn::Weights& weights_of(Network&);
 models::Loss loss(const Network&, const models::Batch&, const models::LossConfig&);
 std::vector<std::vector<models::Decoded>> decode(const Network&, const Tensor& source,
                                                  const Tensor& lengths,

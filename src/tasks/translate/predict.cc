@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "fovea/error.h"
-#include "fovea/io.h"
+#include "tasks/run_of.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/translate.h"
 
@@ -105,15 +105,13 @@ void check_weights(size_t source, const models::DecodeConfig& c) {
 
 Translator load_translator(const RunFolder& run) {
   Translator t;
-  t.config = dynamic_cast<const TranslateConfig&>(*run.config_of(task_translate));
+  t.config = config_as<TranslateConfig>(run, task_translate);
   t.source = text::Tokenizer::load(run / kSourceFile);
   t.target = text::Tokenizer::load(run / kTargetFile);
   t.config.network.source_vocabulary = t.source.size();
   t.config.network.target_vocabulary = t.target.size();
-  const Tensors weights = load_safetensors(run / "model.safetensors");
-  expect_weights(t.config, weights);
-  t.model = make_network(t.config);
-  weights_of(t.model).load(weights);
+  t.model = load_model(
+      run, [&](nn::Weights weights) { return make_network(t.config, std::move(weights)); });
   return t;
 }
 

@@ -6,6 +6,7 @@
 
 #include "fovea/error.h"
 #include "tasks/room.h"
+#include "tasks/run_of.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/score.h"
 #include "tasks/translate/translate.h"
@@ -14,45 +15,41 @@ namespace fovea::tasks {
 namespace translation {
 namespace {
 
-class TranslateRun final : public Run {
+class TranslateRun final
+    : public RunOf<Translator, TranslateSets, EvaluateSettings, PredictSettings> {
  public:
-  explicit TranslateRun(Translator t, std::optional<TranslateSets> sets = {})
-      : t_(std::move(t)), sets_(std::move(sets)) {}
+  using RunOf::RunOf;
 
-  TaskConfig& config() override { return t_.config; }
-  int64_t weights() const override { return weights_of(t_.model).count(); }
-  std::string fingerprint() override { return sets().fingerprint; }
-
-  void save_files(const RunFolder& run) override {
-    t_.source.save(run / kSourceFile);
-    t_.target.save(run / kTargetFile);
+  void save_files(const RunFolder& run) const override {
+    model().source.save(run / kSourceFile);
+    model().target.save(run / kTargetFile);
   }
-  train::Learner learner(const Watching& watching) override {
+  train::Learner learner(const Watching& watching) const override {
     for (const std::string& line : sets().warnings) {
       if (watching.say) watching.say(line);
     }
-    return translation::learner(t_, pairs(), watching);
+    return translation::learner(model(), pairs(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) override {
-    return translation::evaluate(t_, held_out(), {.beam = t_.config.beam}, done);
+  Evaluation final_scores(const ShareDone& done) const override {
+    return translation::evaluate(model(), held_out(), {.beam = model().config.beam}, done);
   }
 
-  Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) override {
-    const auto& settings = dynamic_cast<const EvaluateSettings&>(how);
-    return translation::evaluate(t_, judged(what), settings.decode, done);
+  Evaluation evaluate_as(const Judged& what, const EvaluateSettings& settings,
+                         const ShareDone& done) const override {
+    return translation::evaluate(model(), judged(what), settings.decode, done);
   }
-  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
-                                   const Predicting& p) override {
-    const auto& settings = dynamic_cast<const PredictSettings&>(how);
+  std::vector<Predictions> predict_as(std::span<const Input> inputs,
+                                      const PredictSettings& settings,
+                                      const Predicting& p) const override {
     models::DecodeConfig decode = settings.decode;
-    decode.prefix = encode_prefix(t_.target, settings.prefix);
+    decode.prefix = encode_prefix(model().target, settings.prefix);
     decode.beam = std::max(decode.beam, decode.n_best);
     decode.weights = p.maps == Maps::keep;
-    return translate(t_, texts_of(inputs), decode, p.done);
+    return translate(model(), texts_of(inputs), decode, p.done);
   }
 
   // Spread over the held-out sources, short to long.
-  std::vector<Example> examples(size_t n) override {
+  std::vector<Example> examples(size_t n) const override {
     const References r = group_by_source(held_out());
     std::vector<size_t> order(r.sources.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -67,20 +64,20 @@ class TranslateRun final : public Run {
     return some;
   }
 
-  std::optional<Inside> inside(const Input& input) override {
-    return translation::inside(t_, text_of(input));
+  std::optional<Inside> inside(const Input& input) const override {
+    return translation::inside(model(), text_of(input));
   }
-  std::vector<Input> inputs(const Judged& what, size_t most) override {
+  std::vector<Input> inputs(const Judged& what, size_t most) const override {
     return spread_of(group_by_source(judged(what)).sources, most);
   }
 
-  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) override {
-    const auto* m = std::get_if<models::Transformer>(&t_.model);
+  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) const override {
+    const auto* m = std::get_if<models::Transformer>(&model().model);
     if (m == nullptr) return {};
     const NoGrad off;
     std::vector<std::vector<int64_t>> sources;
     for (const Example& e : examples(static_cast<size_t>(sequences))) {
-      sources.push_back(encode_source(t_.source, text_of(e.input)));
+      sources.push_back(encode_source(model().source, text_of(e.input)));
     }
     std::vector<const std::vector<int64_t>*> rows;
     for (const std::vector<int64_t>& row : sources) rows.push_back(&row);
@@ -90,29 +87,25 @@ class TranslateRun final : public Run {
   }
 
  private:
-  const TranslateSets& sets() {
-    if (!sets_) sets_ = load_data(t_.config.data, t_.config.train.seed);
-    return *sets_;
+  TranslateSets read_sets() const override {
+    return load_data(model().config.data, model().config.train.seed);
   }
-  const text::Split& pairs() { return sets().pairs; }
-  const std::vector<text::Pair>& held_out() {
+  const text::Split& pairs() const { return sets().pairs; }
+  const std::vector<text::Pair>& held_out() const {
     return pairs().test.empty() ? pairs().valid : pairs().test;
   }
-  std::vector<text::Pair> judged(const Judged& what) {
+  std::vector<text::Pair> judged(const Judged& what) const {
     if (what.file.empty()) {
       return what.set == Set::train   ? pairs().train
              : what.set == Set::valid ? pairs().valid
                                       : pairs().test;
     }
     std::vector<text::Pair> read = text::read_tsv(what.file);
-    if (t_.config.data.swap) {
+    if (model().config.data.swap) {
       for (text::Pair& p : read) std::swap(p.source, p.target);
     }
     return read;
   }
-
-  Translator t_;
-  std::optional<TranslateSets> sets_;
 };
 
 text::Tokenizer make_tokenizer(const char* option, const text::TokenizerConfig& c,
@@ -130,9 +123,9 @@ text::Tokenizer make_tokenizer(const char* option, const text::TokenizerConfig& 
 }
 
 // A run's vocabularies are made once.
-std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
+std::unique_ptr<Run> begin(const TranslateConfig& config, const RunFolder* former) {
   Translator t;
-  t.config = dynamic_cast<const TranslateConfig&>(config);
+  t.config = config;
   TranslateConfig& c = t.config;
   TranslateSets sets = load_data(c.data, c.train.seed);
   if (c.watch != "loss" && c.watch != "perplexity" && c.valid_sentences == 0) {
@@ -147,12 +140,8 @@ std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder* former) {
   check_room(count_weights(c), c.train,
              c.kind == Kind::recurrent ? "--hidden, --layers or --embedding"
                                        : "--query-depth, --blocks or the vocabularies");
-  t.model = make_network(c);
+  t.model = make_network(c, c.train.seed);
   return std::make_unique<TranslateRun>(std::move(t), std::move(sets));
-}
-
-std::unique_ptr<Run> open(const RunFolder& run) {
-  return std::make_unique<TranslateRun>(load_translator(run));
 }
 
 }  // namespace
@@ -182,8 +171,8 @@ extern const Task task_translate = {
     .config = make<translation::TranslateConfig, TaskConfig>,
     .evaluate_settings = make<translation::EvaluateSettings>,
     .predict_settings = make<translation::PredictSettings>,
-    .begin = translation::begin,
-    .open = translation::open,
+    .begin = begin_as<translation::TranslateConfig, translation::begin>,
+    .open = open_as<translation::TranslateRun, translation::load_translator>,
 };
 
 }  // namespace fovea::tasks

@@ -6,13 +6,11 @@
 #include <filesystem>
 
 #include "fovea/error.h"
-#include "fovea/io.h"
 #include "fovea/nn.h"
 #include "fovea/ops.h"
 #include "fovea/text.h"
 #include "tasks/draw.h"
-#include "tasks/run_folder.h"
-#include "tasks/task.h"
+#include "tasks/run_of.h"
 
 // A task that the library does not have, in one folder: which of these numbers is the largest? The
 // model looks at one of them: a_i = softmax_i(u·tanh(w x_i + b)), loss −log a_largest.
@@ -111,12 +109,12 @@ Data read_data(const Config& c) {
   return d;
 }
 
-struct Model {
+struct Network {
   nn::Weights weights;
   nn::Linear in, out;
 
-  Model(int64_t width, uint64_t seed)
-      : weights(seed),
+  Network(int64_t width, nn::Weights from)
+      : weights(std::move(from)),
         in(nn::linear(weights, "in", 1, width)),
         out(nn::linear(weights, "out", width, 1, nn::WithBias::no)) {}
 
@@ -135,58 +133,62 @@ struct Model {
   }
 };
 
+struct Model {
+  Config config;
+  Network model;
+};
+Model load(const RunFolder& folder) {
+  const Config c = config_as<Config>(folder, task(folder.task().name));
+  return {c, load_model(folder, [&](nn::Weights w) { return Network(c.width, std::move(w)); })};
+}
+
 std::string line_of(const Numbers& x) { return fmt::format("{}", fmt::join(x, " ")); }
 
-class LargestRun final : public Run {
+class LargestRun final : public RunOf<Model, Data, EvaluateSettings, PredictSettings> {
  public:
-  LargestRun(const Config& c, Data d)
-      : config_(c), data_(std::move(d)), model_(c.width, c.train.seed) {}
+  using RunOf::RunOf;
 
-  void load(const Tensors& weights) { model_.weights.load(weights); }
-  TaskConfig& config() override { return config_; }
-  int64_t weights() const override { return model_.weights.count(); }
-  std::string fingerprint() override { return data_.fingerprint; }
-
-  train::Learner learner(const Watching&) override {
+  train::Learner learner(const Watching&) const override {
     train::Learner l;
-    l.parameters = model_.weights.all();
-    l.lengths.assign(data_.train.size(), config_.count);
+    l.parameters = network().weights.all();
+    l.lengths.assign(sets().train.size(), model().config.count);
     l.loss = [this](std::span<const int64_t> examples, uint64_t) {
       Tensor sum = Tensor::scalar(0);
       for (const int64_t i : examples) {
-        sum = sum + model_.loss(data_.train[static_cast<size_t>(i)]);
+        sum = sum + network().loss(sets().train[static_cast<size_t>(i)]);
       }
       const auto n = static_cast<double>(examples.size());
       return train::StepLoss{sum / static_cast<float>(n), sum.item(), n};
     };
-    l.validate = [this] { return judge(data_.valid).scores; };
+    l.validate = [this] { return judge(sets().valid).scores; };
     l.unit = "lists";
-    l.watch = config_.watch;
+    l.watch = model().config.watch;
     l.higher_is_better = find_measure(measures(), l.watch)->better == Better::higher;
     return l;
   }
-  Evaluation final_scores(const ShareDone&) override { return judge(data_.test); }
+  Evaluation final_scores(const ShareDone&) const override { return judge(sets().test); }
 
-  Evaluation evaluate(const Judged& what, const Settings&, const ShareDone& done) override {
+  Evaluation evaluate_as(const Judged& what, const EvaluateSettings&,
+                         const ShareDone& done) const override {
     Data other;
     if (!what.file.empty()) {
       for (const std::string& line : text::read_lines(what.file)) {
         other.test.push_back(numbers_in(line));
       }
     }
-    const Data& d = what.file.empty() ? data_ : other;
+    const Data& d = what.file.empty() ? sets() : other;
     if (done) done(1);
     return judge(what.set == Set::train ? d.train : what.set == Set::valid ? d.valid : d.test);
   }
 
-  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
-                                   const Predicting& p) override {
+  std::vector<Predictions> predict_as(std::span<const Input> inputs, const PredictSettings& how,
+                                      const Predicting& p) const override {
     const NoGrad off;
-    const auto wanted = static_cast<size_t>(dynamic_cast<const PredictSettings&>(how).best);
+    const auto wanted = static_cast<size_t>(how.best);
     std::vector<Predictions> all;
     for (const std::string& line : texts_of(inputs)) {
       const Numbers x = numbers_in(line);
-      const std::vector<float> a = softmax(model_.scores(x)).to_vector();
+      const std::vector<float> a = softmax(network().scores(x)).to_vector();
       Predictions& some = all.emplace_back();
       for (size_t i = 0; i < x.size(); ++i) {
         some.push_back({.text = std::to_string(x[i]), .score = std::log(a[i])});
@@ -202,21 +204,21 @@ class LargestRun final : public Run {
     return all;
   }
 
-  std::vector<Example> examples(size_t n) override {
+  std::vector<Example> examples(size_t n) const override {
     std::vector<Example> some;
-    for (const Numbers& x : data_.test) {
+    for (const Numbers& x : sets().test) {
       if (some.size() < n)
         some.push_back({Text{line_of(x)}, std::to_string(*std::ranges::max_element(x))});
     }
     return some;
   }
 
-  std::vector<report::Section> sections() override {
+  std::vector<report::Section> sections() const override {
     const NoGrad off;
     Numbers all(kBelow);
     for (int64_t i = 0; i < kBelow; ++i) all[static_cast<size_t>(i)] = i;
     report::Curve curve{"score", {}};
-    const std::vector<float> scores = model_.scores(all).to_vector();
+    const std::vector<float> scores = network().scores(all).to_vector();
     for (size_t i = 0; i < scores.size(); ++i) {
       curve.points.emplace_back(static_cast<double>(i), scores[i]);
     }
@@ -232,8 +234,8 @@ class LargestRun final : public Run {
     int64_t count[2] = {};
     for (const Numbers& x : set) {
       const size_t late = 2 * place_of_largest(x) >= static_cast<int64_t>(x.size());
-      const bool found = argmax(model_.scores(x), 0).to_ids()[0] == place_of_largest(x);
-      loss += static_cast<double>(model_.loss(x).item());
+      const bool found = argmax(network().scores(x), 0).to_ids()[0] == place_of_largest(x);
+      loss += static_cast<double>(network().loss(x).item());
       right[late] += found ? 100 : 0;
       ++count[late];
     }
@@ -251,22 +253,12 @@ class LargestRun final : public Run {
     return e;
   }
 
-  Config config_;
-  Data data_;
-  Model model_;
+  Data read_sets() const override { return read_data(model().config); }
+  const Network& network() const { return model().model; }
 };
 
-std::unique_ptr<Run> begin(const TaskConfig& config, const RunFolder*) {
-  const auto& c = dynamic_cast<const Config&>(config);
-  return std::make_unique<LargestRun>(c, read_data(c));
-}
-
-std::unique_ptr<Run> open(const RunFolder& folder) {
-  const auto config = folder.config();
-  const auto& c = dynamic_cast<const Config&>(*config);
-  auto run = std::make_unique<LargestRun>(c, read_data(c));
-  run->load(load_safetensors(folder / "model.safetensors"));
-  return run;
+std::unique_ptr<Run> begin(const Config& c, const RunFolder*) {
+  return std::make_unique<LargestRun>(Model{c, Network(c.width, c.train.seed)}, read_data(c));
 }
 
 }  // namespace
@@ -287,8 +279,8 @@ extern const Task task_largest = {
     .config = make<largest::Config, TaskConfig>,
     .evaluate_settings = make<largest::EvaluateSettings>,
     .predict_settings = make<largest::PredictSettings>,
-    .begin = largest::begin,
-    .open = largest::open,
+    .begin = begin_as<largest::Config, largest::begin>,
+    .open = open_as<largest::LargestRun, largest::load>,
 };
 
 }  // namespace fovea::tasks

@@ -41,7 +41,7 @@ std::vector<Trial> trials(const std::string& data) {
   return all;
 }
 
-void look_inside(Run& run, Outcome& outcome, const ShareDone& done) {
+void look_inside(const Run& run, Outcome& outcome, const ShareDone& done) {
   FaithfulSettings settings;
   settings.inputs = 40;
   settings.seed = static_cast<int64_t>(outcome.seed);

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tasks/load.h"
+#include "tasks/run_folder.h"
+#include "tasks/task.h"
+
+// What the runs of all tasks share, by the types of one: its settings, its model and its data. The
+// only place where settings of any task become those of a certain one.
+namespace fovea::tasks {
+
+template <class Own, class Any>
+const Own& settings_as(const Any& settings) {
+  return dynamic_cast<const Own&>(settings);
+}
+
+// Config … Predict are the task's own settings. Model: {config, …, model}, complete when it is
+// given; Sets: {…, fingerprint}, read when they are first needed, by whoever comes first.
+template <class Model, class Sets, class Evaluate, class Predict>
+class RunOf : public Run {
+ public:
+  explicit RunOf(Model m, std::optional<Sets> sets = {})
+      : model_(std::move(m)), sets_(std::move(sets)) {}
+
+  const TaskConfig& config() const final { return model_.config; }
+  std::unique_ptr<TaskConfig> copy_of_config() const final {
+    return std::make_unique<decltype(Model::config)>(model_.config);
+  }
+  int64_t weights() const final { return weights_of(model_.model).count(); }
+  std::string fingerprint() const final { return sets().fingerprint; }
+
+  Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) const final {
+    return evaluate_as(what, settings_as<Evaluate>(how), done);
+  }
+  std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
+                                   const Predicting& p) const final {
+    return predict_as(inputs, settings_as<Predict>(how), p);
+  }
+
+ protected:
+  virtual Sets read_sets() const = 0;
+  virtual Evaluation evaluate_as(const Judged&, const Evaluate&, const ShareDone&) const = 0;
+  virtual std::vector<Predictions> predict_as(std::span<const Input>, const Predict&,
+                                              const Predicting&) const = 0;
+
+  const Model& model() const { return model_; }
+  const Sets& sets() const {
+    const std::lock_guard one_reads(reading_);
+    if (!sets_) sets_ = read_sets();
+    return *sets_;
+  }
+
+ private:
+  const Model model_;
+  mutable std::mutex reading_;
+  mutable std::optional<Sets> sets_;
+};
+
+// For Task::begin and Task::open: begin(const Config&, former) → a run, load(folder) → its model.
+template <class Config, auto begin>
+std::unique_ptr<Run> begin_as(const TaskConfig& config, const RunFolder* former) {
+  return begin(settings_as<Config>(config), former);
+}
+template <class RunOfTask, auto load>
+std::unique_ptr<const Run> open_as(const RunFolder& folder) {
+  return std::make_unique<const RunOfTask>(load(folder));
+}
+template <class Config>
+Config config_as(const RunFolder& folder, const Task& task) {
+  return settings_as<Config>(*folder.config_of(task));
+}
+
+}  // namespace fovea::tasks
