@@ -55,7 +55,7 @@ void check(const AttendOptions& options) {
   }
   if (!options.out.empty()) {
     check_output({"attend", options.out}, {.files = {options.in}, .runs = {}});
-    if (options.out == options.picture) {
+    if (!options.picture.empty() && is_one_file(options.out, options.picture)) {
       throw Error("attend", "--out and --picture are one file, " + options.out.string());
     }
   }

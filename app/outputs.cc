@@ -84,6 +84,10 @@ void check_output(const Output& output, const Reads& reads) {
   for (const std::string& run : reads.runs) check_against_run(output, place, run);
 }
 
+bool is_one_file(const fs::path& a, const fs::path& b) {
+  return is_same(a, b) || real_place(a) == real_place(b);
+}
+
 std::string file_named_by(const std::string& input) {
   std::error_code error;
   const size_t colon = input.rfind(':');

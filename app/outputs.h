@@ -24,6 +24,8 @@ struct Output {
   std::filesystem::path owned = {};
 };
 void check_output(const Output&, const Reads&);
+// Whether both names lead to one file, which need not be there.
+bool is_one_file(const std::filesystem::path&, const std::filesystem::path&);
 
 // The file that an input names for a task whose inputs are files: FILE, or FILE:3 for one of its
 // images.

@@ -70,12 +70,12 @@ std::vector<tasks::Predictions> predict_all(const tasks::Run& run, const tasks::
 }
 
 // What would keep the picture from being written is said before anything is predicted.
-void check_picture(const Options& o, const tasks::Task& task, tasks::Settings& settings) {
-  report::picture_format(o.weights);
+void check_picture(const Options& o, const tasks::Task& task, tasks::Settings& settings,
+                   const std::vector<std::string>& inputs) {
   Reads reads{.files = tasks::files_named_in(settings), .runs = {o.run}};
   reads.files.push_back(o.file);
   if (task.takes == tasks::Takes::pictures) {
-    for (const std::string& input : o.inputs) reads.files.push_back(file_named_by(input));
+    for (const std::string& input : inputs) reads.files.push_back(file_named_by(input));
   }
   check_output({"predict", o.weights}, reads);
 }
@@ -135,9 +135,10 @@ void run(const Options& o) {
   const tasks::Task& task = folder.task();
   const auto settings = task.predict_settings();
   tasks::from_options(o.given, *settings);
-  if (!o.weights.empty()) check_picture(o, task, *settings);
-  const auto opened = task.open(folder);
+  if (!o.weights.empty()) report::picture_format(o.weights);
   const std::vector<std::string> inputs = inputs_of(o);
+  if (!o.weights.empty()) check_picture(o, task, *settings, inputs);
+  const auto opened = task.open(folder);
   const bool looks = o.show || !o.weights.empty();
   ProgressLine progress;
   bool written = false;  // piece by piece

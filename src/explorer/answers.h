@@ -59,6 +59,9 @@ Json json_of(const std::vector<report::Chart>&);
 
 // Nobody waits for the answer any more.
 struct Cancelled {};
+// Nor has anybody the time for it. Neither is an Error, which stands for an input that is wrong and
+// may be left out.
+struct TooLong {};
 // Ends work that nobody waits for; `telling` also says how far it has come, a line at a time.
 tasks::ShareDone giving_up(const Caller&);
 tasks::ShareDone telling(Caller&);

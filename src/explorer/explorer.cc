@@ -55,7 +55,7 @@ Response report_of(Runs& runs, const std::string& name) {
   } catch (const Unreadable&) {
     r = not_there();
   }
-  add_sandbox(r);
+  r.headers = sandbox();
   return r;
 }
 
@@ -66,9 +66,11 @@ struct Explorer::Inside {
       : settings(s),
         runs(folders_of(s)),
         training(s.root),
-        server(
-            {.host = s.host, .port = s.port, .admit = [this](const Request& r) { return away(r); }},
-            [this](const Request& r, Caller& c) { return respond(r, c); }) {
+        server({.host = s.host,
+                .port = s.port,
+                .headers = common_headers(),
+                .admit = [this](const Request& r) { return refuse(r, door); }},
+               [this](const Request& r, Caller& c) { return respond(r, c); }) {
     door = {server.port(), in_address(s.token.empty() ? new_token() : s.token),
             is_loopback(s.host)};
   }
@@ -79,7 +81,6 @@ struct Explorer::Inside {
     return {s.root};
   }
 
-  std::optional<Response> away(const Request&) const;
   Response respond(const Request&, Caller&);
 
   const ExplorerSettings settings;
@@ -89,27 +90,16 @@ struct Explorer::Inside {
   HttpServer server;
 };
 
-std::optional<Response> Explorer::Inside::away(const Request& request) const {
-  std::optional<Response> refused = refuse(request, door);
-  if (refused) add_common_headers(*refused);
-  return refused;
-}
-
 Response Explorer::Inside::respond(const Request& request, Caller& caller) {
-  Response r;
-  constexpr std::string_view kReport = "/report.html";
-  if (request.path == "/") {
-    r = index(door.token);
-  } else if (request.path.starts_with("/api/")) {
-    r = answer(request, caller, runs, training);
-  } else if (request.path.starts_with("/runs/") && request.path.ends_with(kReport)) {
-    const size_t end = request.path.size() - kReport.size();
-    return report_of(runs, end > 6 ? request.path.substr(6, end - 6) : "");
-  } else {
-    r = asset(request.path).value_or(not_there());
+  constexpr std::string_view kRuns = "/runs/", kReport = "/report.html";
+  const std::string& path = request.path;
+  if (path == "/") return index(door.token);
+  if (path.starts_with("/api/")) return answer(request, caller, runs, training);
+  if (path.starts_with(kRuns) && path.ends_with(kReport)) {
+    const size_t end = path.size() - kReport.size();
+    return report_of(runs, end > kRuns.size() ? path.substr(kRuns.size(), end - kRuns.size()) : "");
   }
-  add_common_headers(r);
-  return r;
+  return asset(path).value_or(not_there());
 }
 
 Explorer::Explorer(const ExplorerSettings& s) {

@@ -98,27 +98,21 @@ std::optional<Response> refuse(const Request& request, const Door& door) {
   return {};
 }
 
-void add_sandbox(Response& r) {
-  r.headers.insert(r.headers.end(),
-                   {{"X-Content-Type-Options", "nosniff"},
-                    {"Referrer-Policy", "no-referrer"},
-                    {"Cache-Control", "no-store"},
-                    {"Content-Security-Policy",
-                     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
-                     "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-                     "form-action 'none'; frame-ancestors 'none'"}});
+Headers sandbox() {
+  return {{"Content-Security-Policy",
+           "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
+           "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+           "form-action 'none'; frame-ancestors 'none'"}};
 }
 
-void add_common_headers(Response& r) {
-  r.headers.insert(
-      r.headers.end(),
-      {{"X-Content-Type-Options", "nosniff"},
-       {"Referrer-Policy", "no-referrer"},
-       {"Cross-Origin-Resource-Policy", "same-origin"},
-       {"Cache-Control", "no-store"},
-       {"Content-Security-Policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}});
+Headers common_headers() {
+  return {{"X-Content-Type-Options", "nosniff"},
+          {"Referrer-Policy", "no-referrer"},
+          {"Cross-Origin-Resource-Policy", "same-origin"},
+          {"Cache-Control", "no-store"},
+          {"Content-Security-Policy",
+           "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+           "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}};
 }
 
 }  // namespace fovea::explorer

@@ -25,10 +25,9 @@ std::string in_address(const std::string&);
 std::optional<Response> refuse(const Request&, const Door&);
 
 // Of every answer: nothing but this server's own files, in no frame, never guessed at.
-void add_common_headers(Response&);
-
-// Of a page that somebody else may have made, in place of those: its scripts run, but as those of
-// no site, without this server's cookie, and reach nothing.
-void add_sandbox(Response&);
+Headers common_headers();
+// Of a page that somebody else may have made, in place of those of these names: its scripts run,
+// but as those of no site, without this server's cookie, and reach nothing.
+Headers sandbox();
 
 }  // namespace fovea::explorer

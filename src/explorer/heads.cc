@@ -89,7 +89,8 @@ Json json_of(const Weights& w) {
 std::vector<tasks::HeadOff> off_in(const Json& asked) {
   std::vector<tasks::HeadOff> off;
   for (const Json& j : asked.at("off")) {
-    off.push_back({j.at("layer").get<std::string>(), j.at("head").get<int64_t>() - 1});
+    const auto head = std::max<int64_t>(j.at("head").get<int64_t>(), 0);  // 0 is refused below
+    off.push_back({j.at("layer").get<std::string>(), head - 1});
   }
   return off;
 }

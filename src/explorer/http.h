@@ -45,7 +45,7 @@ class Caller {
 // When a request's head is there, before any of its body is kept: nothing where it is welcome, or
 // what to send it away with. On the thread of the connections; quick.
 using Admit = std::function<std::optional<Response>(const Request&)>;
-// On a worker's thread; what it throws becomes status 500.
+// On a worker's thread; whatever it throws becomes status 500.
 using Handler = std::function<Response(const Request&, Caller&)>;
 
 // ---- Reading a request -------------------------------------------------------------------------
@@ -64,7 +64,9 @@ struct Head {
 Head parse_head(std::string_view bytes, const Limits& = {});
 
 std::string head_of(const Response&, bool in_parts, bool keep);  // the status line and the headers
-std::string part_of(std::string_view);                           // as chunked encoding has it
+using Headers = std::vector<std::pair<std::string, std::string>>;
+void add_missing(const Headers&, Response&);  // those whose names it has not
+std::string part_of(std::string_view);        // as chunked encoding has it
 
 // ---- The server --------------------------------------------------------------------------------
 
@@ -77,8 +79,10 @@ struct ServerSettings {
   size_t connections = 256, strangers = 64;
   size_t bodies = size_t{64} << 20;  // bytes of all requests that are read or answered
   Limits limits;
-  // From its first byte a request has so long for its head, and for all of it; an answer that is
-  // not read, and a connection without a request, so long.
+  Headers headers = {};  // of every answer that does not bring its own
+  // From its first byte, or from the connection where it is the first, a request has so long for
+  // its head, and for all of it; an answer that is not read, and a connection without a request, so
+  // long.
   double head_seconds = 10, request_seconds = 60, idle_seconds = 30;
   Admit admit = {};  // empty: everybody
 };

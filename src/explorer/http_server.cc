@@ -87,7 +87,7 @@ Bound listen_at(const std::string& host, int port) {
 
 // What the thread of the connections and a worker share of one answer.
 struct Answer final : Caller {
-  explicit Answer(int wake) : wake_(wake) {}
+  Answer(int wake, const Headers& common) : wake_(wake), common_(common) {}
 
   bool gone() const override { return gone_.load(); }
   void send(std::string_view part) override {
@@ -95,14 +95,15 @@ struct Answer final : Caller {
     std::unique_lock lock(mutex);
     room.wait(lock, [&] { return gone_.load() || bytes.size() < kMostWaiting; });
     if (!std::exchange(in_parts, true)) {
-      const Response head{.type = "application/x-ndjson; charset=utf-8", .headers = common};
-      bytes += head_of(head, true, keep);
+      bytes +=
+          head_of({.type = "application/x-ndjson; charset=utf-8", .headers = common_}, true, keep);
     }
     bytes += part_of(part);
     lock.unlock();
     wake();
   }
-  void finish(const Response& r) {
+  void finish(Response r) {
+    add_missing(common_, r);
     {
       const std::lock_guard lock(mutex);
       if (in_parts) {
@@ -127,7 +128,6 @@ struct Answer final : Caller {
   std::condition_variable room;
   std::string bytes;  // to be written
   bool done = false, in_parts = false, keep = true, no_body = false;
-  std::vector<std::pair<std::string, std::string>> common;  // headers of an answer in parts
 
  private:
   void wake() const {
@@ -135,6 +135,7 @@ struct Answer final : Caller {
     [[maybe_unused]] const auto n = ::write(wake_, &one, sizeof one);
   }
   const int wake_;
+  const Headers& common_;
   std::atomic<bool> gone_{false};
 };
 
@@ -144,6 +145,7 @@ struct Connection {
   explicit Connection(File s) : socket(std::move(s)) {}
   File socket;
   std::string in, out;
+  size_t sent = 0;                 // bytes of `out`
   std::optional<Head> head;        // while its body is read
   std::shared_ptr<Answer> answer;  // while one is made or written
   size_t body = 0;                 // bytes of the request that is read or answered
@@ -167,11 +169,17 @@ struct HttpServer::Inside {
       : settings(std::move(s)),
         handler(std::move(h)),
         bound(listen_at(settings.host, settings.port)),
-        wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-        at_work(settings.workers) {
-    for (int i = 0; i < settings.workers; ++i) threads.emplace_back([this] { answer_all(); });
+        wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (wake.id() < 0) throw Error("serve", "the system has no descriptor left");
+    try {
+      for (; at_work < settings.workers; ++at_work) threads.emplace_back([this] { answer_all(); });
+    } catch (const std::system_error& e) {
+      end_workers();
+      throw Error("serve", fmt::format("no thread can be started: {}", e.what()));
+    }
   }
-  ~Inside() {
+  ~Inside() { end_workers(); }
+  void end_workers() {
     finish(0);
     for (std::thread& t : threads) t.join();
   }
@@ -189,7 +197,8 @@ struct HttpServer::Inside {
   size_t bodies() const;
   size_t most_of(const Connection&) const;
   void refuse(Connection&, int status) const;
-  static void send_away(Connection&, const Response&);
+  void send_away(Connection&, Response) const;
+  void forget(const Answer&);
   void write(Connection&);
   void next_request(Connection&);
   void serve(Connection&, short events, double time);
@@ -205,7 +214,7 @@ struct HttpServer::Inside {
   std::condition_variable some;
   std::deque<Work> queue;
   bool ending = false;
-  int at_work;  // workers that have not ended
+  int at_work = 0;  // workers that have not ended
   std::vector<std::thread> threads;
 };
 
@@ -241,8 +250,10 @@ void HttpServer::Inside::answer_all() {
       r = handler(work.request, *work.answer);
     } catch (const std::exception& e) {
       r = {.status = 500, .type = "text/plain; charset=utf-8", .body = e.what()};
+    } catch (...) {
+      r = {.status = 500, .type = "text/plain; charset=utf-8", .body = "it failed\n"};
     }
-    work.answer->finish(r);
+    work.answer->finish(std::move(r));
   }
 }
 
@@ -273,16 +284,18 @@ void HttpServer::Inside::evict_stranger() {
   connections.erase(std::find_if(connections.begin(), connections.end(), unknown));
 }
 
-// The longest idle of them goes, where there are as many as there may be.
+// The one that is idle longest goes, where there are as many as there may be.
 bool HttpServer::Inside::make_room_for_known() {
   const auto n = std::count_if(connections.begin(), connections.end(),
                                [](const auto& c) { return c->known && c->deadline != 0; });
   if (static_cast<size_t>(n) + settings.strangers < settings.connections) return true;
-  const auto idle = std::find_if(connections.begin(), connections.end(),
-                                 [](const auto& c) { return c->idle() && c->deadline != 0; });
-  if (idle == connections.end()) return false;
-  (*idle)->deadline = 0;
-  return true;
+  Connection* longest = nullptr;
+  for (const auto& c : connections) {
+    if (!c->idle() || c->deadline == 0) continue;
+    if (longest == nullptr || c->deadline < longest->deadline) longest = c.get();
+  }
+  if (longest != nullptr) longest->deadline = 0;
+  return longest != nullptr;
 }
 
 size_t HttpServer::Inside::bodies() const {
@@ -296,7 +309,8 @@ void HttpServer::Inside::refuse(Connection& c, int status) const {
 }
 
 // What it still sends is read and thrown away, so that it gets to see the answer.
-void HttpServer::Inside::send_away(Connection& c, const Response& r) {
+void HttpServer::Inside::send_away(Connection& c, Response r) const {
+  add_missing(settings.headers, r);
   c.out += head_of(r, false, false) + r.body;
   c.in.clear();
   c.head.reset();
@@ -345,7 +359,7 @@ void HttpServer::Inside::take_request(Connection& c) {
   c.in = request.body.substr(c.body);
   request.body.resize(c.body);
   c.head.reset();
-  c.answer = std::make_shared<Answer>(wake.id());
+  c.answer = std::make_shared<Answer>(wake.id(), settings.headers);
   c.answer->keep = request.header("connection") != "close";
   c.answer->no_body = request.method == "HEAD";
   c.keep = c.answer->keep;
@@ -380,8 +394,10 @@ void HttpServer::Inside::read(Connection& c) {
   }
 }
 
+// An answer's bytes are taken when those before them are sent: whoever does not read keeps its
+// worker waiting, and takes no more memory.
 void HttpServer::Inside::write(Connection& c) {
-  if (c.answer) {
+  if (c.answer && c.out.empty()) {
     {
       const std::lock_guard lock(c.answer->mutex);
       c.out += c.answer->bytes;
@@ -390,9 +406,11 @@ void HttpServer::Inside::write(Connection& c) {
     c.answer->room.notify_all();
   }
   while (!c.out.empty()) {
-    const ssize_t n = ::send(c.socket.id(), c.out.data(), c.out.size(), MSG_NOSIGNAL);
+    const ssize_t n =
+        ::send(c.socket.id(), c.out.data() + c.sent, c.out.size() - c.sent, MSG_NOSIGNAL);
     if (n > 0) {
-      c.out.erase(0, static_cast<size_t>(n));
+      c.sent += static_cast<size_t>(n);
+      if (c.sent == c.out.size()) c.out.clear(), c.sent = 0;
       if (c.answer) c.deadline = now() + settings.idle_seconds;
       continue;
     }
@@ -405,7 +423,7 @@ void HttpServer::Inside::write(Connection& c) {
     done = c.answer->done && c.answer->bytes.empty();
   }
   if (done) next_request(c);
-  if (!c.keep && !c.answer) ::shutdown(c.socket.id(), SHUT_WR);
+  if (c.out.empty() && !c.keep && !c.answer) ::shutdown(c.socket.id(), SHUT_WR);
 }
 
 void HttpServer::Inside::next_request(Connection& c) {
@@ -440,6 +458,12 @@ void HttpServer::Inside::serve(Connection& c, short events, double time) {
   }
 }
 
+// Nobody waits for it: neither a worker nor its request's body is kept.
+void HttpServer::Inside::forget(const Answer& answer) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(queue, [&](const Work& w) { return w.answer.get() == &answer; });
+}
+
 void HttpServer::Inside::turn() {
   const short accepting = now() < accept_from ? 0 : POLLIN;
   std::vector<pollfd> polled{{bound.socket.id(), accepting, 0}, {wake.id(), POLLIN, 0}};
@@ -458,9 +482,12 @@ void HttpServer::Inside::turn() {
   for (size_t i = 0; i + 2 < polled.size(); ++i) {
     if (connections[i]->deadline != 0) serve(*connections[i], polled[i + 2].revents, time);
   }
-  std::erase_if(connections, [](const std::unique_ptr<Connection>& c) {
+  std::erase_if(connections, [this](const std::unique_ptr<Connection>& c) {
     if (c->deadline != 0) return false;
-    if (c->answer) c->answer->leave();
+    if (c->answer) {
+      c->answer->leave();
+      forget(*c->answer);
+    }
     return true;
   });
   if ((polled[0].revents & POLLIN) != 0) accept_all();

@@ -202,6 +202,13 @@ std::string head_of(const Response& r, bool in_parts, bool keep) {
   return text + (keep ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n");
 }
 
+void add_missing(const Headers& headers, Response& r) {
+  for (const auto& header : headers) {
+    const auto named = [&](const auto& own) { return own.first == header.first; };
+    if (std::none_of(r.headers.begin(), r.headers.end(), named)) r.headers.push_back(header);
+  }
+}
+
 std::string part_of(std::string_view part) {
   return fmt::format("{:x}\r\n{}\r\n", part.size(), part);
 }

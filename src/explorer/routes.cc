@@ -112,9 +112,7 @@ std::function<void()> wanted_by(const Caller& caller, Takes takes) {
   return [&caller, takes, until = Clock::now() + kMinutes] {
     if (caller.gone()) throw Cancelled();
     if (takes == Takes::any || Clock::now() < until) return;
-    throw Error("request",
-                "this took two minutes and was given up; ask for less, or `fovea predict`, which "
-                "takes as long as it needs");
+    throw TooLong();
   };
 }
 
@@ -155,6 +153,10 @@ Response answer(const Request& request, Caller& caller, Runs& runs, Training& tr
     return json_response(error_json(e.what), 404);
   } catch (const Cancelled&) {
     return json_response(error_json("cancelled"), 409);
+  } catch (const TooLong&) {
+    return json_response(error_json("this took two minutes and was given up; ask for less, or "
+                                    "`fovea predict`, which takes as long as it needs"),
+                         422);
   } catch (const Error& e) {
     return json_response(error_json(std::string(e.message())), 422);
   } catch (const Json::exception& e) {

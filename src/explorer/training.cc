@@ -29,8 +29,8 @@ std::string Training::begin(const std::string& name) {
       fmt::format("{}-{}", task.name, tasks::config_from(task, {})->data_name());
   std::string run = base;
   for (int n = 2; fs::exists(root_ / run); ++n) run = fmt::format("{}-{}", base, n);
-  status_ = {.run = run, .running = true};
   thread_ = std::thread([this, name, folder = root_ / run] { train(name, folder); });
+  status_ = {.run = run, .running = true};  // the thread waits for the lock to change it
   return run;
 }
 

@@ -83,7 +83,13 @@ Rows rows_of(text::Lines& lines) {
       rows.names.assign(cells.begin(), cells.end());
       continue;
     }
-    if (rows.columns == 0) check_columns(lines, rows, cells.size());
+    if (rows.columns == 0) {
+      check_columns(lines, rows, cells.size());
+      if (!rows.names.empty() && rows.names.size() != rows.columns) {
+        lines.fail(fmt::format("{} values, the first line names {} columns", rows.columns,
+                               rows.names.size()));
+      }
+    }
     if (cells.size() != rows.columns) {
       lines.fail(fmt::format("{} values, the lines before have {}", cells.size(), rows.columns));
     }
@@ -131,7 +137,7 @@ size_t asked_for(const text::Lines& lines, const Rows& rows, const std::string& 
 std::optional<size_t> named_so(const Rows& rows) {
   constexpr std::array kNames = {"label", "class", "target", "digit", "y"};
   for (const char* name : kNames) {
-    for (size_t i = 0; i < std::min(rows.names.size(), rows.columns); ++i) {
+    for (size_t i = 0; i < rows.names.size(); ++i) {
       if (text::lowercase(rows.names[i]) == name) return i;
     }
   }

@@ -11,6 +11,8 @@
 namespace fovea::image {
 namespace {
 
+constexpr std::string_view kPng = "\x89PNG\r\n\x1a\n", kJpeg = "\xff\xd8\xff";
+
 std::string bytes_of(const std::filesystem::path& path, const Limits& limits) {
   try {
     return read_plain_file(path, static_cast<uint64_t>(limits.bytes));
@@ -23,10 +25,10 @@ std::string bytes_of(const std::filesystem::path& path, const Limits& limits) {
 
 Image decoded(std::string_view bytes, const std::string& name, const Limits& limits) {
   ask_to_go_on();
-  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) {
+  if (bytes.starts_with(kPng)) {
     return turned(decoded_png(bytes, name, limits), orientation_in(bytes));
   }
-  if (bytes.starts_with("\xff\xd8\xff")) {
+  if (bytes.starts_with(kJpeg)) {
     return turned(decoded_jpeg(bytes, name, limits), orientation_in(bytes));
   }
   throw broken_image(name, bytes.empty() ? "the file is empty" : "it is neither PNG nor JPEG");
@@ -41,6 +43,17 @@ bool is_image_name(const std::filesystem::path& path) {
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
+}
+
+bool is_image(const std::filesystem::path& path) {
+  try {
+    const PlainFile file(path);
+    std::string begins(std::min<uint64_t>(file.bytes(), kPng.size()), '\0');
+    file.read(0, begins.data(), begins.size());
+    return begins == kPng || begins.starts_with(kJpeg);
+  } catch (const Unreadable&) {
+    return false;
+  }
 }
 
 Image with_channels(Image x, int64_t channels) {

@@ -23,8 +23,9 @@ struct Limits {
 Image decoded(std::string_view bytes, const std::string& name, const Limits& = {});
 Image read_image(const std::filesystem::path&, const Limits& = {});
 
-// By the name's ending, .png, .jpg or .jpeg in any case.
+// By the name's ending, .png, .jpg or .jpeg in any case; by the file's first bytes.
 bool is_image_name(const std::filesystem::path&);
+bool is_image(const std::filesystem::path&);
 
 // A PNG file's bytes, 8 bits a channel; values outside of 0 … 1 are cut.
 std::string to_png(const Image&);

@@ -46,16 +46,21 @@ double full_weight(const SeenImage::Look& look, Scale scale) {
 }
 
 void check(const SeenImage& seen) {
+  // By division: rows and columns may come from a request, and their product overflow.
+  const auto covers = [&](int64_t n) {
+    return seen.rows > 0 && n % seen.rows == 0 && n / seen.rows == seen.columns;
+  };
   for (const SeenImage::Look& look : seen.looks) {
     const auto found = static_cast<int64_t>(look.weights.size());
-    if (found == 0 || (seen.rows > 0 && found == seen.rows * seen.columns)) continue;
+    if (found == 0 || covers(found)) continue;
     throw Error("seen", fmt::format("'{}' has {} weights for {} × {} places", look.label, found,
                                     seen.rows, seen.columns));
   }
-  const auto places = static_cast<size_t>(seen.rows * seen.columns);
-  if (seen.between.empty() || seen.between.size() == places * places) return;
-  throw Error("seen", fmt::format("{} weights between {} places, expected {}", seen.between.size(),
-                                  places, places * places));
+  if (seen.between.empty()) return;
+  const auto places = static_cast<int64_t>(std::sqrt(static_cast<double>(seen.between.size())));
+  if (places * places == static_cast<int64_t>(seen.between.size()) && covers(places)) return;
+  throw Error("seen", fmt::format("{} weights between {} × {} places", seen.between.size(),
+                                  seen.rows, seen.columns));
 }
 
 std::string to_json(const SeenImage& seen) { return dump(json_of(seen)); }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "fovea/error.h"
 #include "text/messages.h"
 
@@ -20,6 +22,21 @@ void expect_two_classes(const std::map<std::string, int64_t>& count, const std::
   throw Error(call, fmt::format("all {} {} to train with are of one class, {}; there is nothing to "
                                 "tell apart: {}",
                                 total, unit, text::quoted_piece(one), what_to_do));
+}
+
+std::vector<int64_t> places_of_classes(const std::vector<std::string>& of_data,
+                                       const std::vector<std::string>& of_model,
+                                       const std::string& call, const std::string& where) {
+  std::vector<int64_t> places;
+  for (const std::string& name : of_data) {
+    const auto found = std::find(of_model.begin(), of_model.end(), name);
+    if (found == of_model.end()) {
+      throw Error(call, fmt::format("{} has a class {} that was not in the training", where,
+                                    text::quoted_piece(name)));
+    }
+    places.push_back(found - of_model.begin());
+  }
+  return places;
 }
 
 }  // namespace fovea::tasks

@@ -3,12 +3,18 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace fovea::tasks {
 
-// Throws unless two classes or more have examples to train with, by their names: a model that has
-// seen one class answers with it, and is always right.
+// Throws where all examples to train with are of one class, by their names: a model that has seen
+// one class answers with it, and is always right.
 void expect_two_classes(const std::map<std::string, int64_t>& count, const std::string& call,
                         const std::string& unit, const std::string& what_to_do);
+
+// Where each class of some data stands among those of a model; throws where one is not there.
+std::vector<int64_t> places_of_classes(const std::vector<std::string>& of_data,
+                                       const std::vector<std::string>& of_model,
+                                       const std::string& call, const std::string& where);
 
 }  // namespace fovea::tasks

@@ -44,12 +44,9 @@ Picture row_of(const std::string& name, const std::string& file, int64_t n,
   return {std::move(all[static_cast<size_t>(n)]), name, Picture::Kind::row};
 }
 
-// Of several images: idx by its first bytes, CSV by its name, packed or not.
+// Of several images, as idx or CSV: whatever neither is called nor begins like a picture.
 bool has_rows(const std::string& file) {
-  fs::path plain = file;
-  if (plain.extension() == ".gz") plain.replace_extension();
-  const std::string ending = plain.extension().string();
-  return ending == ".csv" || ending == ".txt" || image::is_idx(file);
+  return fs::exists(file) && !image::is_image_name(file) && !image::is_image(file);
 }
 
 Picture picture_in(const std::string& name, const std::string& class_column) {

@@ -69,12 +69,17 @@ TEST_F(Outputs, AreNoneOfTheInputs) {
     expect_refused({"explain", run, photo, "--picture", name}, "is an input");
     expect_refused({"predict", run, photo, "--weights", name}, "is an input");
     expect_refused({"predict", glimpses, photo + ":0", "--weights", name}, "is an input");
+    write_bytes(folder_ / "list.txt", photo + "\n");
+    expect_refused({"predict", run, "--file", folder_ / "list.txt", "--weights", name},
+                   "is an input");
   }
   const std::string tensors = folder_ / "in.safetensors";
   ASSERT_EQ(run_program({"attend", "--words", "a cat", "-o", tensors}).code, 0);
   for (const std::string& name : names_of(tensors)) {
     expect_refused({"attend", tensors, "-o", name}, "is an input");
   }
+  expect_refused({"attend", tensors, "-o", folder_ / "x.svg", "--picture", folder_ / "./x.svg"},
+                 "are one file");
   EXPECT_EQ(run_program({"explain", run, photo, "--picture", folder_ / "new.png"}).code, 0);
   EXPECT_EQ(run_program({"explain", run, photo, "--picture", folder_ / "new.png"}).code, 0);
 }

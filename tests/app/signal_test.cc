@@ -163,6 +163,7 @@ TEST(SignalsSlowOfTasks, EveryTaskGoesOnToTheSameWeights) {
   }
   const int kSignals[] = {SIGINT, SIGTERM, SIGKILL, SIGHUP, SIGKILL};
   const auto table = tasks::task_table();
+  int resumed = 0;
   for (int i = 0; i < signals_to_send(); ++i) {
     const tasks::Task& task = *table[static_cast<size_t>(i) % table.size()];
     const int number = kSignals[static_cast<size_t>(i) % std::size(kSignals)];
@@ -172,13 +173,18 @@ TEST(SignalsSlowOfTasks, EveryTaskGoesOnToTheSameWeights) {
     const Process program(small_run(task, out));
     std::this_thread::sleep_for(std::chrono::duration<double>(after));
     program.send(number);
-    program.wait();
+    const int code = program.wait().code;
     const std::string what = fmt::format("{}, signal {} after {:.3f} s of {:.3f}", task.name,
                                          number, after, seconds[task.name]);
+    // It had ended, was stopped and saved, had not begun to listen, or was killed.
+    EXPECT_TRUE(code == 0 || code == 3 || code == 128 + number) << what << ": code " << code;
+    if (code == 3) EXPECT_TRUE(std::filesystem::exists(out + "/state.safetensors")) << what;
+    resumed += std::filesystem::exists(out + "/state.safetensors");
     const Process::Ended rest = taken_up(task, out);
     ASSERT_EQ(rest.code, 0) << what << '\n' << rest.err;
     ASSERT_EQ(trained_in(out), whole[task.name]) << what;
   }
+  EXPECT_GE(4 * resumed, signals_to_send()) << "most began anew: too few were resumed";
 }
 
 // ---- The command that a stopped program prints --------------------------------------------------

@@ -367,8 +367,72 @@ TEST(HttpServer, WaitsWhereThereAreNoDescriptors) {
   EXPECT_NE(client.receive("GET /a").find("200"), std::string::npos);
 }
 
+TEST(HttpServer, APipelinedRequestThatIsRefusedIsAnswered) {
+  const Served served(echo());
+  const Client client(served.port());
+  client.send(kGet + std::string("nonsense\r\n\r\n"));
+  const std::string all = client.receive("refused");
+  EXPECT_NE(all.find("200 OK"), std::string::npos) << all;
+  EXPECT_NE(all.find("400 "), std::string::npos) << all;
+}
+
+// In one piece, in parts, refused, failed: all have the server's headers.
+TEST(HttpServer, EveryAnswerHasTheHeaders) {
+  const auto handler = [](const Request& r, Caller& c) -> Response {
+    if (r.path == "/fails") throw std::runtime_error("it failed");
+    if (r.path == "/odd") throw 7;
+    if (r.path == "/parts") c.send("a part");
+    return {.body = "the end"};
+  };
+  const Served served(handler, {.headers = {{"X-Said", "always"}}});
+  const std::pair<const char*, const char*> asked[] = {{"GET /a HTTP/1.1\r\n\r\n", "the end"},
+                                                       {"GET /parts HTTP/1.1\r\n\r\n", "the end"},
+                                                       {"GET /fails HTTP/1.1\r\n\r\n", "it failed"},
+                                                       {"GET /odd HTTP/1.1\r\n\r\n", "it failed"},
+                                                       {"nonsense\r\n\r\n", "refused"}};
+  for (const auto& [request, end] : asked) {
+    const Client client(served.port());
+    client.send(request);
+    const std::string answer = client.receive(end);
+    EXPECT_NE(answer.find("X-Said: always"), std::string::npos) << request << answer;
+  }
+}
+
+// One worker at work, and a client that leaves while its body waits: the body goes with it.
+TEST(HttpServer, WhatNobodyWaitsForTakesNoRoom) {
+  std::atomic<bool> at_work{false}, end{false};
+  std::atomic<int> answered{0};
+  const auto handler = [&](const Request&, Caller&) {
+    at_work = true;
+    while (!end) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ++answered;
+    return Response{};
+  };
+  constexpr size_t kBody = 1000;
+  const Served served(handler, {.workers = 1, .bodies = 2 * kBody});
+  const std::string post =
+      "POST /a HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + std::string(kBody, 'x');
+  const Client busy(served.port());
+  busy.send(kGet);
+  while (!at_work) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 10; ++i) {
+    const Client leaves(served.port());
+    leaves.send(post);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  end = true;
+  busy.receive("200");
+  const Client last(served.port());
+  last.send(kGet);
+  last.receive("200");
+  EXPECT_EQ(answered.load(), 2);  // none of those who left
+}
+
 TEST(HttpServer, FinishingIsToldToThoseAtWork) {
-  HttpServer server({}, [](const Request&, Caller& c) {
+  std::atomic<bool> at_work{false};
+  HttpServer server({}, [&](const Request&, Caller& c) {
+    at_work = true;
     while (!c.gone()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return Response{};
   });
@@ -376,7 +440,7 @@ TEST(HttpServer, FinishingIsToldToThoseAtWork) {
   std::thread thread([&] { server.run(stop); });
   const Client client(server.port());
   client.send(kGet);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  while (!at_work) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   stop = true;
   thread.join();
   EXPECT_TRUE(server.finish(10));

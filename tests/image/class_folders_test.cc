@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/interrupt.h"
 #include "errors.h"
 #include "image/image_file.h"
 #include "io/files.h"
@@ -15,6 +16,21 @@ using test::has;
 using test::write_bytes;
 
 std::string png_of(float value) { return to_png({4, 6, 1, std::vector<float>(24, value)}); }
+
+// What ends the work is no broken image.
+TEST(ClassFolders, AreNotReadInPartWhenWorkIsGivenUp) {
+  struct GivenUp {};
+  const Folder folder;
+  for (const char* name : {"a", "b", "c"}) {
+    std::filesystem::create_directories(folder / name);
+    write_bytes(folder / name / "1.png", png_of(0.2f));
+  }
+  int asked = 0;
+  const Interruptible scope([&] {
+    if (++asked > 1) throw GivenUp();
+  });
+  EXPECT_THROW(read_class_folders(folder / "", {.height = 8, .width = 8, .channels = 3}), GivenUp);
+}
 
 TEST(ClassFolders, ReadsAFolderForEachClassInOrder) {
   const Folder folder;

@@ -66,6 +66,15 @@ TEST(ImageCsv, NamesSeparatorsAndQuotes) {
   EXPECT_EQ(labels_in("\"y\"\t\"x\"\n\"1\"\t\"7\"\n"), (Labels{1}));
 }
 
+TEST(ImageCsv, TheFirstLineNamesAsManyColumnsAsThereAre) {
+  const std::string text = "a,b,c,d,e,f,g,kind\n1,2,3,4,1\n";
+  for (const char* column : {"kind", "a", "last", ""}) {
+    EXPECT_TRUE(has(error_of([&] { parse(text, column); }),
+                    "some:2: 5 values, the first line names 8 columns"))
+        << column;
+  }
+}
+
 TEST(ImageCsv, SaysWhichLineIsWrong) {
   const auto error = [](const char* text) { return error_of([&] { parse(text, "last"); }); };
   EXPECT_TRUE(has(error(""), "no images"));

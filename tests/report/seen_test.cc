@@ -95,7 +95,7 @@ TEST(SeenImage, WeightsBetweenPlacesFitThem) {
   seen.between.assign(36, 1.0f / 6);
   check(seen);
   seen.between.pop_back();
-  EXPECT_TRUE(has(error_of([&] { check(seen); }), "35 weights between 6 places, expected 36"));
+  EXPECT_TRUE(has(error_of([&] { check(seen); }), "35 weights between 2 × 3 places"));
 }
 
 TEST(SeenImage, IsWrittenAsJson) {
@@ -137,6 +137,11 @@ TEST(SeenImage, OfAnotherGridIsRefused) {
   SeenImage seen = some();
   seen.looks[0].weights.pop_back();
   EXPECT_TRUE(has(error_of([&] { drawing_of({seen}); }), "'red' has 5 weights for 2 × 3 places"));
+  // 4011754669456198415 · 1007 is 1 in 64 bits.
+  seen.looks = {{"one", {1.0f}}};
+  seen.rows = 4011754669456198415;
+  seen.columns = 1007;
+  EXPECT_TRUE(has(error_of([&] { check(seen); }), "'one' has 1 weights"));
 }
 
 TEST(SeenImage, IsShownInATerminalAndOnAPage) {

@@ -97,6 +97,14 @@ TEST(ImageRun, LearnsFromFolders) {
   write_bytes(folder / "other/grey/a.png", image::to_png({4, 4, 1, std::vector<float>(16, 0.5f)}));
   EXPECT_TRUE(has(error_of([&] { run->evaluate({.file = folder / "other"}, EvaluateSettings()); }),
                   "a class 'grey' that was not in the training"));
+  // Classes that the data got after the training: they are found by name, and one more is refused.
+  std::filesystem::create_directories(folder / "data/aside");
+  write_bytes(folder / "data/aside/a.png", image::to_png({4, 4, 1, std::vector<float>(16, 0.5f)}));
+  const auto changed = task_image.open(at);
+  for (const auto& ask : std::vector<std::function<void()>>{
+           [&] { changed->evaluate({}, EvaluateSettings()); }, [&] { changed->examples(3); }}) {
+    EXPECT_TRUE(has(error_of(ask), "the data has a class 'aside' that was not in the training"));
+  }
 }
 
 TEST(ImageRun, OneClassIsNothingToTellApart) {

@@ -5,6 +5,7 @@
 
 #include "fovea/error.h"
 #include "image/csv.h"
+#include "tasks/classes.h"
 #include "tasks/glimpse/glimpse.h"
 #include "tasks/room.h"
 #include "tasks/run_of.h"
@@ -87,8 +88,15 @@ class GlimpseRun final : public RunOf<Viewer, Sets, EvaluateSettings, PredictSet
     return placed_image(input, model().config.data, model().known,
                         [this]() -> const Sets& { return sets(); });
   }
+  // The data may have other classes now than when the model learned them.
   Sets read_sets() const override {
-    return load_data(model().config.data, model().config.train.seed);
+    Sets all = load_data(model().config.data, model().config.train.seed);
+    const auto known = places_of_classes(all.classes, model().known.classes, "glimpse", "the data");
+    for (auto* set : {&all.train, &all.valid, &all.test}) {
+      for (image::LabelledImage& x : *set) x.label = known[static_cast<size_t>(x.label)];
+    }
+    all.classes = model().known.classes;
+    return all;
   }
   const std::vector<image::LabelledImage>& held_out() const {
     return sets().test.empty() ? sets().valid : sets().test;

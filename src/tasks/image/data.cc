@@ -110,15 +110,7 @@ std::vector<PackedExample> read_examples(const ImageConfig& c,
                                          const std::string& folder, const image::Warn& warn) {
   check_room_for(c, folder);
   const image::LabelledImages read = image::read_class_folders(folder, fit_of(c), warn);
-  std::vector<int64_t> known;
-  for (const std::string& name : read.classes) {
-    const auto found = std::find(classes.begin(), classes.end(), name);
-    if (found == classes.end()) {
-      throw Error("image",
-                  fmt::format("{} has a class '{}' that was not in the training", folder, name));
-    }
-    known.push_back(found - classes.begin());
-  }
+  const std::vector<int64_t> known = places_of_classes(read.classes, classes, "image", folder);
   std::vector<PackedExample> all = packed_all(read);
   for (PackedExample& x : all) x.label = known[static_cast<size_t>(x.label)];
   return all;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/random.h"
+#include "tasks/classes.h"
 #include "tasks/image/image_task.h"
 #include "tasks/room.h"
 #include "tasks/run_of.h"
@@ -123,7 +124,16 @@ class ImageRun final : public RunOf<ImageModel, ImageSets, EvaluateSettings, Pre
   }
 
  private:
-  ImageSets read_sets() const override { return load_data(model().config); }
+  // The data may have other classes now than when the model learned them.
+  ImageSets read_sets() const override {
+    ImageSets all = load_data(model().config);
+    const auto known = places_of_classes(all.classes, model().classes, "image", "the data");
+    for (auto* set : {&all.train, &all.valid, &all.test}) {
+      for (PackedExample& x : *set) x.label = known[static_cast<size_t>(x.label)];
+    }
+    all.classes = model().classes;
+    return all;
+  }
   // What the model sees of an input.
   PackedExample asked(const Input& input) const {
     if (const auto* picture = std::get_if<Picture>(&input)) {
