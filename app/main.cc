@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <sstream>
 #include <string>
@@ -83,6 +84,9 @@ int run(CLI::App& program, int argc, char** argv) {
     return complain(program, kBadInput, std::string(error.message()));
   } catch (const Interrupted& stopped) {
     return complain(program, kInterrupted, stopped.how_to_go_on);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return complain(program, kBadInput,
+                    fmt::format("{}: {}", error.path1().string(), error.code().message()));
   } catch (const std::bad_alloc&) {
     return complain(program, kUnexpected, "out of memory");
   } catch (const std::exception& error) {

@@ -1,8 +1,11 @@
 #include "app/outputs.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "fovea/error.h"
 #include "tasks/fields.h"
@@ -73,6 +76,15 @@ void check_output(const Output& output, const Reads& reads) {
   if (!fs::is_directory(folder, error)) {
     throw Error(output.call,
                 fmt::format("{}: there is no folder {}", output.file, folder.string()));
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw Error(output.call, fmt::format("{}: nothing can be written in {}: {}", output.file,
+                                         folder.string(), std::generic_category().message(errno)));
+  }
+  if (!output.owned.empty() && fs::is_symlink(output.owned, error)) {
+    throw Error(output.call, fmt::format("{} is a link, and what it leads to may be no run's; "
+                                         "remove it first",
+                                         output.owned.string()));
   }
   const fs::path place = real_place(output.file);
   if (!output.owned.empty() && place == real_place(output.owned)) return;

@@ -19,7 +19,7 @@ struct Options {
 
 void run(const Options& o) {
   const std::vector<tasks::RunFolder> folders(o.runs.begin(), o.runs.end());
-  const std::filesystem::path own = folders[0] / "report.html";
+  const std::filesystem::path own = folders[0] / tasks::kReportPage;
   const bool alone = folders.size() == 1;
   if (!o.out.empty()) {
     check_output({"report", o.out, alone ? own : ""}, {.files = {}, .runs = o.runs});

@@ -30,16 +30,16 @@ struct Options {
 std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
   if (o.config.empty()) return tasks::config_from(task, o.given);
   std::error_code error;
-  auto c = fs::is_directory(o.config, error) ? RunFolder(o.config).config_of(task)
-                                             : tasks::config_in(o.config, task);
+  const fs::path file =
+      fs::is_directory(o.config, error) ? RunFolder(o.config) / "config.json" : fs::path(o.config);
+  auto c = tasks::config_in(file, task, o.given);
   if (!c->former_limits.empty()) {
     print_note(
         "fovea train: {} went on under other limits ({}); repeated from its beginning under "
         "those of its end, it may come to other weights\n",
-        report::for_terminal(o.config), c->former_limits);
+        report::for_terminal(o.config), report::for_terminal(c->former_limits));
     c->former_limits.clear();
   }
-  tasks::from_options(o.given, *c);
   if (!o.given.empty()) c->fingerprint.clear();  // not that run again but a new one
   return c;
 }
@@ -48,11 +48,18 @@ std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
 std::unique_ptr<TaskConfig> config_to_resume(const Task& task, const RunFolder& folder,
                                              const Options& o) {
   auto c = folder.config_of(task);
-  tasks::change_limits(*c, o.given);
+  tasks::change_limits(task, *c, o.given);
   return c;
 }
 
 void run(const Task& task, Options o) {
+  if (!o.data.empty() && o.given.contains(task.data_field)) {
+    throw Error("train", fmt::format("DATA and --{} are the same setting; name one of them",
+                                     task.data_field));
+  }
+  if (o.resume && o.force) {
+    throw Error("train", "--resume goes on with a run, --force replaces it; take one of them");
+  }
   if (!o.data.empty()) o.given[task.data_field] = o.data;
   const auto fresh = o.resume && !o.out.empty() ? nullptr : config_of(task, o);
   const RunFolder folder(o.out.empty() ? fs::path("runs") /

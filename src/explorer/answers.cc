@@ -47,7 +47,7 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
             {"attention", config->attention()},
             {"data", config->data_name()},
             {"finished", folder.is_finished()},
-            {"usable", fs::exists(folder / "model.safetensors")}};
+            {"usable", folder.has_model()}};
   if (folder.is_finished()) {
     const tasks::Trained trained = folder.results();
     j["scores"] = scores_of(task, trained.test.scores);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "explorer/answers.h"
@@ -49,7 +50,7 @@ Response report_of(Runs& runs, const std::string& name) {
   constexpr uint64_t kMost = uint64_t{256} << 20;
   Response r{.type = "text/html; charset=utf-8"};
   try {
-    r.body = read_plain_file(runs.folder(name) / "report.html", kMost);
+    r.body = read_plain_file(runs.folder(name) / tasks::kReportPage, kMost);
   } catch (const NotThere&) {
     r = not_there();
   } catch (const Unreadable&) {
@@ -65,7 +66,7 @@ struct Explorer::Inside {
   explicit Inside(const ExplorerSettings& s)
       : settings(s),
         runs(folders_of(s)),
-        training(s.root),
+        training(root_of(s)),
         server({.host = s.host,
                 .port = s.port,
                 .headers = common_headers(),
@@ -75,9 +76,18 @@ struct Explorer::Inside {
             is_loopback(s.host)};
   }
 
+  // Where trainings go: the first folder that holds runs, or the usual one.
+  static fs::path root_of(const ExplorerSettings& s) {
+    const auto holds_some = std::find_if(s.runs.begin(), s.runs.end(), [](const std::string& f) {
+      return !tasks::RunFolder(f).holds_run();
+    });
+    return holds_some == s.runs.end() ? fs::path(s.root) : fs::path(*holds_some);
+  }
   static std::vector<std::string> folders_of(const ExplorerSettings& s) {
     if (!s.runs.empty()) return s.runs;
-    fs::create_directories(s.root);
+    std::error_code error;
+    fs::create_directories(s.root, error);
+    if (error) throw Error("serve", fmt::format("{}: {}", s.root, error.message()));
     return {s.root};
   }
 

@@ -95,7 +95,10 @@ const std::vector<Route>& routes() {
        Takes::any},
       {"POST", {"draw", "*"}, [](const Question& q) { return draw(drawn_from(q.body()), q.name); }},
       {"POST", {"train"}, as_json([](auto& q) {
-         return Json{{"run", q.training.begin(q.body().at("task").template get<std::string>())}};
+         const std::filesystem::path run =
+             q.training.begin(q.body().at("task").template get<std::string>());
+         q.runs.show(run);
+         return Json{{"run", run.filename().string()}};
        })},
   };
   return all;

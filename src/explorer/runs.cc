@@ -17,13 +17,22 @@ fs::file_time_type written(const tasks::RunFolder& folder) {
   return fs::last_write_time(folder / "model.safetensors", none);
 }
 
+// One that cannot be read may be: whoever asks about it is told why.
+bool may_hold_run(const fs::path& folder) {
+  try {
+    return tasks::RunFolder(folder).holds_run();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 // A run's folder; of any other, the runs that lie in it.
 std::vector<fs::path> runs_in(const fs::path& folder) {
-  if (tasks::RunFolder(folder).holds_run()) return {folder};
+  if (may_hold_run(folder)) return {folder};
   std::vector<fs::path> found;
   std::error_code none;
   for (const fs::directory_entry& e : fs::directory_iterator(folder, none)) {
-    if (e.is_directory(none) && tasks::RunFolder(e.path()).holds_run()) found.push_back(e.path());
+    if (e.is_directory(none) && may_hold_run(e.path())) found.push_back(e.path());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -70,6 +79,16 @@ tasks::RunFolder Runs::folder(const std::string& name) {
   const auto found = found_.find(name);
   if (found == found_.end()) throw NotThere{fmt::format("there is no run '{}'", name)};
   return tasks::RunFolder(found->second);
+}
+
+void Runs::show(const fs::path& run) {
+  std::error_code none;
+  const fs::path path = fs::weakly_canonical(run, none);
+  const std::lock_guard lock(mutex_);
+  for (const fs::path& given : given_) {
+    if (given == path || given == path.parent_path()) return;
+  }
+  given_.push_back(path);
 }
 
 std::shared_ptr<Runs::Place> Runs::place_of(const std::string& name) {

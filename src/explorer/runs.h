@@ -27,7 +27,8 @@ class Runs {
     const tasks::Task* task = nullptr;
     std::shared_ptr<const tasks::Run> run;
   };
-  Opened open(const std::string& name);  // throws NotThere
+  Opened open(const std::string& name);         // throws NotThere
+  void show(const std::filesystem::path& run);  // one more, unless it lies in a folder of these
 
  private:
   struct Place {
@@ -39,8 +40,8 @@ class Runs {
   void look_again();  // with the lock held
   std::shared_ptr<Place> place_of(const std::string& name);
 
-  const std::vector<std::filesystem::path> given_;
   std::mutex mutex_;
+  std::vector<std::filesystem::path> given_;
   std::map<std::string, std::filesystem::path> found_;
   std::map<std::string, std::shared_ptr<Place>> places_;
 };

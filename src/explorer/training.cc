@@ -20,7 +20,7 @@ Training::Status Training::status() const {
   return status_;
 }
 
-std::string Training::begin(const std::string& name) {
+fs::path Training::begin(const std::string& name) {
   const tasks::Task& task = tasks::task(name);
   const std::lock_guard lock(mutex_);
   if (status_.running) throw Error("train", fmt::format("{} is being trained", status_.run));
@@ -31,7 +31,7 @@ std::string Training::begin(const std::string& name) {
   for (int n = 2; fs::exists(root_ / run); ++n) run = fmt::format("{}-{}", base, n);
   thread_ = std::thread([this, name, folder = root_ / run] { train(name, folder); });
   status_ = {.run = run, .running = true};  // the thread waits for the lock to change it
-  return run;
+  return root_ / run;
 }
 
 void Training::train(const std::string& name, const fs::path& folder) {

@@ -25,8 +25,8 @@ class Training {
     double done = 0, seconds_left = -1;
   };
   Status status() const;
-  // Gives the run's name. Throws where one is being trained already.
-  std::string begin(const std::string& task);
+  // Gives the run's folder. Throws where one is being trained already.
+  std::filesystem::path begin(const std::string& task);
   void stop();  // and waits for it
 
  private:

@@ -25,6 +25,15 @@ void check_empty(const RunFolder& folder, const Task& task) {
   }
 }
 
+// What has no state begins anew, unless that would cost a model.
+void check_resumable(const RunFolder& folder) {
+  if (folder.has_state() || !folder.has_model()) return;
+  throw Error("train", fmt::format("{} holds a model but no state.safetensors, without which a "
+                                   "training cannot go on; --force begins anew in its place, --out "
+                                   "takes another folder",
+                                   folder.path().string()));
+}
+
 void check_replaceable(const RunFolder& folder) {
   const Task& task = folder.task();
   folder.config_of(task);  // throws where it has not our form
@@ -45,6 +54,7 @@ void check_replaceable(const RunFolder& folder) {
 const RunFolder& checked(const RunFolder& folder, const Task& task, Former former) {
   if (former == Former::go_on) {
     folder.config_of(task);
+    check_resumable(folder);
   } else if (!folder.is_there()) {
     return folder;
   } else if (!folder.holds_run()) {

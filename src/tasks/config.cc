@@ -55,10 +55,7 @@ std::unique_ptr<TaskConfig> config_from(const Task& task, const Given& typed) {
   from_options(typed, *c);
   c->suit_data();
   from_options(typed, *c);
-  // A limit that was typed replaces the default one.
-  if (typed.contains("steps") || typed.contains("minutes")) {
-    if (!typed.contains("epochs")) c->train.epochs = 0;
-  }
+  replace_limits(*c, typed);
   return c;
 }
 
@@ -68,15 +65,46 @@ std::unique_ptr<TaskConfig> as_saved(const Task& task, TaskConfig& config) {
   return c;
 }
 
-void change_limits(TaskConfig& config, const Given& typed) {
+namespace {
+
+bool is_limit(const std::string& name) {
+  return name == "steps" || name == "epochs" || name == "minutes";
+}
+
+// Typed again as it was.
+bool changes_nothing(const Task& task, TaskConfig& config, const std::string& name,
+                     const std::string& value) {
+  const std::unique_ptr<TaskConfig> trial = as_saved(task, config);
+  from_options({{name, value}}, *trial);
+  make_paths_absolute(*trial);
+  return to_json(*trial) == to_json(config);
+}
+
+}  // namespace
+
+void replace_limits(TaskConfig& c, const Given& typed) {
+  if (std::none_of(typed.begin(), typed.end(), [](const auto& t) { return is_limit(t.first); })) {
+    return;
+  }
+  if (!typed.contains("steps")) c.train.steps = 0;
+  if (!typed.contains("epochs")) c.train.epochs = 0;
+  if (!typed.contains("minutes")) c.train.minutes = 0;
+}
+
+void change_limits(const Task& task, TaskConfig& config, const Given& typed) {
+  Given limits;
   for (const auto& [name, value] : typed) {
-    if (name != "steps" && name != "epochs" && name != "minutes") {
-      throw Error("train", fmt::format("--{} cannot change in a resumed run; only --steps, "
-                                       "--epochs and --minutes can",
-                                       name));
+    if (is_limit(name)) {
+      limits[name] = value;
+    } else if (!changes_nothing(task, config, name, value)) {
+      throw Error("train",
+                  fmt::format("{} cannot change in a resumed run; only --steps, --epochs and "
+                              "--minutes can",
+                              name == task.data_field ? "DATA (--" + name + ")" : "--" + name));
     }
   }
-  from_options(typed, config);
+  from_options(limits, config);
+  replace_limits(config, limits);
 }
 
 }  // namespace fovea::tasks

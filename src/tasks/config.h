@@ -33,7 +33,9 @@ std::unique_ptr<TaskConfig> config_from(const Task&, const Given& typed);
 // The same after config.json: what is no field has its default. A run begins with this, as it goes
 // on with it, so that nothing decides a training which its folder does not say.
 std::unique_ptr<TaskConfig> as_saved(const Task&, TaskConfig&);
+// A limit that is typed takes the place of those that are not.
+void replace_limits(TaskConfig&, const Given& typed);
 // Of a run that goes on; all else but its limits stays as it was, or throws.
-void change_limits(TaskConfig&, const Given& typed);
+void change_limits(const Task&, TaskConfig&, const Given& typed);
 
 }  // namespace fovea::tasks

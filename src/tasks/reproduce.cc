@@ -16,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kPage = "report.html";
-
 std::string run_name(const Outcome& o) { return fmt::format("{}-{}", o.trial.name, o.seed); }
 
 int64_t scaled(int64_t limit, double effort) {
@@ -69,7 +67,7 @@ bool find_or_train(const RunFolder& folder, Outcome& outcome, double effort,
 void check_place(const fs::path& out) {
   const RunFolder folder(out);
   if (!folder.is_there()) return;
-  const bool results = fs::exists(folder / kResults), page = fs::exists(folder / kPage);
+  const bool results = fs::exists(folder / kResults), page = fs::exists(folder / kReportPage);
   if (folder.holds_run() || (page && !results) ||
       (results && !read_json(folder / kResults).contains("paper"))) {
     throw Error("reproduce", fmt::format("{} holds a {} that is not of a reproduction; --out takes "
@@ -77,7 +75,7 @@ void check_place(const fs::path& out) {
                                          out.string(),
                                          folder.holds_run() ? "run"
                                          : results          ? kResults
-                                                            : kPage));
+                                                            : kReportPage));
   }
 }
 
@@ -91,7 +89,7 @@ void save(const fs::path& out, const Paper& paper, const Reproduced& r) {
                       {"test", to_json(o.test)}});
   }
   write_json(out / kResults, {{"paper", paper.name}, {"trials", trials}});
-  report::write_page(out / kPage, r.page);
+  report::write_page(out / kReportPage, r.page);
 }
 
 struct Reproduction {

@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kConfig = "config.json";
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kLog = "log.jsonl";
-constexpr const char* kOthers[] = {"model.safetensors", "report.html", "looks.json"};
+constexpr const char* kModel = "model.safetensors";
+constexpr const char* kOthers[] = {kModel, kReportPage, "looks.json"};
 constexpr const char* kEarly = "early";  // how it ended
 constexpr const char* kLimit = "limit";
 
@@ -133,6 +134,7 @@ bool RunFolder::is_there() const {
 }
 bool RunFolder::holds_run() const { return found_at(path_ / kConfig); }
 bool RunFolder::has_state() const { return found_at(path_ / kState); }
+bool RunFolder::has_model() const { return found_at(path_ / kModel); }
 bool RunFolder::is_finished() const { return holds_run() && found_at(path_ / kResults); }
 
 std::string RunFolder::not_of_a_run(const Task& task) const {
@@ -181,14 +183,25 @@ std::unique_ptr<TaskConfig> RunFolder::config_of(const Task& expected) const {
   return settings_in(json, found, path_ / kConfig);
 }
 
-std::unique_ptr<TaskConfig> config_in(const fs::path& file, const Task& expected) {
-  const Json json = read_json(file);
+std::unique_ptr<TaskConfig> config_in(const fs::path& file, const Task& expected,
+                                      const Given& typed) {
+  Json json = read_json(file);
   const Task& found = task_in(json, file);
   if (&found != &expected) {
     throw Error("run", fmt::format("{} is of task {}, not of {}", file.string(), found.name,
                                    expected.name));
   }
-  return settings_in(json, found, file);
+  json.erase("task");
+  std::unique_ptr<TaskConfig> config = found.config();
+  const auto say = [&] {
+    from_json(json, *config, file.string());
+    from_options(typed, *config);
+  };
+  say();
+  config->suit_data();
+  say();
+  replace_limits(*config, typed);
+  return config;
 }
 
 void RunFolder::save_config(const Task& task, TaskConfig& config) const {
@@ -224,6 +237,11 @@ Trained RunFolder::results() const {
   } catch (const Error& e) {
     throw Error("run", fmt::format("{} is not a run's: {}", file.string(), e.message()));
   }
+}
+
+void RunFolder::remove_results() const {
+  std::error_code ignored;
+  for (const char* file : {kResults, kReportPage}) fs::remove(path_ / file, ignored);
 }
 
 void RunFolder::save_results(const Trained& trained) const {

@@ -24,6 +24,7 @@ struct Trained {
 // looks.json; at the end come results.json and report.html. What they are called is said here
 // alone; a training takes the folder by a Claim (claim.h).
 inline constexpr const char* kResults = "results.json";
+inline constexpr const char* kReportPage = "report.html";
 
 class RunFolder {
  public:
@@ -35,6 +36,7 @@ class RunFolder {
   bool is_there() const;     // throws where it is something else than a folder
   bool holds_run() const;    // config.json is there
   bool has_state() const;    // there is something to go on from
+  bool has_model() const;    // there are weights that were kept
   bool is_finished() const;  // results.json is there too
 
   // The first thing in it that no run of this task has, or that no beginning of one leaves when it
@@ -52,13 +54,16 @@ class RunFolder {
   void save_config(const Task&, TaskConfig&) const;
   Trained results() const;
   void save_results(const Trained&) const;
+  void remove_results() const;  // with the page, of a training that goes on
 
  private:
   std::filesystem::path path_;
 };
 
-// Settings as a run's config.json has them, from any file; throws where they are of another task.
-std::unique_ptr<TaskConfig> config_in(const std::filesystem::path& file, const Task&);
+// Settings as a run's config.json has them, from any file, and on top of them what was typed. What
+// neither says is what suits the data that they name. Throws where they are of another task.
+std::unique_ptr<TaskConfig> config_in(const std::filesystem::path& file, const Task&,
+                                      const Given& typed = {});
 
 // Where a run waits while another takes its place: NAME.old, NAME.old-2, …
 std::filesystem::path name_aside(const std::filesystem::path& folder, int n = 1);

@@ -135,13 +135,21 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
       return scores;
     };
   }
+  const int64_t begun_at = claim.goes_on() && folder.is_finished()
+                               ? folder.results().finished.steps
+                               : std::numeric_limits<int64_t>::max();
+  const auto went_on = [&](int64_t step) {
+    if (step > begun_at) folder.remove_results();
+  };
   const auto progress = [&](const train::Progress& p) {
     claim.settle();
+    went_on(p.step);
     if (p.validated != nullptr) looked.keep(p.step);
     if (watching.progress) watching.progress(p);
   };
   Trained trained;
   trained.finished = train::train(claim.log(), learner, to_save->train, progress, watching.stop);
+  went_on(trained.finished.steps);
   if (trained.finished.why == train::Ended::interrupted) return trained;
   try {
     trained.test = run->final_scores(stopping(watching));
@@ -149,8 +157,9 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
     trained.finished.why = train::Ended::interrupted;
     return trained;
   }
+  claim.log().expect_in_place();
   folder.save_results(trained);
-  report::write_page(folder / "report.html", page_of(folder, *run, trained));
+  report::write_page(folder / kReportPage, page_of(folder, *run, trained));
   trained.to_try = command_to_try(task, folder, *run);
   return trained;
 }

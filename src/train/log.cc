@@ -44,6 +44,13 @@ bool RunLog::is_at_its_path() const {
          held.st_ino == found.st_ino && held.st_dev == found.st_dev;
 }
 
+void RunLog::expect_in_place() const {
+  if (is_at_its_path()) return;
+  throw Error("train", fmt::format("{} was moved or removed while it was trained; nothing more is "
+                                   "written there",
+                                   path_.parent_path().string()));
+}
+
 void RunLog::cut(int64_t bytes) {
   struct stat info {};
   if (::fstat(file_, &info) != 0) fail("cannot read");

@@ -20,6 +20,9 @@ class RunLog {
   void cut(int64_t bytes);  // drops what lies beyond
   void write(const std::string& line);
   int64_t sync();  // through a power cut; gives the bytes so far
+  // Throws where the folder was moved or removed: what is written to its path now goes into
+  // whatever stands there.
+  void expect_in_place() const;
 
  private:
   bool is_at_its_path() const;

@@ -296,6 +296,7 @@ void Run::validate() {
 
 // The state first: whatever it says is the best can then be made again from it.
 void Run::save() {
+  log_.expect_in_place();
   state_.log_bytes = log_.sync();
   Checkpoint now{state_, identity_, learner_.parameters, learner_.buffers, optimizer_.state(), {}};
   now.state.seconds = seconds();

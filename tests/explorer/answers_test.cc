@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -264,6 +265,44 @@ TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
   EXPECT_EQ(ask("POST", "/api/draw/svg", shaded).body,
             report::to_svg(std::vector<report::ShadedText>{text}));
   EXPECT_TRUE(has(ask("POST", "/api/draw/csv", shaded).body, "two"));
+}
+
+// The others are listed all the same.
+TEST_F(Answers, ARunThatCannotBeReadIsToldOf) {
+  const Folder folder;
+  namespace fs = std::filesystem;
+  fs::copy(trained() / "dates", folder / "dates");
+  fs::create_directory(folder / "loop");
+  fs::create_symlink(folder / "loop/config.json", folder / "loop/config.json");
+  Runs some({(folder / "").string()});
+  const Response r = answer({.method = "GET", .path = "/api/runs"}, caller, some, training);
+  ASSERT_EQ(r.status, 200) << r.body;
+  const Json runs_there = Json::parse(r.body)["runs"];
+  ASSERT_EQ(runs_there.size(), 2u);
+  EXPECT_EQ(runs_there[0]["task"], "translate");
+  EXPECT_TRUE(has(runs_there[1]["error"].get<std::string>(), "loop")) << r.body;
+}
+
+// Of `fovea serve RUN` too, which shows no folder.
+TEST_F(Answers, ATrainingBegunFromThePageIsShown) {
+  const Folder folder;
+  Runs one({(trained() / "dates").string()});
+  Training begun(folder / "root");
+  const Response r =
+      answer({.method = "POST", .path = "/api/train", .body = R"({"task":"documents"})"}, caller,
+             one, begun);
+  ASSERT_EQ(r.status, 200) << r.body;
+  const std::string name = Json::parse(r.body)["run"];
+  const auto is_listed = [&] {
+    const std::vector<std::string> names = one.names();
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (int i = 0; i < 2000 && !is_listed() && begun.status().running; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(is_listed());
+  begun.stop();
+  EXPECT_EQ(begun.status().failure, "");
 }
 
 TEST_F(Answers, ARunIsOpenedOnceForAll) {

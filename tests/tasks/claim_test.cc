@@ -51,6 +51,18 @@ TEST(Claim, OneAtATime) {
   EXPECT_EQ(refused(run, Former::go_on), "no error");
 }
 
+// To begin anew would cost the model; without one, a training was killed before it had saved.
+TEST(Claim, ARunWithoutItsStateGoesOnOnlyWhereNothingIsLost) {
+  const Folder folder;
+  const fs::path run = folder / "run";
+  put_run(run, "old");
+  fs::remove(run / "state.safetensors");
+  EXPECT_EQ(refused(run, Former::go_on), "no error");
+  write_bytes(run / "model.safetensors", "weights");
+  EXPECT_TRUE(has(refused(run, Former::go_on), "holds a model but no state.safetensors"));
+  EXPECT_EQ(read_bytes(run / "log.jsonl"), "{}\n");
+}
+
 TEST(Claim, TheOldRunGoesWhenTheNewOneCanBeResumed) {
   const Folder folder;
   const fs::path run = folder / "run";

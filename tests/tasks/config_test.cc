@@ -289,13 +289,33 @@ TEST(Config, DefaultsSuitTheDataThatWasTyped) {
 
 TEST(Config, OnlyLimitsOfARunThatGoesOnChange) {
   TranslateConfig c = defaults_for({});
-  change_limits(c, {{"steps", "12"}, {"epochs", "34"}, {"minutes", "5.5"}});
+  change_limits(task_translate, c, {{"steps", "12"}, {"epochs", "34"}, {"minutes", "5.5"}});
   EXPECT_EQ(c.train.steps, 12);
   EXPECT_EQ(c.train.epochs, 34);
   EXPECT_EQ(c.train.minutes, 5.5);
   const Json before = json_of(c);
-  EXPECT_TRUE(has(error_of([&] { change_limits(c, {{"seed", "2"}}); }), "--seed cannot change"));
+  const auto refused = [&](const Given& typed) {
+    return error_of([&] { change_limits(task_translate, c, typed); });
+  };
+  EXPECT_TRUE(has(refused({{"seed", "2"}}), "--seed cannot change"));
+  EXPECT_TRUE(has(refused({{"tsv", "other.tsv"}}), "DATA (--tsv) cannot change"));
+  EXPECT_EQ(refused({{"seed", std::to_string(c.train.seed)}}), "no error");  // as it was
   EXPECT_EQ(json_of(c), before);
+  // One that is typed takes the place of the others, or a limit that is met would end it at once.
+  change_limits(task_translate, c, {{"steps", "99"}});
+  EXPECT_EQ(c.train.steps, 99);
+  EXPECT_EQ(c.train.epochs, 0);
+  EXPECT_EQ(c.train.minutes, 0);
+}
+
+TEST(Config, WhatAFileLeavesOutSuitsTheData) {
+  const Folder folder;
+  write_bytes(folder / "c.json", R"({"task": "translate", "hidden": 24})");
+  const Given typed = {{"tsv", "own.tsv"}, {"steps", "4"}};
+  const auto of_file = config_in(folder / "c.json", task_translate, typed);
+  Given all = typed;
+  all["hidden"] = "24";
+  EXPECT_EQ(to_json(*of_file), to_json(*config_from(task_translate, all)));
 }
 
 }  // namespace

@@ -120,6 +120,26 @@ TEST_P(EveryTask, GoesOnAsIfItHadNeverStopped) {
   }
 }
 
+// Its scores were those of other weights.
+TEST(ResumedRun, ThatWasFinishedIsNotWhenItIsStopped) {
+  const Task& task = tasks::task("translate");
+  const Folder folder;
+  const RunFolder run(folder / "run");
+  train_run(task, run, *config_from(task, small_training(task, 2)), Former::refuse, {});
+  ASSERT_TRUE(run.is_finished());
+  std::atomic<bool> stop = false;
+  const Watching watching{.progress = [&](const train::Progress& p) { stop = p.step >= 3; },
+                          .stop = &stop};
+  const auto config = run.config_of(task);
+  change_limits(task, *config, {{"steps", "50"}});
+  const Trained t = train_run(task, run, *config, Former::go_on, watching);
+  ASSERT_EQ(t.finished.why, train::Ended::interrupted);
+  EXPECT_FALSE(run.is_finished());
+  EXPECT_FALSE(std::filesystem::exists(run / kReportPage));
+  train_run(task, run, *run.config_of(task), Former::go_on, {});
+  EXPECT_EQ(run.results().finished.steps, 50);
+}
+
 INSTANTIATE_TEST_SUITE_P(Tasks, EveryTask, testing::ValuesIn(task_table()),
                          [](const auto& task) { return task.param->name; });
 

@@ -170,6 +170,28 @@ TEST(Train, validates_with_averages_and_puts_the_weights_back) {
   EXPECT_FLOAT_EQ(state.at("weights/w").item(), -0.5f);
 }
 
+// What stands at its path after a move is somebody else's.
+TEST(Train, writes_nothing_where_its_folder_was) {
+  const Folder folders;
+  const std::filesystem::path run = folders / "run", moved = folders / "moved";
+  Tiny tiny;
+  TrainConfig config = tiny_config();
+  config.epochs = 4;
+  int reports = 0;
+  const auto move = [&](const Progress& p) {
+    if (p.validated == nullptr || ++reports != 2) return;
+    std::filesystem::rename(run, moved);
+    std::filesystem::create_directory(run);
+    for (const char* file : {"model.safetensors", "state.safetensors", "log.jsonl"}) {
+      std::ofstream(run / file) << "another run's";
+    }
+  };
+  EXPECT_TRUE(has(error_of([&] { train(run, tiny.learner, config, move); }), "was moved"));
+  for (const char* file : {"model.safetensors", "state.safetensors", "log.jsonl"}) {
+    EXPECT_EQ(test::read_bytes(run / file), "another run's") << file;
+  }
+}
+
 TEST(Train, keeps_the_best_weights) {
   const Folder folders;
   Tiny tiny;
