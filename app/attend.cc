@@ -9,6 +9,7 @@
 #include "app/options.h"
 #include "app/outputs.h"
 #include "app/print.h"
+#include "app/progress.h"
 #include "attention/def.h"
 #include "fovea/runtime.h"
 #include "report/label.h"
@@ -194,10 +195,12 @@ void run(AttendOptions options) {
   Tensors outputs = compute(options, inputs, plan);
 
   if (options.show || !options.picture.empty()) {
-    const std::vector<report::Heatmap> maps =
+    const std::vector<report::Picture> maps =
         maps_of(title_of(options), outputs.at("weights"), words);
     if (!options.picture.empty()) report::write(options.picture, maps);
-    if (options.show) show(maps);
+    for (const report::Picture& map : maps) {
+      if (options.show) print_out("\n{}", terminal_text(map));
+    }
     if (!options.weights) outputs.erase("weights");
   }
   const std::string how =

@@ -44,8 +44,7 @@ std::vector<std::string> words_in(const std::string& typed);
 Tensors inputs_of(const std::vector<std::string>& words, const AttendOptions&);
 
 // A map for each head of each sequence, labelled by the words where there are any.
-std::vector<report::Heatmap> maps_of(const std::string& how, const Tensor& weights,
+std::vector<report::Picture> maps_of(const std::string& how, const Tensor& weights,
                                      const std::vector<std::string>& words);
-void show(const std::vector<report::Heatmap>&);
 
 }  // namespace fovea::app

@@ -94,7 +94,7 @@ Tensors inputs_of(const std::vector<std::string>& words, const AttendOptions& op
   return made;
 }
 
-std::vector<report::Heatmap> maps_of(const std::string& how, const Tensor& weights,
+std::vector<report::Picture> maps_of(const std::string& how, const Tensor& weights,
                                      const std::vector<std::string>& words) {
   const int64_t Lq = weights.size(-2), Lk = weights.size(-1);
   const std::vector<float> values = weights.to_vector();
@@ -104,7 +104,7 @@ std::vector<report::Heatmap> maps_of(const std::string& how, const Tensor& weigh
                                       "sequence each, found {}",
                                       kMostMaps, maps));
   }
-  std::vector<report::Heatmap> drawn;
+  std::vector<report::Picture> drawn;
   for (int64_t m = 0; m < maps; ++m) {
     report::Heatmap map{.title = title_of(how, weights, m),
                         .rows = words.empty() ? numbered(Lq) : words,
@@ -113,16 +113,9 @@ std::vector<report::Heatmap> maps_of(const std::string& how, const Tensor& weigh
     const bool below = std::any_of(map.weights.begin(), map.weights.end(),
                                    [](float weight) { return weight < 0; });
     if (below) map.scale = report::Scale::around_zero;
-    drawn.push_back(std::move(map));
+    drawn.emplace_back(std::move(map));
   }
   return drawn;
-}
-
-void show(const std::vector<report::Heatmap>& maps) {
-  const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
-  for (const report::Heatmap& map : maps) {
-    print_out("\n{}", report::to_text(map, ink, terminal_width()));
-  }
 }
 
 }  // namespace fovea::app

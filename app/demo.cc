@@ -28,15 +28,14 @@ std::string show_examples(const tasks::Task& task, const tasks::RunFolder& folde
   std::vector<tasks::Input> inputs;
   for (const tasks::Example& e : examples) inputs.push_back(e.input);
   const auto all = run->predict(inputs, *task.predict_settings(), {.maps = tasks::Maps::keep});
-  const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tasks::Prediction& best = all[i].front();
     const std::string& expected = examples[i].expected;
     print_out("\n{} → {} {}\n", bold(report::visible(name_of(inputs[i]))),
               bold(report::visible(best.text)),
               best.text == expected ? "✓" : "✗, expected " + report::visible(expected));
-    for (const report::Heatmap& map : best.maps) {
-      print_out("\n{}", report::to_text(map, ink, terminal_width()));
+    for (const report::Picture& picture : best.pictures) {
+      print_out("\n{}", terminal_text(picture));
     }
   }
   return inputs.empty() ? "…" : name_of(inputs.back());

@@ -51,18 +51,8 @@ tasks::Inside inside_of(const tasks::Run& run, const tasks::Task& task, const st
   return std::move(*inside);
 }
 
-void print_drawn(const tasks::Drawn& drawn) {
-  const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
-  for (const report::Heatmap& map : drawn.maps) {
-    print_out("\n{}", report::to_text(map, ink, terminal_width()));
-  }
-  for (const report::ShadedText& text : drawn.texts) {
-    print_out("\n{}", report::to_text(text, ink, terminal_width()));
-  }
-  for (const report::SeenImage& image : drawn.images) {
-    print_out("\n{}\n{}", report::visible(image.title),
-              report::to_text(image, ink, terminal_width()));
-  }
+void print_pictures(const std::vector<report::Picture>& pictures) {
+  for (const report::Picture& picture : pictures) print_out("\n{}", terminal_text(picture));
 }
 
 void show_weights(const Options& o, const tasks::Run& run, const tasks::Task& task) {
@@ -71,47 +61,36 @@ void show_weights(const Options& o, const tasks::Run& run, const tasks::Task& ta
                                        o.inputs.size()));
   }
   const tasks::Inside a = inside_of(run, task, o.inputs[0]), b = inside_of(run, task, o.inputs[1]);
-  const std::vector<report::Heatmap> maps = tasks::fast_and_slow(a, b, o.how);
+  const std::vector<report::Picture> maps = tasks::fast_and_slow(a, b, o.how);
   if (is_page(o.picture)) {
-    report::Gallery gallery;
-    for (const report::Heatmap& map : maps) gallery.items.push_back({map.title, map});
-    report::write_page(o.picture, {.title = "Fast and slow weights",
-                                   .subtitle = a.title + "; " + b.title,
-                                   .headline = {},
-                                   .sections = {{"What is applied to each input", {gallery}}}});
+    report::write_page(o.picture,
+                       {.title = "Fast and slow weights",
+                        .subtitle = a.title + "; " + b.title,
+                        .headline = {},
+                        .sections = {{"What is applied to each input", {report::Pictures{maps}}}}});
   } else if (!o.picture.empty()) {
     report::write(o.picture, maps);
   }
-  if (!o.json) return print_drawn({.maps = maps, .texts = {}, .images = {}});
+  if (!o.json) return print_pictures(maps);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const report::Heatmap& map : maps) {
-    list.push_back(nlohmann::ordered_json::parse(report::to_json(map)));
-  }
+  for (const report::Picture& map : maps) list.push_back(map.kind().json(map));
   print_out("{}\n", list.dump());
 }
 
 void show(const Options& o, const std::string& name, const tasks::Inside& inside,
           const std::vector<tasks::Explanation>& all) {
-  const tasks::Drawn drawn = tasks::drawn(inside, all);
+  const std::vector<report::Picture> pictures = tasks::pictures_of(inside, all);
   if (is_page(o.picture)) {
     report::write_page(o.picture, tasks::page_of(name, inside, all));
   } else if (!o.picture.empty()) {
-    if (!drawn.images.empty()) {
-      report::write(o.picture, drawn.images);
-    } else if (drawn.texts.empty()) {
-      report::write(o.picture, drawn.maps);
-    } else if (drawn.maps.empty()) {
-      report::write(o.picture, drawn.texts);
-    } else {
-      throw Error("explain", "texts and heat-maps make no one picture: write FILE.html");
-    }
+    report::write(o.picture, pictures);
   }
   if (o.json) {
     print_out("{}\n", tasks::to_json(inside, all).dump());
     return;
   }
   print_out("{}\n", report::for_terminal(inside.title));
-  print_drawn(drawn);
+  print_pictures(pictures);
   for (const tasks::Explanation& e : all) {
     if (!e.note.empty()) {
       print_out("\n{}: {}\n", name_of(e.by), report::for_terminal(e.note));

@@ -9,11 +9,8 @@
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
-#include "report/heatmap.h"
 #include "report/label.h"
-#include "report/scanpath.h"
-#include "report/seen.h"
-#include "report/shaded.h"
+#include "report/picture.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
 #include "text/lines.h"
@@ -58,7 +55,7 @@ std::vector<tasks::Predictions> predict_all(const tasks::Run& run, const tasks::
   for (size_t i = 0; i < typed.size(); ++i) {
     const tasks::Input& input =
         some.emplace_back(tasks::typed_input(task, typed[i], run.class_column(&settings)));
-    if (const auto* p = std::get_if<tasks::Picture>(&input)) pixels += p->image.pixels.size();
+    if (const auto* p = std::get_if<tasks::GivenImage>(&input)) pixels += p->image.pixels.size();
     const bool full =
         task.takes == tasks::Takes::pictures && (pixels >= kPixels || some.size() == kPictures);
     if (!full && i + 1 < typed.size()) continue;
@@ -100,31 +97,18 @@ void print(const Options& o, bool scored, const std::string& input,
 }
 
 void draw(const tasks::Predictions& n_best) {
-  const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
   for (const tasks::Prediction& p : n_best) {
-    for (const report::Heatmap& map : p.maps) {
-      print_out("\n{}\n", report::to_text(map, ink, terminal_width()));
-    }
-    for (const report::ShadedText& text : p.texts) {
-      print_out("\n{}\n", report::to_text(text, ink, terminal_width()));
-    }
-    for (const report::SeenImage& image : p.images) {
-      print_out("\n{}\n", report::to_text(image, ink, terminal_width()));
-    }
-    for (const report::Scanpath& path : p.paths) {
-      print_out("\n{}\n", report::to_text(path, ink, terminal_width()));
+    for (const report::Picture& picture : p.pictures) {
+      print_out("\n{}\n", terminal_text(picture));
     }
   }
 }
 
-// All heat-maps, shaded texts, images or paths.
-template <class Picture>
-std::vector<Picture> all_of(const std::vector<tasks::Predictions>& all,
-                            std::vector<Picture> tasks::Prediction::*pictures) {
-  std::vector<Picture> found;
+std::vector<report::Picture> pictures_of(const std::vector<tasks::Predictions>& all) {
+  std::vector<report::Picture> found;
   for (const tasks::Predictions& n_best : all) {
     for (const tasks::Prediction& p : n_best) {
-      found.insert(found.end(), (p.*pictures).begin(), (p.*pictures).end());
+      found.insert(found.end(), p.pictures.begin(), p.pictures.end());
     }
   }
   return found;
@@ -154,12 +138,8 @@ void run(const Options& o) {
     };
   }
   const auto all = predict_all(*opened, task, inputs, *settings, how);
-  const auto maps = all_of(all, &tasks::Prediction::maps);
-  const auto texts = all_of(all, &tasks::Prediction::texts);
-  const auto images = all_of(all, &tasks::Prediction::images);
-  const auto paths = all_of(all, &tasks::Prediction::paths);
-  const bool some = !maps.empty() || !texts.empty() || !images.empty() || !paths.empty();
-  if (looks && !some && !all.empty()) {
+  const std::vector<report::Picture> pictures = pictures_of(all);
+  if (looks && pictures.empty() && !all.empty()) {
     throw Error("predict", fmt::format("this model has no attention to show ({})",
                                        opened->config().attention()));
   }
@@ -167,11 +147,7 @@ void run(const Options& o) {
     if (!written) print(o, task.scored, inputs[i], all[i]);
     if (o.show && !o.json) draw(all[i]);
   }
-  if (o.weights.empty()) return;
-  if (!images.empty()) return report::write(o.weights, images);
-  if (!paths.empty()) return report::write(o.weights, paths);
-  if (texts.empty()) return report::write(o.weights, maps);
-  report::write(o.weights, texts);
+  if (!o.weights.empty()) report::write(o.weights, pictures);
 }
 
 }  // namespace

@@ -46,6 +46,11 @@ int terminal_width() {
   return 80;
 }
 
+std::string terminal_text(const report::Picture& picture) {
+  const auto ink = stdout_has_colours() ? report::Ink::colour : report::Ink::plain;
+  return report::to_text(picture, ink, terminal_width());
+}
+
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
 ProgressLine::~ProgressLine() {
   if (open_) note_text("\n");

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "fovea/train.h"
+#include "report/picture.h"
 
 namespace fovea::app {
 
@@ -24,6 +25,8 @@ class ProgressLine {
 
 bool stdout_has_colours();
 int terminal_width();
+// As standard output shows it: in colours, or plain where it is no terminal.
+std::string terminal_text(const report::Picture&);
 std::string duration(double seconds);  // 1:05, 2:03:20
 
 }  // namespace fovea::app

@@ -9,6 +9,7 @@
 #include "explorer/asked.h"
 #include "fovea/error.h"
 #include "image/resize.h"
+#include "report/packed.h"
 #include "tasks/looked.h"
 #include "tasks/page.h"
 
@@ -22,7 +23,7 @@ constexpr size_t kExamples = 12;
 std::string thumbnail_of(const image::Image& image) {
   constexpr int64_t kSide = 96;
   const bool small = std::max(image.height, image.width) <= kSide;
-  return for_page(small ? image : image::fitted(image, kSide, kSide));
+  return report::packed(small ? image : image::fitted(image, kSide, kSide));
 }
 
 Json scores_of(const tasks::Task& task, const train::Scores& scores) {
@@ -58,13 +59,10 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
 }
 
 Json json_of(const tasks::Prediction& p) {
-  Json maps = Json::array(), texts = Json::array(), images = Json::array(), paths = Json::array();
-  for (const report::Heatmap& m : p.maps) maps.push_back(for_page(m));
-  for (const report::ShadedText& t : p.texts) texts.push_back(for_page(t));
-  for (const report::SeenImage& i : p.images) images.push_back(for_page(i));
-  for (const report::Scanpath& path : p.paths) paths.push_back(for_page(path));
-  return {{"text", p.text}, {"score", number(p.score)}, {"ended", p.ended}, {"maps", maps},
-          {"texts", texts}, {"images", images},         {"paths", paths}};
+  return {{"text", p.text},
+          {"score", number(p.score)},
+          {"ended", p.ended},
+          {"pictures", packed(p.pictures)}};
 }
 
 // What can be seen inside, tried on an example.
@@ -162,13 +160,10 @@ Json curves_of(Runs& runs, const std::string& name) {
 }
 
 Json looks_of(Runs& runs, const std::string& name) {
-  const tasks::Looks looks = tasks::looks_of(runs.folder(name));
+  const tasks::LookHistory looks = tasks::looks_of(runs.folder(name));
   Json each = Json::array();
   for (const tasks::LookedAt& at : looks.each) {
-    Json maps = Json::array(), texts = Json::array();
-    for (const report::Heatmap& m : at.drawn.maps) maps.push_back(for_page(m));
-    for (const report::ShadedText& t : at.drawn.texts) texts.push_back(for_page(t));
-    each.push_back({{"step", at.step}, {"output", at.output}, {"maps", maps}, {"texts", texts}});
+    each.push_back({{"step", at.step}, {"output", at.output}, {"pictures", packed(at.pictures)}});
   }
   return {{"input", looks.input}, {"looks", each}};
 }

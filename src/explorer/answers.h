@@ -17,40 +17,22 @@
 //   POST /api/runs/NAME/predict  {"input" or "file", "settings"} → predictions, with weights
 //                                (asked.h says what an input is)
 //   GET  /api/ways               of looking inside
-//   POST /api/runs/NAME/explain  {"input" or "file", "by", "layer", "head"} → maps, and τ
+//   POST /api/runs/NAME/explain  {"input" or "file", "by", "layer", "head"} → pictures, and τ
 //   POST /api/runs/NAME/hold     {"input", "weights"} → what it says with other weights
 //   POST /api/runs/NAME/heads    {"input"} → every head, small, and what it is like
 //   POST /api/runs/NAME/without  {"input", "off"} → what it says with heads switched off
 //   POST /api/runs/NAME/faithful {"inputs"} → lines {"done"} …, then what `fovea faithful` finds
 //   POST /api/runs/NAME/rank     {"sequences"} → the same of `fovea rank`
-//   POST /api/draw/FORMAT        {"maps", "texts", "images", "paths"} → svg, png, json, csv, html
+//   POST /api/draw/FORMAT        {"pictures"} → svg, png, json, csv, html
 //   POST /api/train              {"task"}: on its built-in data, in the folder of runs
-// Weights travel as base64 of 32-bit floats, which keeps them exact.
+// Pictures are {"kind", …} as report/packed.h packs them: weights as base64 of 32-bit floats, which
+// keeps them exact.
 namespace fovea::explorer {
 
 using Json = nlohmann::ordered_json;
 
-Json for_page(const report::Heatmap&);
-Json for_page(const report::ShadedText&);
-report::Heatmap heatmap_from(const Json&);
-report::ShadedText shaded_from(const Json&);
-std::string for_page(const image::Image&);  // PNG
-Json for_page(const report::SeenImage&);
-Json for_page(const report::Scanpath&);
-report::SeenImage seen_from(const Json&);
-report::Scanpath path_from(const Json&);
-std::string packed(const std::vector<float>&);
-std::vector<float> unpacked(const std::string&);
-
-// One kind of picture at a time is drawn: the first of these that there are some of.
-struct Drawn {
-  std::vector<report::Heatmap> maps;
-  std::vector<report::ShadedText> texts;
-  std::vector<report::SeenImage> images;
-  std::vector<report::Scanpath> paths;
-};
-Drawn drawn_from(const Json& asked);
-Response draw(const Drawn&, const std::string& format);
+Json packed(const std::vector<report::Picture>&);
+Response draw(const Json& asked, const std::string& format);
 
 // As JSON has it: no NaN.
 Json number(double);

@@ -23,7 +23,7 @@ std::string plain_name(const std::string& name) {
 
 tasks::Input picture_in(const Json& asked) {
   const std::string name = plain_name(asked.value("name", "file"));
-  return tasks::Picture{
+  return tasks::GivenImage{
       image::decoded(from_base64(asked.at("file").get<std::string>()), name, kPhotos), name};
 }
 

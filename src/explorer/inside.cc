@@ -57,12 +57,7 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
   how.output = asked.value("output", "");
   how.done = done;
   const std::vector<tasks::Explanation> all = tasks::explain(inside, how);
-  const tasks::Drawn drawn = tasks::drawn(inside, all);
-  Json maps = Json::array(), texts = Json::array(), notes = Json::array();
-  Json images = Json::array();
-  for (const report::Heatmap& m : drawn.maps) maps.push_back(for_page(m));
-  for (const report::ShadedText& t : drawn.texts) texts.push_back(for_page(t));
-  for (const report::SeenImage& i : drawn.images) images.push_back(for_page(i));
+  Json notes = Json::array();
   for (const tasks::Explanation& e : all) {
     if (!e.note.empty()) notes.push_back(fmt::format("{}: {}", name_of(e.by), e.note));
   }
@@ -73,9 +68,7 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
     }
   }
   return {{"title", inside.title},
-          {"maps", maps},
-          {"texts", texts},
-          {"images", images},
+          {"pictures", packed(tasks::pictures_of(inside, all))},
           {"notes", notes},
           {"layers", layers},
           {"agreement", json_of(tasks::agreement_of(all))}};

@@ -93,7 +93,7 @@ const std::vector<Route>& routes() {
        {"runs", "*", "rank"},
        as_json([](auto& q) { return rank(q.runs, q.name, q.body(), telling(q.caller)); }),
        Takes::any},
-      {"POST", {"draw", "*"}, [](const Question& q) { return draw(drawn_from(q.body()), q.name); }},
+      {"POST", {"draw", "*"}, [](const Question& q) { return draw(q.body(), q.name); }},
       {"POST", {"train"}, as_json([](auto& q) {
          const std::filesystem::path run =
              q.training.begin(q.body().at("task").template get<std::string>());

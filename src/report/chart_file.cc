@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kChartMargin = 16, kWidth = 816, kChartLine = 20, kKey = 24, kChartLetter = 7;
 
-struct Drawn {
+struct ChartBody {
   std::string svg;
   double height;
 };
@@ -32,7 +32,7 @@ double put_keys(Markup& svg, const Plot& plot, double y) {
   return y + kChartLine;
 }
 
-Drawn drawn(const Chart& chart) {
+ChartBody body_of(const Chart& chart) {
   const Plot plot = plot_of(chart);
   Markup svg;
   svg.put(R"(<text class="title" x="0" y="14">{}</text>)", escape(visible(chart.y)));
@@ -49,26 +49,16 @@ Drawn drawn(const Chart& chart) {
   return {svg.text(), top + at.bottom()};
 }
 
-struct File {
-  std::string svg;
-  double width, height;
-};
-
-File file_of(const std::vector<Chart>& charts) {
+Drawing file_of(const std::vector<Chart>& charts) {
   Markup body;
   double y = kChartMargin;
   for (const Chart& chart : charts) {
-    const Drawn one = drawn(chart);
+    const ChartBody one = body_of(chart);
     body.put("<g transform=\"translate({} {:.1f})\" role=\"img\" aria-label=\"{}\">{}</g>\n",
              kChartMargin, y, escape(visible(chart.y)), one.svg);
     y += one.height + kChartMargin;
   }
-  const double width = kWidth + 2 * kChartMargin;
-  return {fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" "
-                      "width=\"{0:g}\" height=\"{1:g}\">\n<style>{2}</style>\n<rect "
-                      "class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{3}</svg>\n",
-                      width, y, files::chart_css, body.text()),
-          width, y};
+  return svg_file(kWidth + 2 * kChartMargin, y, files::chart_css, body.text());
 }
 
 }  // namespace
@@ -76,7 +66,7 @@ File file_of(const std::vector<Chart>& charts) {
 std::string to_svg(const std::vector<Chart>& charts) { return file_of(charts).svg; }
 
 std::string to_png(const std::vector<Chart>& charts) {
-  const File file = file_of(charts);
+  const Drawing file = file_of(charts);
   return image::to_png({.svg = file.svg, .width = file.width, .height = file.height, .scale = 2});
 }
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <cmath>
 
-#include "report/picture.h"
+#include "report/drawing.h"
 
 namespace fovea::report {
 namespace {

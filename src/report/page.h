@@ -27,10 +27,7 @@ void add(Html&, const Text&);
 void add(Html&, const Table&);
 void add(Html&, const Chart&);
 void add(Html&, const Bars&);
-void add(Html&, const Gallery&);
-void add(Html&, const ShadedTexts&);
-void add(Html&, const SeenImages&);
-void add(Html&, const Scanpaths&);
+void add(Html&, const Pictures&);
 
 // A drawing is made for a desk and once more for a phone; the style shows the one that fits.
 struct Width {

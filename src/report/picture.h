@@ -1,107 +1,113 @@
 #pragma once
 
-#include <array>
+#include <concepts>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "report/heatmap.h"
-#include "report/markup.h"
-
-// What the drawings of a heat-map share.
+// Where a model looked, as a picture of any kind: a heat-map, a shaded text, an image, a way over
+// one. A kind is a file, src/report/pictures/NAME.cc, which defines `extern const PictureKind
+// picture_NAME` and says there all that is said about it. CMake makes a table of the files
+// (cmake/Pictures.cmake); whoever shows pictures goes through it and knows no kind by name.
 namespace fovea::report {
 
-void check(const Heatmap&);  // throws where the weights are not rows × columns
+class Html;
+struct PictureKind;
 
-// The weight that gets the full colour: 1, or the largest where that is small or above 1; around 0,
-// the one of the largest size.
-double full_weight(const Heatmap&);
+// Weights from nothing to full, or signed ones around 0, in two colours.
+enum class Scale : uint8_t { from_zero, around_zero };
+enum class Ink : uint8_t { plain, colour };       // of a terminal
+enum class Target : uint8_t { svg, png };         // of a drawing: PNG has no pointer, nor emoji
+enum class Numbers : uint8_t { exact, rounded };  // in JSON that is read back (packed.h)
 
-// A weight's share of the full one as two columns of a terminal: blocks that fill up, with a minus
-// below 0, or a colour from dark to bright.
-std::string cell_of(float share, Ink);
+// A value: what it holds is checked once, and never changes.
+class Picture {
+ public:
+  template <class Content>
+  requires requires {
+    { Content::kind() } -> std::same_as<const PictureKind&>;
+  }
+  Picture(Content content)  // NOLINT: a heat-map is a picture
+      : kind_(&Content::kind()), content_(std::make_shared<const Content>(std::move(content))) {
+    check();
+  }
+  const PictureKind& kind() const { return *kind_; }
+  template <class Content>
+  bool holds() const {
+    return kind_ == &Content::kind();
+  }
+  template <class Content>
+  const Content& get() const {  // throws where it holds something else
+    expect(Content::kind());
+    return *static_cast<const Content*>(content_.get());
+  }
 
-std::string low_end(const Heatmap&);  // of its scale: 0, or the full weight with a minus
+ private:
+  void check() const;
+  void expect(const PictureKind&) const;
 
-// ---- Colours ------------------------------------------------------------------------------------
-
-using Colour = std::array<uint8_t, 3>;  // red, green, blue
-
-// From nothing (0) to full (1), lighter to darker on white and darker to lighter on black, in steps
-// that look alike.
-enum class Paper : uint8_t { white, black };
-Colour colour_of(double share, Paper);
-std::string hex(Colour);
-
-// Cells of like weight are one path, so that a drawing of many cells stays small.
-inline constexpr int kShades = 32;
-Colour shade(int, Paper);        // of 0 … kShades − 1
-std::string shade_rules(Paper);  // CSS: .k0{fill:#…} and so on, .d0{…} for signed weights
-
-// Of −1 … 1: blue below 0, orange above, which no kind of colour blindness takes for one another.
-Colour signed_colour_of(double share, Paper);
-inline constexpr int kSignedShades = 31;  // the middle one is 0
-Colour signed_shade(int, Paper);          // of 0 … kSignedShades − 1
-
-// A weight's shade by its share of the full one, and how many there are; k or d.
-int shade_of(double share, Scale);
-int shades_of(Scale);
-char shade_letter(Scale);
-Colour shade(int, Paper, Scale);
-
-// ---- Labels and cells ---------------------------------------------------------------------------
-
-// A map's labels as they are shown, and how to set them.
-struct Labels {
-  std::vector<std::string> rows, columns;
-  int longest_row = 0, longest_column = 0;  // in columns of a terminal
-  bool upwards = false;                     // columns' labels read from the bottom to the top
+  const PictureKind* kind_;
+  std::shared_ptr<const void> content_;
 };
-Labels labels_of(const Heatmap&, int longest);
 
-// In the drawing's units.
-struct GridStyle {
-  double cell = 24;   // from one cell to the next
-  double gap = 8;     // between labels and cells
-  double letter = 8;  // a column of a label takes so much, or less
-  double line = 18;   // the height of labels that run across
-  double drop = 5;    // from the middle of a row down to the base line of its label
-  int longest_label = 32;
-};
-// The labels, and the place of the cells to the right of and below them.
-struct Grid {
-  GridStyle style;
-  Labels labels;
-  double left = 0, top = 0, right = 0, bottom = 0;  // of the cells
-};
-Grid grid_of(const Heatmap&, const GridStyle&);
-void put_labels(Markup&, const Grid&);
-
-// The cells as paths: squares of `size`, one every `pitch`, from (0, 0).
-struct Cells {
-  std::array<std::string, kShades> shaded;
-  std::string unknown;  // NaN
-};
-Cells cells_of(const Heatmap&, int pitch, int size);
-
-// ---- Files --------------------------------------------------------------------------------------
-
-// Heat-maps one below the other, in several columns where they are many.
-struct Sheet {
-  struct Placed {
-    const Heatmap* map;
-    std::string title;
-    Grid grid;
-    double x, y, width, height;
-  };
-  std::vector<Placed> maps;
+// An SVG file, and its size in its own units.
+struct Drawing {
+  std::string svg;
   double width = 0, height = 0;
 };
-Sheet sheet_of(const std::vector<Heatmap>&);  // of maps that outlive it
 
-enum class Hints : uint8_t { no, yes };  // a cell's labels and weight under the pointer
-std::string to_svg(const Sheet&, Hints);
-std::string to_svg(const std::vector<Heatmap>&);
-std::string to_png(const std::vector<Heatmap>&);  // throws where it would be too large
+// What a model was asked and answered, for the caption of an example.
+struct Answered {
+  std::string input, output, expected;
+  double score = 0;
+};
+
+struct PictureKind {
+  const char* name;    // as the file is called
+  const char* plural;  // "maps": where several are counted or listed
+  const char* about;   // a line above examples: how to read them
+  // Of an example, where it says whether the answer is right; null: "input → output", below a table
+  // of what was expected.
+  std::string (*caption)(const Answered&) = nullptr;
+
+  void (*check)(const Picture&);  // throws where what it holds does not fit together
+  std::string (*text)(const Picture&, Ink, int width);   // for a terminal, its title first
+  Drawing (*drawing)(std::span<const Picture>, Target);  // one below the other
+  nlohmann::ordered_json (*json)(const Picture&);        // of a file
+  std::string (*csv)(std::span<const Picture>);          // a line of names, then a line for each
+  void (*page)(Html&, std::span<const Picture>);         // a figure each, its title as the caption
+  // As the explorer's page and runs that go on get it and give it back.
+  nlohmann::ordered_json (*pack)(const Picture&, Numbers);
+  Picture (*unpack)(const nlohmann::ordered_json&);
+  Picture (*titled)(const Picture&, std::string title);
+  Picture (*example)();  // a small one, which the tests draw in every format
+};
+std::span<const PictureKind* const> picture_table();
+const PictureKind& picture_kind(const std::string& name);  // throws, with the names there are
+
+// For PictureKind::titled of what has a title.
+template <class Content>
+Picture with_title(const Picture& picture, std::string title) {
+  Content content = picture.get<Content>();
+  content.title = std::move(title);
+  return content;
+}
+
+std::string to_text(const Picture&, Ink, int width = 80);
+std::string to_json(const Picture&);
+
+// Pictures of one kind in one drawing. A PNG throws where it would be too large.
+std::string to_svg(const std::vector<Picture>&);
+std::string to_png(const std::vector<Picture>&);
+std::string to_csv(const std::vector<Picture>&);  // a kind after the other
+
+// By the ending: .json (a list where they are several), .svg or .png. Whole or not at all.
+enum class PictureFormat : uint8_t { json, svg, png };
+PictureFormat picture_format(const std::filesystem::path&);  // anything else throws
+void write(const std::filesystem::path&, const std::vector<Picture>&);
 
 }  // namespace fovea::report

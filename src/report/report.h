@@ -5,10 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "report/heatmap.h"
-#include "report/scanpath.h"
-#include "report/seen.h"
-#include "report/shaded.h"
+#include "report/picture.h"
 
 // A page that opens anywhere: one file, no network, light and dark, printable.
 namespace fovea::report {
@@ -41,36 +38,14 @@ struct Bars {
   std::vector<std::string> groups, series;
   std::vector<std::vector<double>> values;  // [series][group]
 };
-// Examples, each with a caption and where it looked; the page shows weights under the pointer.
-struct Gallery {
-  struct Item {
-    std::string caption;
-    Heatmap map;
-  };
-  std::vector<Item> items;
-};
-// Texts with a caption each, shaded where they were looked at.
-struct ShadedTexts {
-  std::vector<ShadedText> items;
-};
-
-// Images with a caption each, dark where they were not looked at.
-struct SeenImages {
-  struct Item {
-    std::string caption;
-    SeenImage seen;
-  };
-  std::vector<Item> items;
-};
-// Images with a caption each, and the glimpses that were taken of them.
-struct Scanpaths {
-  std::vector<Scanpath> items;
+// Where a model looked, a figure for each; their titles are the captions.
+struct Pictures {
+  std::vector<Picture> items;
 };
 
 struct Section {
   std::string heading;
-  std::vector<std::variant<Text, Table, Chart, Bars, Gallery, ShadedTexts, SeenImages, Scanpaths>>
-      blocks;
+  std::vector<std::variant<Text, Table, Chart, Bars, Pictures>> blocks;
 };
 struct Page {
   std::string title, subtitle;

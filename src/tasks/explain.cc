@@ -72,7 +72,7 @@ std::vector<int64_t> outputs_of(const Inside& in, const Explaining& how) {
   return {static_cast<int64_t>(index_of("output", how.output, in.outputs.size()))};
 }
 
-struct Asked {
+struct Inquiry {
   const Inside& in;
   const Explaining& how;
   std::vector<int64_t> outputs;
@@ -86,13 +86,13 @@ int64_t rows_at_once(const Inside& in) {
   return std::clamp<int64_t>(kInputs / std::max<int64_t>(1, inputs), 1, 64);
 }
 
-std::vector<std::string> labels(const Asked& a) {
+std::vector<std::string> labels(const Inquiry& a) {
   std::vector<std::string> some;
   for (const int64_t t : a.outputs) some.push_back(a.in.outputs[static_cast<size_t>(t)]);
   return some;
 }
 
-report::Heatmap map_of(const Asked& a, By by, const Tensor& values) {
+report::Heatmap map_of(const Inquiry& a, By by, const Tensor& values) {
   report::Heatmap map{.title = way_of(by).name,
                       .rows = labels(a),
                       .columns = a.in.inputs,
@@ -102,7 +102,7 @@ report::Heatmap map_of(const Asked& a, By by, const Tensor& values) {
 }
 
 // Values of places [T,Y,X], or of more than the grid has: theirs is the sum.
-Explanation of_places(const Asked& a, By by, const Tensor& values) {
+Explanation of_places(const Inquiry& a, By by, const Tensor& values) {
   const explain::Grid& grid = a.in.grid;
   const bool own = values.size(1) == grid.rows && values.size(2) == grid.columns;
   const Tensor places = own ? values : explain::summed(values, grid);
@@ -135,7 +135,7 @@ Tensor head_of(const LayerSeen& layer, const std::string& typed) {
   return layer.weights.select(0, static_cast<int64_t>(index_of("head", typed, heads)));
 }
 
-Explanation by_attention(const Asked& a) {
+Explanation by_attention(const Inquiry& a) {
   if (!a.in.attention) refuse("this model has no attention to show; --by jacobian needs none");
   const std::vector<LayerSeen> layers = a.in.attention();
   const LayerSeen& layer = layer_of(layers, a.how.layer);
@@ -157,7 +157,7 @@ Explanation by_attention(const Asked& a) {
   return e;
 }
 
-Explanation by_rollout(const Asked& a) {
+Explanation by_rollout(const Inquiry& a) {
   if (!a.in.rollout)
     refuse(
         "rollout goes through layers of self-attention one upon the other, and this model has "
@@ -165,7 +165,7 @@ Explanation by_rollout(const Asked& a) {
   return {By::rollout, map_of(a, By::rollout, chosen_rows(a.in.rollout(), a.outputs))};
 }
 
-Explanation by_jacobian(const Asked& a, By by) {
+Explanation by_jacobian(const Inquiry& a, By by) {
   const Inputs inputs = inputs_of(a.in);
   const auto j = explain::sequential_jacobian(inputs.log_odds, inputs.x, a.outputs, a.effort);
   return {by, map_of(a, by, by == By::jacobian ? j.norm : j.sum)};
@@ -187,7 +187,7 @@ explain::SaliencyConfig saliency_config(const Inside& in, By by) {
   return c;
 }
 
-Explanation by_saliency(const Asked& a, By by) {
+Explanation by_saliency(const Inquiry& a, By by) {
   const explain::SaliencyConfig c = saliency_config(a.in, by);
   std::vector<Tensor> rows;
   double missing = 0;
@@ -211,7 +211,7 @@ Explanation by_saliency(const Asked& a, By by) {
   return e;
 }
 
-Explanation by_occlusion(const Asked& a) {
+Explanation by_occlusion(const Inquiry& a) {
   const Inside& in = a.in;
   if (!in.picture()) {
     const auto without = explain::blank_rows(in.x, in.blank);
@@ -229,7 +229,7 @@ Explanation by_occlusion(const Asked& a) {
 }
 
 // Output by output in the rows of one pass.
-Explanation by_gradcam(const Asked& a, By by) {
+Explanation by_gradcam(const Inquiry& a, By by) {
   if (!a.in.convolution) refuse("gradcam is of convolutions, and this model has none");
   const Tensor maps = [&] {
     const NoGrad off;
@@ -243,7 +243,7 @@ Explanation by_gradcam(const Asked& a, By by) {
   return of_places(a, by, explain::grad_cam(rows, y.squeeze(1), cam));
 }
 
-Explanation one(const Asked& a, By by) {
+Explanation one(const Inquiry& a, By by) {
   switch (by) {
     case By::attention:
       return by_attention(a);
@@ -283,7 +283,7 @@ By way(const std::string& name) {
 }
 
 std::vector<Explanation> explain(const Inside& in, const Explaining& how) {
-  Asked asked{in, how, outputs_of(in, how), {.rows = rows_at_once(in), .progress = {}}};
+  Inquiry asked{in, how, outputs_of(in, how), {.rows = rows_at_once(in), .progress = {}}};
   std::vector<Explanation> all;
   const auto n = static_cast<double>(how.by.size());
   for (const By by : how.by) {
@@ -344,7 +344,8 @@ report::Table agreement_of(const std::vector<Explanation>& all) {
 Json to_json(const Inside& in, const std::vector<Explanation>& all) {
   Json list = Json::array();
   for (const Explanation& e : all) {
-    Json one = Json::parse(in.picture() ? report::to_json(seen_of(in, e)) : report::to_json(e.map));
+    const report::Picture picture = in.picture() ? picture_of(in, e) : e.map;
+    Json one = picture.kind().json(picture);
     one["by"] = name_of(e.by);
     if (!e.note.empty()) one["note"] = e.note;
     list.push_back(std::move(one));

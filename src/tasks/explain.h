@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "report/heatmap.h"
 #include "report/report.h"
 #include "tasks/task.h"
 
@@ -53,20 +54,14 @@ std::vector<Explanation> explain(const Inside&, const Explaining&);
 // are fewer than two.
 report::Table agreement_of(const std::vector<Explanation>&);
 
-// Drawn: texts where the inputs are words of one, images where they are places of one, heat-maps
-// else.
-struct Drawn {
-  std::vector<report::Heatmap> maps;
-  std::vector<report::ShadedText> texts;
-  std::vector<report::SeenImage> images;
-};
-Drawn drawn(const Inside&, const std::vector<Explanation>&);
-report::SeenImage seen_of(const Inside&, const Explanation&);  // of a picture
+// A text where the inputs are words of one, an image where they are places of one, a heat-map else.
+report::Picture picture_of(const Inside&, const Explanation&);
+std::vector<report::Picture> pictures_of(const Inside&, const std::vector<Explanation>&);
 report::Page page_of(const std::string& title, const Inside&, const std::vector<Explanation>&);
 nlohmann::ordered_json to_json(const Inside&, const std::vector<Explanation>&);
 
 // Fast and slow weights: what a layer of attention applies to two inputs, and what the convolution
 // nearest to it does: its kernel is the mean of the weights along the diagonals of both.
-std::vector<report::Heatmap> fast_and_slow(const Inside& a, const Inside& b, const Explaining&);
+std::vector<report::Picture> fast_and_slow(const Inside& a, const Inside& b, const Explaining&);
 
 }  // namespace fovea::tasks

@@ -6,6 +6,7 @@
 
 #include "fovea/error.h"
 #include "fovea/ops.h"
+#include "report/shaded_text.h"
 #include "tasks/explain.h"
 
 namespace fovea::tasks {
@@ -78,8 +79,6 @@ Tensor matrix_of(const std::vector<float>& kernel, int64_t rows, int64_t columns
   return y.select(1, 0).slice(1, 0, rows).transpose(0, 1).contiguous();
 }
 
-}  // namespace
-
 report::SeenImage seen_of(const Inside& in, const Explanation& e) {
   report::SeenImage seen{.title = e.map.title,
                          .image = in.image,
@@ -106,32 +105,25 @@ report::SeenImage seen_of(const Inside& in, const Explanation& e) {
   return seen;
 }
 
-Drawn drawn(const Inside& in, const std::vector<Explanation>& all) {
-  Drawn d;
-  for (const Explanation& e : all) {
-    if (in.picture()) {
-      d.images.push_back(seen_of(in, e));
-    } else if (!in.lines.empty() && e.of_outputs && e.map.rows.size() == 1) {
-      d.texts.push_back(text_of(in, e));
-    } else {
-      d.maps.push_back(e.map);
-    }
-  }
-  return d;
+}  // namespace
+
+report::Picture picture_of(const Inside& in, const Explanation& e) {
+  if (in.picture()) return seen_of(in, e);
+  if (!in.lines.empty() && e.of_outputs && e.map.rows.size() == 1) return text_of(in, e);
+  return e.map;
+}
+
+std::vector<report::Picture> pictures_of(const Inside& in, const std::vector<Explanation>& all) {
+  std::vector<report::Picture> pictures;
+  for (const Explanation& e : all) pictures.push_back(picture_of(in, e));
+  return pictures;
 }
 
 report::Page page_of(const std::string& title, const Inside& in,
                      const std::vector<Explanation>& all) {
   report::Page page{.title = title, .subtitle = in.title, .headline = {}, .sections = {}};
   report::Section maps{"What moved the output", {}};
-  const Drawn d = drawn(in, all);
-  if (!d.texts.empty()) maps.blocks.push_back(report::ShadedTexts{d.texts});
-  report::SeenImages images;
-  for (const report::SeenImage& seen : d.images) images.items.push_back({seen.title, seen});
-  if (!images.items.empty()) maps.blocks.push_back(std::move(images));
-  report::Gallery gallery;
-  for (const report::Heatmap& map : d.maps) gallery.items.push_back({map.title, map});
-  if (!gallery.items.empty()) maps.blocks.push_back(std::move(gallery));
+  maps.blocks.push_back(report::Pictures{pictures_of(in, all)});
   report::Table how{{"way", "what it is"}, {}};
   for (const Explanation& e : all) {
     how.rows.push_back({name_of(e.by), about(e.by) + (e.note.empty() ? "" : "; " + e.note)});
@@ -151,7 +143,7 @@ report::Page page_of(const std::string& title, const Inside& in,
   return page;
 }
 
-std::vector<report::Heatmap> fast_and_slow(const Inside& a, const Inside& b,
+std::vector<report::Picture> fast_and_slow(const Inside& a, const Inside& b,
                                            const Explaining& how) {
   constexpr int64_t kReach = 3;
   if (a.picture()) {
@@ -162,7 +154,8 @@ std::vector<report::Heatmap> fast_and_slow(const Inside& a, const Inside& b,
   Explaining attention = how;
   attention.by = {By::attention};
   attention.output = {};
-  std::vector<report::Heatmap> fast, all;
+  std::vector<report::Heatmap> fast;
+  std::vector<report::Picture> all;
   std::vector<Tensor> weights;
   for (const Inside* in : {&a, &b}) {
     fast.push_back(explain(*in, attention).front().map);
@@ -177,8 +170,8 @@ std::vector<report::Heatmap> fast_and_slow(const Inside& a, const Inside& b,
     const size_t n = i + 1;
     slow.title = fmt::format("slow, input {}: a convolution, the same for every input", n);
     fast[i].title = fmt::format("fast, input {}: {}", n, fast[i].title);
-    all.push_back(std::move(fast[i]));
-    all.push_back(std::move(slow));
+    all.emplace_back(std::move(fast[i]));
+    all.emplace_back(std::move(slow));
   }
   return all;
 }

@@ -30,8 +30,8 @@ int64_t number_in(const std::string& name, const std::string& digits) {
   throw Error("predict", fmt::format("'{}': there are {} images, counted from 0", name, count));
 }
 
-Picture row_of(const std::string& name, const std::string& file, int64_t n,
-               const std::string& class_column) {
+GivenImage row_of(const std::string& name, const std::string& file, int64_t n,
+                  const std::string& class_column) {
   std::vector<image::Image> all;
   if (image::is_idx(file)) {
     all = image::images_of(file, image::read_idx(file));
@@ -41,7 +41,7 @@ Picture row_of(const std::string& name, const std::string& file, int64_t n,
     }
   }
   if (n >= static_cast<int64_t>(all.size())) fail_count(name, all.size());
-  return {std::move(all[static_cast<size_t>(n)]), name, Picture::Kind::row};
+  return {std::move(all[static_cast<size_t>(n)]), name, GivenImage::Kind::row};
 }
 
 // Of several images, as idx or CSV: whatever neither is called nor begins like a picture.
@@ -49,7 +49,7 @@ bool has_rows(const std::string& file) {
   return fs::exists(file) && !image::is_image_name(file) && !image::is_image(file);
 }
 
-Picture picture_in(const std::string& name, const std::string& class_column) {
+GivenImage picture_in(const std::string& name, const std::string& class_column) {
   const size_t colon = name.rfind(':');
   if (colon == std::string::npos || fs::exists(name)) {
     if (has_rows(name)) return row_of(name, name, 0, class_column);
@@ -66,7 +66,7 @@ Picture picture_in(const std::string& name, const std::string& class_column) {
 
 std::string name_of(const Input& input) {
   if (const auto* text = std::get_if<Text>(&input)) return text->text;
-  if (const auto* picture = std::get_if<Picture>(&input)) return picture->name;
+  if (const auto* picture = std::get_if<GivenImage>(&input)) return picture->name;
   const Own& own = std::get<Own>(input);
   return fmt::format("{}:{}", own.set, own.number);
 }

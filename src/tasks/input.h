@@ -19,7 +19,7 @@ enum class Set : uint8_t;
 struct Text {
   std::string text;
 };
-struct Picture {
+struct GivenImage {
   image::Image image;
   std::string name;  // for titles, and for places that are kept by name
   // A photo covers what the model sees; a row of a data set stands in it pixel by pixel.
@@ -30,7 +30,7 @@ struct Own {
   std::string set;
   int64_t number = 0;  // from 0
 };
-using Input = std::variant<Text, Picture, Own>;
+using Input = std::variant<Text, GivenImage, Own>;
 
 // The text itself, a picture's name, or "test:3".
 std::string name_of(const Input&);

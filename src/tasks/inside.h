@@ -10,7 +10,7 @@
 #include "fovea/layers.h"
 #include "fovea/tensor.h"
 #include "image/image.h"
-#include "report/seen.h"
+#include "report/seen_image.h"
 
 // What a run answers to whoever looks inside. A task fills in what its model has; what it leaves
 // out is refused by name.

@@ -1,7 +1,6 @@
 #include "tasks/looked.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
@@ -13,74 +12,50 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFile = "looks.json";
-constexpr size_t kMostCells = size_t{1} << 14;  // of a look; larger ones are not kept
+constexpr size_t kMostNumbers = size_t{1} << 14;  // of a look; larger ones are not kept
 
-// Four places are more than a picture shows.
-std::vector<double> rounded(const std::vector<float>& weights) {
-  std::vector<double> some;
-  for (const float w : weights) some.push_back(std::round(1e4 * static_cast<double>(w)) / 1e4);
-  return some;
-}
-
+// A list for each kind, those of maps and texts even where there are none of them.
 Json json_of(const LookedAt& at) {
-  Json maps = Json::array(), texts = Json::array();
-  for (const report::Heatmap& m : at.drawn.maps) {
-    maps.push_back({{"title", m.title},
-                    {"rows", m.rows},
-                    {"columns", m.columns},
-                    {"weights", rounded(m.weights)}});
+  Json json = {
+      {"step", at.step}, {"output", at.output}, {"maps", Json::array()}, {"texts", Json::array()}};
+  for (const report::Picture& p : at.pictures) {
+    json[p.kind().plural].push_back(p.kind().pack(p, report::Numbers::rounded));
   }
-  for (const report::ShadedText& t : at.drawn.texts) {
-    Json lines = Json::array();
-    for (const report::ShadedText::Line& l : t.lines) {
-      lines.push_back({{"weight", l.weight}, {"words", l.words}, {"weights", rounded(l.weights)}});
-    }
-    texts.push_back({{"title", t.title}, {"lines", lines}});
-  }
-  return {{"step", at.step}, {"output", at.output}, {"maps", maps}, {"texts", texts}};
+  return json;
 }
 
 LookedAt look_from(const Json& j) {
   LookedAt at{.step = j.at("step").get<int64_t>(), .output = j.at("output").get<std::string>()};
-  for (const Json& m : j.at("maps")) {
-    report::Heatmap map{.title = m.at("title").get<std::string>(),
-                        .rows = m.at("rows").get<std::vector<std::string>>(),
-                        .columns = m.at("columns").get<std::vector<std::string>>(),
-                        .weights = m.at("weights").get<std::vector<float>>()};
-    if (map.weights.size() != map.rows.size() * map.columns.size()) {
-      throw Error("run", "a look's weights are not rows times columns");
+  for (const report::PictureKind* kind : report::picture_table()) {
+    for (const Json& one : j.value(kind->plural, Json::array())) {
+      at.pictures.push_back(kind->unpack(one));
     }
-    at.drawn.maps.push_back(std::move(map));
-  }
-  for (const Json& t : j.at("texts")) {
-    report::ShadedText text{.title = t.at("title").get<std::string>()};
-    for (const Json& l : t.at("lines")) {
-      text.lines.push_back({l.at("weight").get<float>(),
-                            l.at("words").get<std::vector<std::string>>(),
-                            l.at("weights").get<std::vector<float>>()});
-    }
-    report::check(text);
-    at.drawn.texts.push_back(std::move(text));
   }
   return at;
 }
 
-size_t cells_of(const Drawn& d) {
+size_t numbers_in(const Json& j) {
+  if (!j.is_structured()) return j.is_number() ? 1 : 0;
   size_t n = 0;
-  for (const report::Heatmap& m : d.maps) n += m.weights.size();
-  for (const report::ShadedText& t : d.texts) {
-    for (const report::ShadedText::Line& l : t.lines) n += l.weights.size();
-  }
+  for (const Json& part : j) n += numbers_in(part);
   return n;
+}
+
+bool is_small(const LookedAt& at) {
+  size_t n = 0;
+  for (const report::Picture& p : at.pictures) {
+    n += numbers_in(p.kind().pack(p, report::Numbers::rounded));
+  }
+  return n <= kMostNumbers;
 }
 
 }  // namespace
 
-Looks looks_of(const RunFolder& folder) {
+LookHistory looks_of(const RunFolder& folder) {
   if (!std::filesystem::exists(folder / kFile)) return {};
   const Json json = read_json(folder / kFile);
   try {
-    Looks looks{.input = json.at("input").get<std::string>(), .each = {}};
+    LookHistory looks{.input = json.at("input").get<std::string>(), .each = {}};
     for (const Json& j : json.at("looks")) looks.each.push_back(look_from(j));
     return looks;
   } catch (const Json::exception& e) {
@@ -99,7 +74,7 @@ void thin(std::vector<LookedAt>& each, size_t most) {
   }
 }
 
-Looked::Looked(const Task& task, const RunFolder& folder, const Run& run, bool goes_on)
+LookKeeper::LookKeeper(const Task& task, const RunFolder& folder, const Run& run, bool goes_on)
     : folder_(folder), run_(run) {
   if (task.takes != Takes::text) return;
   if (goes_on) looks_ = looks_of(folder);
@@ -108,22 +83,21 @@ Looked::Looked(const Task& task, const RunFolder& folder, const Run& run, bool g
   if (!some.empty()) looks_.input = text_of(some.front().input);
 }
 
-void Looked::look() {
+void LookKeeper::look() {
   latest_.reset();
   if (looks_.input.empty()) return;
   try {
     const std::optional<Inside> inside = run_.inside(Text{looks_.input});
     if (!inside || !inside->attention) return looks_.input.clear();
     LookedAt at{.output = inside->title,
-                .drawn = drawn(*inside, explain(*inside, {.by = {By::attention}}))};
-    if (cells_of(at.drawn) > kMostCells) return;
-    latest_ = std::move(at);
+                .pictures = pictures_of(*inside, explain(*inside, {.by = {By::attention}}))};
+    if (is_small(at)) latest_ = std::move(at);
   } catch (const Error&) {  // there is nothing to see of such a model
     looks_.input.clear();
   }
 }
 
-void Looked::keep(int64_t step) {
+void LookKeeper::keep(int64_t step) {
   if (!latest_) return;
   std::erase_if(looks_.each, [&](const LookedAt& at) { return at.step >= step; });
   latest_->step = step;

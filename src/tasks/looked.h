@@ -15,27 +15,27 @@ namespace fovea::tasks {
 struct LookedAt {
   int64_t step = 0;
   std::string output;  // what came of the example
-  Drawn drawn;
+  std::vector<report::Picture> pictures;
 };
-struct Looks {
+struct LookHistory {
   std::string input;
   std::vector<LookedAt> each;  // by step
 };
 // Nothing where the run keeps none.
-Looks looks_of(const RunFolder&);
+LookHistory looks_of(const RunFolder&);
 
-class Looked {
+class LookKeeper {
  public:
   // Of a run that goes on, with what it has kept. Models that show nothing are left alone, as are
   // those that read files.
-  Looked(const Task&, const RunFolder&, const Run&, bool goes_on);
+  LookKeeper(const Task&, const RunFolder&, const Run&, bool goes_on);
   void look();              // with the weights to be judged in place
   void keep(int64_t step);  // what was seen last; what lies behind the step was of another end
 
  private:
   RunFolder folder_;
   const Run& run_;
-  Looks looks_;
+  LookHistory looks_;
   std::optional<LookedAt> latest_;
 };
 

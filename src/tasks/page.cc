@@ -105,69 +105,33 @@ report::Section breakdown_of(const Task& task, const Evaluation& e, const Breakd
   return s;
 }
 
+report::Picture captioned(const report::Picture& p, const report::Answered& a) {
+  const report::PictureKind& kind = p.kind();
+  return kind.titled(p, kind.caption != nullptr ? kind.caption(a) : a.input + " → " + a.output);
+}
+
+// Below its title, what the model looked at for each example; a table of answers where pictures do
+// not say whether they are right, and where there are none.
 report::Section examples_of(const Task& task, const Run& run) {
   const std::vector<Example> examples = run.examples(kExamples);
   std::vector<Input> asked;
-  std::vector<std::string> inputs;
-  for (const Example& e : examples) {
-    asked.push_back(e.input);
-    inputs.push_back(name_of(e.input));
-  }
+  for (const Example& e : examples) asked.push_back(e.input);
   const auto predicted = run.predict(asked, *task.predict_settings(), {.maps = Maps::keep});
-  report::Gallery gallery;
-  report::ShadedTexts shaded;
-  report::SeenImages seen;
-  report::Scanpaths paths;
   report::Table table{{"input", "output", "expected"}, {}};
+  report::Pictures shown;
   for (size_t i = 0; i < examples.size(); ++i) {
     const Prediction& best = predicted[i].front();
-    table.rows.push_back({inputs[i], best.text, examples[i].expected});
-    for (const report::Heatmap& map : best.maps) {
-      gallery.items.push_back({inputs[i] + " → " + best.text, map});
-    }
-    for (const report::SeenImage& image : best.images) {
-      const bool right = best.text == examples[i].expected;
-      seen.items.push_back({fmt::format("{} {}{}", right ? "✓" : "✗", best.text,
-                                        right ? "" : "; expected: " + examples[i].expected),
-                            image});
-    }
-    for (report::Scanpath path : best.paths) {
-      const bool right = best.text == examples[i].expected;
-      path.title = fmt::format("{} {}: {} {:.2f}{}", right ? "✓" : "✗", inputs[i], best.text,
-                               best.score, right ? "" : ", expected " + examples[i].expected);
-      paths.items.push_back(std::move(path));
-    }
-    for (report::ShadedText text : best.texts) {
-      text.title = fmt::format(
-          "{}{} {:.2f}{}", best.text == examples[i].expected ? "✓ " : "✗ ", best.text, best.score,
-          best.text == examples[i].expected ? "" : ", expected " + examples[i].expected);
-      shaded.items.push_back(std::move(text));
-    }
+    const report::Answered answered{name_of(examples[i].input), best.text, examples[i].expected,
+                                    best.score};
+    table.rows.push_back({answered.input, answered.output, answered.expected});
+    for (const report::Picture& p : best.pictures) shown.items.push_back(captioned(p, answered));
   }
-  if (!paths.items.empty()) {
-    return {"Examples",
-            {report::Text{"Where the model looked, glimpse by glimpse: the way over the image, and "
-                          "beside it what was seen, with what it would have answered then."},
-             std::move(paths)}};
-  }
-  if (!shaded.items.empty()) {
-    return {"Examples",
-            {report::Text{"Where the model looked: a bar for the weight of a sentence, words dark "
-                          "by their own weight times their sentence's."},
-             std::move(shaded)}};
-  }
-  if (!seen.items.empty()) {
-    return {"Examples",
-            {report::Text{"Where the model looked: the image, and once more for each look, dark "
-                          "where its attention was not."},
-             std::move(seen)}};
-  }
-  report::Section s{"Examples", {table}};
-  if (!gallery.items.empty()) {
-    s.blocks.push_back(report::Text{
-        "Where the model looked: a row for each output, dark where its attention was."});
-    s.blocks.push_back(std::move(gallery));
-  }
+  report::Section s{"Examples", {}};
+  const report::PictureKind* kind = shown.items.empty() ? nullptr : &shown.items.front().kind();
+  if (kind == nullptr || kind->caption == nullptr) s.blocks.push_back(std::move(table));
+  if (kind == nullptr) return s;
+  s.blocks.push_back(report::Text{kind->about});
+  s.blocks.push_back(std::move(shown));
   return s;
 }
 

@@ -12,8 +12,6 @@
 #include "fovea/rank.h"
 #include "fovea/train.h"
 #include "report/report.h"
-#include "report/seen.h"
-#include "report/shaded.h"
 #include "tasks/config.h"
 #include "tasks/evaluation.h"
 #include "tasks/fields.h"
@@ -57,10 +55,7 @@ struct Prediction {
   std::string text;
   double score = 0;                       // larger is likelier
   bool ended = true;                      // false: cut at a limit
-  std::vector<report::Heatmap> maps;      // where it looked, if asked for and if it looks
-  std::vector<report::ShadedText> texts;  // the same, where what was read is what is shown
-  std::vector<report::SeenImage> images;  // the same, of images
-  std::vector<report::Scanpath> paths;    // the same, where images were looked at in turn
+  std::vector<report::Picture> pictures;  // where it looked, if asked for and if it looks
 };
 using Predictions = std::vector<Prediction>;  // of one input, best first
 enum class Maps : uint8_t { none, keep };

@@ -99,9 +99,7 @@ std::string command_to_try(const Task& task, const RunFolder& folder, const Run&
   if (input.empty()) return fmt::format("fovea predict {} --help", name);
   const auto predicted = run.predict({&*found, 1}, *task.predict_settings(), {.maps = Maps::keep});
   const Prediction best = predicted.front().empty() ? Prediction() : predicted.front().front();
-  const bool looks =
-      !best.maps.empty() || !best.texts.empty() || !best.images.empty() || !best.paths.empty();
-  return fmt::format("fovea predict {}{} {}{}", name, looks ? " --show" : "",
+  return fmt::format("fovea predict {}{} {}{}", name, best.pictures.empty() ? "" : " --show",
                      input.starts_with('-') ? "-- " : "", text::shell_quoted(input));
 }
 
@@ -127,7 +125,7 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
   claim.make_room();
   if (!claim.goes_on()) run->save_files(folder);
   folder.save_config(task, *to_save);
-  Looked looked(task, folder, *run, claim.goes_on());
+  LookKeeper looked(task, folder, *run, claim.goes_on());
   if (learner.validate) {
     learner.validate = [&looked, validate = learner.validate] {
       train::Scores scores = validate();

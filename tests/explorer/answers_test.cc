@@ -8,6 +8,9 @@
 
 #include "explorer/explorer.h"
 #include "io/base64.h"
+#include "report/heatmap.h"
+#include "report/packed.h"
+#include "report/shaded_text.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"
@@ -92,8 +95,9 @@ TEST_F(Answers, PredictionsComeWithTheirWeights) {
   const Json answer =
       json("POST", "/api/runs/dates/predict", {{"input", input}, {"settings", {{"beam", 1}}}});
   const Json& best = answer["predictions"][0];
-  ASSERT_EQ(best["maps"].size(), 1u);
-  const report::Heatmap map = heatmap_from(best["maps"][0]);
+  ASSERT_EQ(best["pictures"].size(), 1u);
+  const report::Picture picture = report::unpacked(best["pictures"][0]);
+  const auto& map = picture.get<report::Heatmap>();
   EXPECT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
   float sum = 0;
   for (size_t j = 0; j < map.columns.size(); ++j) sum += map.weights[j];
@@ -104,7 +108,7 @@ TEST_F(Answers, PredictionsComeWithTheirWeights) {
       opened.run->predict(std::vector<tasks::Input>{tasks::Text{input}},
                           *opened.task->predict_settings(), {.maps = tasks::Maps::keep});
   EXPECT_EQ(best["text"], own[0][0].text);
-  EXPECT_EQ(map.weights, own[0][0].maps[0].weights);
+  EXPECT_EQ(map.weights, own[0][0].pictures[0].get<report::Heatmap>().weights);
 }
 
 TEST_F(Answers, WhatIsWrongIsSaidInOneLine) {
@@ -127,7 +131,7 @@ TEST_F(Answers, WhatIsWrongIsSaidInOneLine) {
 TEST_F(Answers, DeepRequestsAndFilesAreRefused) {
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
   for (const std::string body :
-       {"{\"maps\":" + deep + "}", "{\"input\":\"x\",\"settings\":{\"beam\":" + deep + "}}"}) {
+       {"{\"pictures\":" + deep + "}", "{\"input\":\"x\",\"settings\":{\"beam\":" + deep + "}}"}) {
     for (const char* path : {"/api/draw/svg", "/api/runs/dates/predict", "/api/runs/dates/faithful",
                              "/api/runs/dates/hold", "/api/train"}) {
       const Response r = post(path, body);
@@ -191,7 +195,7 @@ TEST_F(Answers, WhatTakesLongTellsHowFarItIs) {
   EXPECT_EQ(Json::parse(caller.sent.substr(0, caller.sent.find('\n'))).count("done"), 1u);
   const std::string input = found["each"][0]["input"];
   const Json best = json("POST", "/api/runs/dates/predict", {{"input", input}})["predictions"][0];
-  EXPECT_EQ(found["each"][0]["output"], best["maps"][0]["rows"][0]);  // what a dot opens
+  EXPECT_EQ(found["each"][0]["output"], best["pictures"][0]["rows"][0]);  // what a dot opens
   EXPECT_EQ(ask("POST", "/api/runs/dates/faithful", {{"inputs", 0}}).status, 422);
 
   const Json ranked = json("POST", "/api/runs/heads/rank", {{"sequences", 2}});
@@ -204,7 +208,8 @@ TEST_F(Answers, WhatTakesLongTellsHowFarItIs) {
 TEST_F(Answers, AnExamplesWeightsAreKeptWhileItLearns) {
   const Json looks = json("GET", "/api/runs/dates/looks");
   ASSERT_FALSE(looks["looks"].empty());
-  const report::Heatmap map = heatmap_from(looks["looks"].back()["maps"][0]);
+  const report::Picture picture = report::unpacked(looks["looks"].back()["pictures"][0]);
+  const auto& map = picture.get<report::Heatmap>();
   EXPECT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
 }
 
@@ -248,22 +253,21 @@ TEST_F(Answers, LongTextsAreRefusedWithTheLimit) {
 
 TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
   const report::Heatmap map{"a <b>", {"x", "\"y\""}, {"1", "2"}, {0.25f, 0.75f, 1.0f, 0.0f}};
-  const Json body = {{"maps", Json::array({for_page(map)})}};
-  EXPECT_EQ(ask("POST", "/api/draw/svg", body).body, report::to_svg(map));
+  const Json body = {{"pictures", packed({map})}};
+  EXPECT_EQ(ask("POST", "/api/draw/svg", body).body, report::to_svg({map}));
   EXPECT_TRUE(ask("POST", "/api/draw/png", body).body.starts_with("\x89PNG"));
   EXPECT_EQ(Json::parse(ask("POST", "/api/draw/json", body).body)[0],
             Json::parse(report::to_json(map)));
   EXPECT_TRUE(has(ask("POST", "/api/draw/csv", body).body, "\"a <b>\",\"\"\"y\"\"\",\"1\",1\r\n"));
   EXPECT_TRUE(has(ask("POST", "/api/draw/html", body).body, "</html>"));
   EXPECT_EQ(ask("POST", "/api/draw/gif", body).status, 404);
-  EXPECT_EQ(ask("POST", "/api/draw/svg", {{"maps", Json::array()}}).status, 422);
-  Json torn = for_page(map);
+  EXPECT_EQ(ask("POST", "/api/draw/svg", {{"pictures", Json::array()}}).status, 422);
+  Json torn = report::packed(map);
   torn["cells"] = to_base64("1234");
-  EXPECT_EQ(ask("POST", "/api/draw/svg", {{"maps", Json::array({torn})}}).status, 422);
+  EXPECT_EQ(ask("POST", "/api/draw/svg", {{"pictures", Json::array({torn})}}).status, 422);
   const report::ShadedText text{"t", {{0.5f, {"one", "two"}, {0.25f, 0.75f}}}};
-  const Json shaded = {{"texts", Json::array({for_page(text)})}};
-  EXPECT_EQ(ask("POST", "/api/draw/svg", shaded).body,
-            report::to_svg(std::vector<report::ShadedText>{text}));
+  const Json shaded = {{"pictures", packed({text})}};
+  EXPECT_EQ(ask("POST", "/api/draw/svg", shaded).body, report::to_svg({text}));
   EXPECT_TRUE(has(ask("POST", "/api/draw/csv", shaded).body, "two"));
 }
 

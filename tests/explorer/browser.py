@@ -50,6 +50,8 @@ RUNS = {
     "pairs": ["image", "--examples", "200", "--epochs", "1", "--features", "8", "--blocks", "1"],
     "tales": ["lm", "--examples", "60", "--epochs", "1", "--blocks", "1", "--query-depth", "32"],
 }
+if sys.argv[3:] == ["AnotherKind"]:  # of a program with a task and a kind of picture more (tests/one_task)
+    RUNS = {"numbers": ["largest"]}
 
 
 class Site:
@@ -905,6 +907,29 @@ class Start(Page):
             shutil.rmtree(empty, ignore_errors=True)
             self.driver.get("about:blank")
             self.driver.get_log("browser")
+
+
+@unittest.skipUnless("numbers" in RUNS, "the program has no other kind of picture")
+class AnotherKind(Page):
+    """Pictures of a kind that the page's script has no view for, as the program draws them."""
+
+    def test_is_shown_by_its_svg_and_saved(self):
+        self.open("numbers")
+        self.type("3 14 95")
+        self.assertEqual(self.text("#output .said"), "95")
+        self.wait(lambda d: self.driver.execute_script(
+            "const i = document.querySelector('#view .drawn img'); return i && i.complete && i.naturalWidth > 100"))
+        self.assertEqual(self.one("#view .drawn img").get_attribute("alt"), "3 14 95")
+        title = b"3 14 95"
+        for name, holds in {
+            "svg": lambda b: title in b and b">95</text>" in b,
+            "png": lambda b: b.startswith(b"\x89PNG"),
+            "csv": lambda b: b.startswith(b'picture,label,weight\r\n"3 14 95","3",'),
+            "json": lambda b: json.loads(b)[0]["labels"] == ["3", "14", "95"],
+            "html": lambda b: b'<figure class="ranking"><figcaption>3 14 95</figcaption>' in b,
+        }.items():
+            self.one(f"button[data-format={name}]").click()
+            self.assertTrue(holds(self.saved(f"fovea-numbers.{name}")), name)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@
 #include "explorer/asked.h"
 #include "image/image_file.h"
 #include "io/base64.h"
+#include "report/packed.h"
+#include "report/scanpath.h"
+#include "report/seen_image.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"
@@ -111,8 +114,9 @@ TEST_F(Seeing, ExamplesCanBeChosenBySight) {
 
 TEST_F(Seeing, WordsComeWithThePlacesTheyLookedAt) {
   const Json p = best("caption", "scene:3");
-  ASSERT_EQ(p["images"].size(), 1u);
-  const report::SeenImage seen = seen_from(p["images"][0]);
+  ASSERT_EQ(p["pictures"].size(), 1u);
+  const report::Picture picture = report::unpacked(p["pictures"][0]);
+  const auto& seen = picture.get<report::SeenImage>();
   EXPECT_EQ(seen.rows, 8);
   EXPECT_EQ(seen.image.width, 64);
   ASSERT_FALSE(seen.looks.empty());
@@ -120,20 +124,20 @@ TEST_F(Seeing, WordsComeWithThePlacesTheyLookedAt) {
 }
 
 TEST_F(Seeing, PicturesAreDrawnByTheCodeBehindTheCommands) {
-  const Json one = best("caption", "scene:3")["images"][0];
-  const std::vector<report::SeenImage> seen = {seen_from(one)};
-  const Json body = {{"images", Json::array({one})}};
-  EXPECT_EQ(drawn("svg", body), report::drawing_of(seen).svg);
+  const Json one = best("caption", "scene:3")["pictures"][0];
+  const std::vector<report::Picture> seen = {report::unpacked(one)};
+  const Json body = {{"pictures", Json::array({one})}};
+  EXPECT_EQ(drawn("svg", body), report::to_svg(seen));
   EXPECT_EQ(drawn("png", body), report::to_png(seen));
   EXPECT_EQ(Json::parse(drawn("json", body))[0], Json::parse(report::to_json(seen[0])));
   EXPECT_TRUE(has(drawn("csv", body), "\"8, 8\","));
   EXPECT_TRUE(has(drawn("html", body), "class=\"seen\""));
   Json torn = one;
   torn["rows"] = 7;
-  EXPECT_EQ(ask("/api/draw/svg", {{"images", Json::array({torn})}}).status, 422);
+  EXPECT_EQ(ask("/api/draw/svg", {{"pictures", Json::array({torn})}}).status, 422);
   torn = one;
   torn["image"] = to_base64("no image");
-  EXPECT_EQ(ask("/api/draw/svg", {{"images", Json::array({torn})}}).status, 422);
+  EXPECT_EQ(ask("/api/draw/svg", {{"pictures", Json::array({torn})}}).status, 422);
 }
 
 TEST_F(Seeing, AFileIsTakenAndABrokenOneIsNamed) {
@@ -204,18 +208,17 @@ TEST_F(Seeing, OtherWaysOfAskingArePicturesToo) {
                       {"file", to_base64(png_of(70))},
                       {"by", {"saliency", "occlusion", "gradcam"}}};
   const Json answer = json("/api/runs/image/explain", asked);
-  ASSERT_EQ(answer["images"].size(), 3u);
-  EXPECT_TRUE(answer["maps"].empty());
-  EXPECT_EQ(seen_from(answer["images"][1]).image.width, 48);
+  ASSERT_EQ(answer["pictures"].size(), 3u);
+  EXPECT_EQ(report::unpacked(answer["pictures"][1]).get<report::SeenImage>().image.width, 48);
   EXPECT_FALSE(answer["agreement"]["rows"].empty());
   EXPECT_EQ(ask("/api/runs/glimpse/explain", {{"input", "test:0"}, {"by", {"saliency"}}}).status,
             422);
 }
 
 TEST_F(Seeing, PlacesLookAtEachOther) {
-  const Json one = best("image", "pair:3", {{"n-best", 2}})["images"][0];
+  const Json one = best("image", "pair:3", {{"n-best", 2}})["pictures"][0];
   const size_t places = one["rows"].get<size_t>() * one["columns"].get<size_t>();
-  const std::vector<float> between = unpacked(one["between"].get<std::string>());
+  const std::vector<float> between = report::weights_in(one["between"]);
   ASSERT_EQ(between.size(), places * places);
   for (const size_t p : {size_t{0}, size_t{17}, places - 1}) {
     EXPECT_NEAR(sum(between, p * places, places), 1.0f, 1e-4f);
@@ -224,28 +227,29 @@ TEST_F(Seeing, PlacesLookAtEachOther) {
 }
 
 TEST_F(Seeing, GlimpsesComeWithWhatEachClassWasWorth) {
-  const Json one = best("glimpse", "test:0")["paths"][0];
+  const Json one = best("glimpse", "test:0")["pictures"][0];
   EXPECT_TRUE(one["others"].empty());
   EXPECT_TRUE(one["density"].is_null());
-  const report::Scanpath path = path_from(one);
+  const report::Picture picture = report::unpacked(one);
+  const auto& path = picture.get<report::Scanpath>();
   ASSERT_EQ(path.glimpses.size(), 6u);
   for (const auto& g : path.glimpses) {
     ASSERT_EQ(g.shares.size(), path.classes.size());
     EXPECT_NEAR(sum(g.shares, 0, g.shares.size()), 1.0f, 1e-4f);
   }
-  const Json body = {{"paths", Json::array({one})}};
-  EXPECT_EQ(drawn("svg", body), report::drawing_of(std::vector{path}).svg);
-  EXPECT_EQ(drawn("png", body), report::to_png(std::vector{path}));
+  const Json body = {{"pictures", Json::array({one})}};
+  EXPECT_EQ(drawn("svg", body), report::to_svg({picture}));
+  EXPECT_EQ(drawn("png", body), report::to_png({picture}));
   EXPECT_TRUE(has(drawn("csv", body), "picture,glimpse,x,y,side,said,\"0\",\"1\""));
   EXPECT_TRUE(has(drawn("html", body), "class=\"scan\""));
   EXPECT_EQ(Json::parse(drawn("json", body))[0]["glimpses"].size(), 6u);
   Json torn = one;
   torn["glimpses"][0]["shares"] = {0.5};
-  EXPECT_EQ(ask("/api/draw/svg", {{"paths", Json::array({torn})}}).status, 422);
+  EXPECT_EQ(ask("/api/draw/svg", {{"pictures", Json::array({torn})}}).status, 422);
 }
 
 TEST_F(Seeing, ManyWaysAreADensity) {
-  const Json one = best("glimpse", "test:0", {{"ways", 50}})["paths"][0];
+  const Json one = best("glimpse", "test:0", {{"ways", 50}})["pictures"][0];
   ASSERT_EQ(one["others"].size(), 50u);
   EXPECT_EQ(one["others"][0].size(), 5u);  // the first place is no choice
   EXPECT_NE(one["others"][0], one["others"][1]);
@@ -256,7 +260,7 @@ TEST_F(Seeing, ManyWaysAreADensity) {
   }
   EXPECT_EQ(all, 250);
   EXPECT_EQ(one["density"]["most"], most);
-  EXPECT_TRUE(has(drawn("svg", {{"paths", Json::array({one})}}), "class=\"density\""));
+  EXPECT_TRUE(has(drawn("svg", {{"pictures", Json::array({one})}}), "class=\"density\""));
 }
 
 }  // namespace

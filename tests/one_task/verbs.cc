@@ -92,11 +92,16 @@ TEST(OneTask, Predicts) {
   const Ran drawn =
       run_program({"predict", largest_run(), "--weights", folder / "w.json", "--show", "3 14 95"});
   ASSERT_EQ(drawn.code, 0) << drawn.err;
-  Json map = Json::parse(read_bytes(folder / "w.json"));
-  if (map.is_array()) map = map[0];
-  EXPECT_EQ(map["columns"], Json({"3", "14", "95"}));
-  EXPECT_GT(map["weights"][0][2], 0.5);
-  EXPECT_TRUE(has(drawn.out, "██")) << drawn.out;
+  const Json ranking = Json::parse(read_bytes(folder / "w.json"));
+  EXPECT_EQ(ranking["labels"], Json({"3", "14", "95"}));
+  EXPECT_GT(ranking["weights"][2], 0.5);
+  EXPECT_TRUE(has(drawn.out, "\n95           ██")) << drawn.out;
+  for (const char* file : {"w.svg", "w.png"}) {
+    ASSERT_EQ(run_program({"predict", largest_run(), "--weights", folder / file, "3 14 95"}).code,
+              0);
+  }
+  EXPECT_TRUE(has(read_bytes(folder / "w.svg"), ">95</text>"));
+  EXPECT_TRUE(read_bytes(folder / "w.png").starts_with("\x89PNG"));
   EXPECT_EQ(run_program({"predict", largest_run(), "--beam", "2", "3"}).code, 2);  // another's
   EXPECT_EQ(run_program({"predict", largest_run(), "three"}).code, 2);
 }
@@ -109,6 +114,8 @@ TEST(OneTask, HasAPage) {
   EXPECT_TRUE(has(page, "The largest number: numbers"));
   EXPECT_TRUE(has(page, "What a number is worth"));  // its own section
   EXPECT_TRUE(has(page, "Scores by place"));
+  EXPECT_TRUE(has(page, "a bar for each number, as long as it weighs"));
+  EXPECT_TRUE(has(page, "<figure class=\"ranking\">"));
 }
 
 TEST(OneTask, IsReproducedAndComparedWithAnother) {

@@ -7,10 +7,12 @@
 
 #include "fovea/error.h"
 #include "report/axis.h"
+#include "report/heatmap.h"
 #include "report/label.h"
 #include "report/malformed.h"
 #include "report/page.h"
 #include "report/report.h"
+#include "report/shaded_text.h"
 
 namespace fovea::report {
 namespace {
@@ -35,12 +37,12 @@ Page full_page() {
        {Text{kNasty + "\n\nsecond"}, Table{{kNasty, "n"}, {{kNasty, "12.5 %"}, {"short"}}},
         Chart{kNasty, kNasty, {{kNasty, many(10000)}, {"gap", {{0, 1}, {1, kNaN}, {2, 3}}}}, true},
         Bars{kNasty, kNasty, {"g", kNasty}, {"s", kNasty}, {{1, 2}, {kNaN, -4}}},
-        Gallery{{{kNasty, map}, {"", map}}},
-        ShadedTexts{
-            {{kNasty, {{0.9f, {kNasty, "b", "."}, {0.7f, 0.2f, NAN}}, {NAN, {"c"}, {1}}}}}}}});
+        Pictures{{map.kind().titled(map, kNasty), map}},
+        Pictures{{ShadedText{
+            kNasty, {{0.9f, {kNasty, "b", "."}, {0.7f, 0.2f, NAN}}, {NAN, {"c"}, {1}}}}}}}});
   page.sections.push_back({"Nothing",
-                           {Text{}, Table{}, Chart{}, Bars{}, Gallery{}, Gallery{{{}}},
-                            ShadedTexts{}, ShadedTexts{{{}}}}});
+                           {Text{}, Table{}, Chart{}, Bars{}, Pictures{}, Pictures{{Heatmap{}}},
+                            Pictures{{ShadedText{}}}}});
   page.sections.push_back({"Third", {}});
   return page;
 }

@@ -1,4 +1,4 @@
-#include "report/picture.h"
+#include "report/drawing.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -70,44 +70,44 @@ TEST(Heatmap, FullColourIsOneOrTheLargest) {
 }
 
 TEST(Svg, IsWellFormedAndEscaped) {
-  const std::string svg = to_svg(words());
+  const std::string svg = to_svg({words()});
   EXPECT_EQ(malformed(svg), "");
   EXPECT_NE(svg.find("a &lt;b&gt; &amp; &quot;c&quot;"), std::string::npos);
   EXPECT_NE(svg.find("&lt;/s&gt;"), std::string::npos);
 }
 
 TEST(Svg, EveryCellSaysItsWeight) {
-  const std::string svg = to_svg(words());
+  const std::string svg = to_svg({words()});
   EXPECT_EQ(count(svg, "<title>"), 12u);
   EXPECT_NE(svg.find("<title>été ← summer&#39;s  0.830</title>"), std::string::npos);
   EXPECT_NE(svg.find("<title>&lt;/s&gt; ← &lt;&amp;&gt;&quot;  NaN</title>"), std::string::npos);
 }
 
 TEST(Svg, LongLabelsAreTurned) {
-  EXPECT_EQ(count(to_svg(words()), "rotate(-90)"), 4u);
-  EXPECT_EQ(count(to_svg({"", {"1"}, {"a", "b"}, {1, 0}}), "rotate(-90)"), 0u);
+  EXPECT_EQ(count(to_svg({words()}), "rotate(-90)"), 4u);
+  EXPECT_EQ(count(to_svg({Heatmap{"", {"1"}, {"a", "b"}, {1, 0}}}), "rotate(-90)"), 0u);
 }
 
 TEST(Svg, LoadsNothing) {
-  const std::string svg = to_svg(words());
+  const std::string svg = to_svg({words()});
   EXPECT_EQ(count(svg, "http"), 1u);  // the namespace
   EXPECT_EQ(count(svg, "url("), 0u);
 }
 
 TEST(Svg, HasNoCharacterThatXmlForbids) {
-  const std::string svg = to_svg({"a\x01\x1b", {"\x02"}, {"\xff"}, {1}});
+  const std::string svg = to_svg({Heatmap{"a\x01\x1b", {"\x02"}, {"\xff"}, {1}}});
   EXPECT_EQ(malformed(svg), "");
   EXPECT_EQ(svg.find_first_of("\x01\x02\x1b\xff"), std::string::npos);
 }
 
 TEST(Svg, EmptyMapsAreDrawn) {
-  EXPECT_EQ(malformed(to_svg(Heatmap{})), "");
-  EXPECT_EQ(malformed(to_svg({"t", {"a"}, {}, {}})), "");
+  EXPECT_EQ(malformed(to_svg({Heatmap{}})), "");
+  EXPECT_EQ(malformed(to_svg({Heatmap{"t", {"a"}, {}, {}}})), "");
 }
 
 TEST(Svg, CellsOfLikeWeightAreOnePath) {
   Heatmap map{"", {"1", "2", "3"}, {"a", "b"}, {1, 0, 0, 1, 0.5f, kNaN}};
-  const std::string svg = to_svg(map);
+  const std::string svg = to_svg({map});
   EXPECT_EQ(count(svg, "<path class=\"k31\" fill=\"#082863\" d=\"M0 0h23v23h-23zM24 24h23"), 1u);
   EXPECT_EQ(count(svg, "<path class=\"k0\" fill=\"#fafbfd\" d=\"M24 0h23v23h-23zM0 24h23"), 1u);
   EXPECT_EQ(count(svg, "<path class=\"unknown\" fill=\"#bebebe\" d=\"M24 48h23"), 1u);
@@ -118,7 +118,7 @@ TEST(Svg, CellsOfLikeWeightAreOnePath) {
 TEST(Svg, SignedWeightsHaveTwoColours) {
   Heatmap map{"", {"1"}, {"a", "b", "c"}, {-4, 0, 2}, Scale::around_zero};
   EXPECT_EQ(full_weight(map), 4.0);
-  const std::string svg = to_svg(map);
+  const std::string svg = to_svg({map});
   EXPECT_EQ(malformed(svg), "");
   EXPECT_EQ(count(svg, "<path class=\"d0\" fill=\"#083878\" d=\"M0 0h23"), 1u);
   EXPECT_EQ(count(svg, "<path class=\"d15\" fill=\"#f8f8f8\" d=\"M24 0h23"), 1u);
@@ -137,7 +137,7 @@ TEST(Svg, SignedWeightsHaveTwoColours) {
 }
 
 TEST(Svg, ManyMapsStandInColumns) {
-  const std::vector<Heatmap> maps(100, words());
+  const std::vector<Picture> maps(100, words());
   const Sheet sheet = sheet_of(maps);
   EXPECT_LT(sheet.height, 16100);
   const double last = sheet.maps.back().x;
@@ -165,7 +165,7 @@ int pixels_of_colour(const image::Pixels& picture, Colour colour) {
 
 TEST(Png, CellsHaveTheirColours) {
   const image::Pixels picture =
-      image::pixels_of(to_png({{"", {"r", "s"}, {"a", "b"}, {1.0f, 0.0f, kNaN, 0.0f}}}));
+      image::pixels_of(to_png({Heatmap{"", {"r", "s"}, {"a", "b"}, {1.0f, 0.0f, kNaN, 0.0f}}}));
   constexpr int kCell = 46 * 46;  // pixels, the line beside it left out
   EXPECT_GE(pixels_of_colour(picture, colour_of(1, Paper::white)), kCell);
   EXPECT_GE(pixels_of_colour(picture, colour_of(0, Paper::white)), 2 * kCell);
@@ -173,7 +173,7 @@ TEST(Png, CellsHaveTheirColours) {
 }
 
 TEST(Png, IsTheSvgTwiceAsLarge) {
-  const Sheet sheet = sheet_of({words()});
+  const Sheet sheet = sheet_of(std::vector<Picture>{words()});
   const image::Pixels picture = image::pixels_of(to_png({words()}));
   EXPECT_EQ(picture.width(), 2 * sheet.width);
   EXPECT_EQ(picture.height(), 2 * sheet.height);
@@ -199,7 +199,7 @@ TEST(Png, MapsStandBelowOneAnother) {
 TEST(Png, LargePicturesAreNotDoubled) {
   Heatmap map{"", {}, {}, std::vector<float>(200 * 200, 0.5f)};
   map.rows.assign(200, "row"), map.columns.assign(200, "column");
-  const Sheet sheet = sheet_of({map});
+  const Sheet sheet = sheet_of(std::vector<Picture>{map});
   const image::Pixels picture = image::pixels_of(to_png({map}));
   EXPECT_EQ(picture.width(), sheet.width);
   EXPECT_EQ(picture.height(), sheet.height);
@@ -207,11 +207,11 @@ TEST(Png, LargePicturesAreNotDoubled) {
 
 TEST(Png, TooLargeIsRefusedAndSaysWhatToDo) {
   const File png("png");
-  const auto refused = [&](const std::vector<Heatmap>& maps) {
+  const auto refused = [&](const std::vector<Picture>& maps) {
     return test::error_of([&] { write(png.path(), maps); });
   };
-  const std::string many = refused(std::vector<Heatmap>(5000, words()));
-  EXPECT_NE(many.find("5000 heat-maps would be a picture of"), std::string::npos) << many;
+  const std::string many = refused(std::vector<Picture>(5000, words()));
+  EXPECT_NE(many.find("5000 maps would be a picture of"), std::string::npos) << many;
   EXPECT_NE(many.find("write .svg or .json instead, or fewer"), std::string::npos) << many;
   Heatmap tall{"", std::vector<std::string>(2000, "r"), {"c"}, std::vector<float>(2000)};
   EXPECT_NE(refused({tall}).find("32767 on a side"), std::string::npos);
@@ -238,7 +238,7 @@ TEST(Png, LabelsOfEveryScriptAreInk) {
                                {"emoji", "😀", "1f600"},
                                {"joined emoji", "👩‍👩‍👧", "1f469"},
                                {"flag", "🇩🇪", "1f1e9"}}) {
-    const std::vector<Heatmap> maps = {{"", {without_pictures(script.label)}, {"x"}, {0}}};
+    const std::vector<Picture> maps = {Heatmap{"", {without_pictures(script.label)}, {"x"}, {0}}};
     const Sheet sheet = sheet_of(maps);
     const auto cells = static_cast<int>(2 * (sheet.maps[0].x + sheet.maps[0].grid.left));
     const image::Pixels picture = image::pixels_of(to_png(maps));
@@ -255,9 +255,9 @@ TEST(Json, HoldsWhatCameIn) {
   EXPECT_EQ(json["columns"][1], "summer's");
   EXPECT_EQ(json["weights"].size(), 3u);
   EXPECT_TRUE(json["weights"][2][2].is_null());
-  EXPECT_EQ(to_json({"", {"r"}, {"a"}, {0.83f}}),
+  EXPECT_EQ(to_json(Heatmap{"", {"r"}, {"a"}, {0.83f}}),
             R"({"title":"","rows":["r"],"columns":["a"],"weights":[[0.83]]})");
-  EXPECT_NO_THROW(to_json({"\xff", {}, {}, {}}));
+  EXPECT_NO_THROW(to_json(Heatmap{"\xff", {}, {}, {}}));
 }
 
 TEST(Write, GoesByTheEnding) {
@@ -267,7 +267,7 @@ TEST(Write, GoesByTheEnding) {
   write(json.path(), {words(), words()});
   EXPECT_EQ(json.read(), "[" + to_json(words()) + "," + to_json(words()) + "]\n");
   write(svg.path(), {words()});
-  EXPECT_EQ(svg.read(), to_svg(words()));
+  EXPECT_EQ(svg.read(), to_svg({words()}));
   write(svg.path(), {words(), words()});
   EXPECT_EQ(malformed(svg.read()), "");
   EXPECT_EQ(count(svg.read(), "<title>"), 24u);

@@ -49,12 +49,12 @@ TEST(Scanpath, IsAFileOfThreeKinds) {
   EXPECT_EQ(json["image"]["width"], 6);
   EXPECT_TRUE(has(test::error_of([&] { write(folder / "a.txt", {path()}); }), ".txt"));
   EXPECT_TRUE(
-      has(test::error_of([&] { write(folder / "b.svg", std::vector<Scanpath>()); }), "no image"));
+      has(test::error_of([&] { write(folder / "b.svg", std::vector<Picture>()); }), "no picture"));
 }
 
 TEST(Scanpath, CountsWhereOtherWaysWent) {
   Scanpath many = path();
-  EXPECT_FALSE(has(drawing_of(std::vector{many}).svg, "class=\"density\""));
+  EXPECT_FALSE(has(to_svg({many}), "class=\"density\""));
   many.others = {{{0.2, 0.2}, {5.9, 3.9}}, {{0.9, 0.9}, {6, 4}}, {{-1, 9}}};
   const Density d = density_of(many);
   EXPECT_EQ(d.rows, 4);
@@ -63,7 +63,7 @@ TEST(Scanpath, CountsWhereOtherWaysWent) {
   EXPECT_EQ(d.glimpses[23], 2);
   EXPECT_EQ(d.glimpses[18], 1);  // kept inside
   EXPECT_EQ(d.most, 2);
-  const std::string svg = drawing_of(std::vector{many}).svg;
+  const std::string svg = to_svg({many});
   EXPECT_TRUE(has(svg, "class=\"density\""));
   EXPECT_TRUE(has(svg, "green: 3 ways, 2 at most"));
   EXPECT_EQ(nlohmann::json::parse(to_json(many))["others"][1][1][0], 6);
@@ -74,14 +74,14 @@ TEST(Scanpath, SaysHowLikelyEachClassWas) {
   sure.classes = {"1", "<7>"};
   sure.glimpses[0].shares = {0.75f, 0.25f};
   sure.glimpses[1].shares = {0.125f, 0.875f};
-  EXPECT_TRUE(has(drawing_of(std::vector{sure}).svg, ">0.88</text>"));
+  EXPECT_TRUE(has(to_svg({sure}), ">0.88</text>"));
   EXPECT_EQ(nlohmann::json::parse(to_json(sure))["glimpses"][0]["shares"][1], 0.25);
   sure.classes.pop_back();
-  EXPECT_TRUE(has(test::error_of([&] { check(sure); }), "2 shares of 1 classes"));
+  EXPECT_TRUE(has(test::error_of([&] { Picture{sure}; }), "2 shares of 1 classes"));
 }
 
 TEST(Scanpath, StandsOnAPage) {
-  const std::string html = to_html({.title = "t", .sections = {{"s", {Scanpaths{{path()}}}}}});
+  const std::string html = to_html({.title = "t", .sections = {{"s", {Pictures{{path()}}}}}});
   EXPECT_TRUE(has(html, "class=\"scan\""));
   EXPECT_TRUE(has(html, "a &lt;7&gt; &amp; more"));
   EXPECT_FALSE(has(html, "<7>"));
@@ -90,10 +90,10 @@ TEST(Scanpath, StandsOnAPage) {
 TEST(Scanpath, RefusesWhatIsNoGreyImage) {
   Scanpath broken = path();
   broken.image.pixels.pop_back();
-  EXPECT_TRUE(has(test::error_of([&] { check(broken); }), "23 pixels"));
+  EXPECT_TRUE(has(test::error_of([&] { Picture{broken}; }), "23 pixels"));
   broken = path();
   broken.glimpses[0].seen[0].channels = 3;
-  EXPECT_TRUE(has(test::error_of([&] { check(broken); }), "grey"));
+  EXPECT_TRUE(has(test::error_of([&] { Picture{broken}; }), "grey"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "report/seen.h"
+#include "report/seen_image.h"
 
 #include <gtest/gtest.h>
 
@@ -48,14 +48,14 @@ std::string from_base64(const std::string& text) {
 }
 
 TEST(SeenImage, IsASheetWithThePixelsInside) {
-  const SeenDrawing d = drawing_of({some()});
-  EXPECT_EQ(count(d.svg, "<image"), 3);
-  EXPECT_EQ(count(d.svg, "<rect"), 2);  // the paper and a box
-  EXPECT_TRUE(has(d.svg, "a &lt;red&gt; circle"));
+  const std::string svg = to_svg({some()});
+  EXPECT_EQ(count(svg, "<image"), 3);
+  EXPECT_EQ(count(svg, "<rect"), 2);  // the paper and a box
+  EXPECT_TRUE(has(svg, "a &lt;red&gt; circle"));
   const std::string mark = "data:image/png;base64,";
-  const size_t from = d.svg.find(mark) + mark.size();
+  const size_t from = svg.find(mark) + mark.size();
   const image::Image inside =
-      image::decoded(from_base64(d.svg.substr(from, d.svg.find('"', from) - from)), "inside");
+      image::decoded(from_base64(svg.substr(from, svg.find('"', from) - from)), "inside");
   EXPECT_EQ(inside.pixels, some().image.pixels);
 }
 
@@ -71,13 +71,12 @@ TEST(SeenImage, IsDarkWhereItWasNotLookedAt) {
 }
 
 TEST(SeenImage, SaysHowMuchAndHowUndecided) {
-  const std::string svg = drawing_of({some()}).svg;
+  const std::string svg = to_svg({some()});
   EXPECT_TRUE(has(svg, "most 0.8 H 0.5<")) << svg;  // −0.2 log 0.2 − 0.8 log 0.8
   EXPECT_TRUE(has(svg, "most 1 H 0<"));
   EXPECT_TRUE(has(svg, "6 places; equal weights: 0.17, entropy H 1.79 nats"));
   EXPECT_TRUE(has(svg, "prefers-color-scheme:dark"));
-  const std::string html =
-      to_html({.title = "t", .sections = {{"s", {SeenImages{{{"c", some()}}}}}}});
+  const std::string html = to_html({.title = "t", .sections = {{"s", {Pictures{{some()}}}}}});
   EXPECT_TRUE(has(html, "most 0.8 H 0.5<"));
   EXPECT_FALSE(has(html, "class=\"paper\""));
 }
@@ -85,7 +84,7 @@ TEST(SeenImage, SaysHowMuchAndHowUndecided) {
 TEST(SeenImage, OutlinesThePlacesWithHalfOfTheLargestWeight) {
   SeenImage seen = some();
   seen.looks = {{"two", {0, 0, 0, 0, 0.4f, 0.8f}}};  // the last two, side by side
-  const std::string svg = drawing_of({seen}).svg;
+  const std::string svg = to_svg({seen});
   EXPECT_TRUE(has(svg, "d=\"M1 1h1M1 1v1M2 1h1M3 1v1M1 2h1M2 2h1\"")) << svg;
   EXPECT_TRUE(has(svg, "stroke-width=\"0.034\"")) << svg;  // of cells that are 44 wide
 }
@@ -93,9 +92,9 @@ TEST(SeenImage, OutlinesThePlacesWithHalfOfTheLargestWeight) {
 TEST(SeenImage, WeightsBetweenPlacesFitThem) {
   SeenImage seen = some();
   seen.between.assign(36, 1.0f / 6);
-  check(seen);
+  EXPECT_NO_THROW(Picture{seen});
   seen.between.pop_back();
-  EXPECT_TRUE(has(error_of([&] { check(seen); }), "35 weights between 2 × 3 places"));
+  EXPECT_TRUE(has(error_of([&] { Picture{seen}; }), "35 weights between 2 × 3 places"));
 }
 
 TEST(SeenImage, IsWrittenAsJson) {
@@ -114,7 +113,7 @@ TEST(SeenImage, HasTwoColoursWhereWeightsAreSigned) {
   SeenImage seen = some();
   seen.scale = Scale::around_zero;
   seen.looks = {{"against", {-1, 0, 0, 0, 0, 0.5f}, {{1, 2, 3, 4}}}};
-  const std::string svg = drawing_of({seen}).svg;
+  const std::string svg = to_svg({seen});
   EXPECT_EQ(count(svg, "<path"), 2);  // a cell for it and one against it; nothing where it is 0
   EXPECT_TRUE(has(svg, "M0 0h1") && has(svg, "M2 1h1") && !has(svg, "M1 0h1"));
   EXPECT_EQ(count(svg, "<rect"), 3);  // the box, the veil and the paper
@@ -125,23 +124,23 @@ TEST(SeenImage, HasTwoColoursWhereWeightsAreSigned) {
 
 TEST(SeenImage, StandsSideBySideInATerminal) {
   const std::string text = to_text(some(), Ink::plain, 80);
-  EXPECT_EQ(text, "red     circle\n······  ██····\n··▒▒██  ······\n");
-  EXPECT_EQ(count(to_text(some(), Ink::plain, 10), "\n"), 7);  // one below the other
+  EXPECT_EQ(text, "a <red> circle\nred     circle\n······  ██····\n··▒▒██  ······\n");
+  EXPECT_EQ(count(to_text(some(), Ink::plain, 10), "\n"), 8);  // one below the other
   SeenImage fine = some();
   fine.rows = fine.columns = 40;
   fine.looks = {{"x", std::vector<float>(1600, 1.0f)}};
-  EXPECT_EQ(count(to_text(fine, Ink::plain, 80), "\n"), 15);  // a name, and 40/3 rows
+  EXPECT_EQ(count(to_text(fine, Ink::plain, 80), "\n"), 16);  // a title, a name, and 40/3 rows
 }
 
 TEST(SeenImage, OfAnotherGridIsRefused) {
   SeenImage seen = some();
   seen.looks[0].weights.pop_back();
-  EXPECT_TRUE(has(error_of([&] { drawing_of({seen}); }), "'red' has 5 weights for 2 × 3 places"));
+  EXPECT_TRUE(has(error_of([&] { to_svg({seen}); }), "'red' has 5 weights for 2 × 3 places"));
   // 4011754669456198415 · 1007 is 1 in 64 bits.
   seen.looks = {{"one", {1.0f}}};
   seen.rows = 4011754669456198415;
   seen.columns = 1007;
-  EXPECT_TRUE(has(error_of([&] { check(seen); }), "'one' has 1 weights"));
+  EXPECT_TRUE(has(error_of([&] { Picture{seen}; }), "'one' has 1 weights"));
 }
 
 TEST(SeenImage, IsShownInATerminalAndOnAPage) {
@@ -149,7 +148,9 @@ TEST(SeenImage, IsShownInATerminalAndOnAPage) {
   EXPECT_TRUE(has(text, "red"));
   EXPECT_TRUE(has(text, "circle"));
   Page page{.title = "t"};
-  page.sections.push_back({"Examples", {SeenImages{{{"said & done", some()}}}}});
+  SeenImage said = some();
+  said.title = "said & done";
+  page.sections.push_back({"Examples", {Pictures{{said}}}});
   const std::string html = to_html(page);
   EXPECT_TRUE(has(html, "said &amp; done"));
   EXPECT_EQ(count(html, "<image"), 3);

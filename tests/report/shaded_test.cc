@@ -1,4 +1,4 @@
-#include "report/shaded.h"
+#include "report/shaded_text.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,6 @@
 
 #include "report/malformed.h"
 #include "report/page.h"
-#include "report/shaded_svg.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"
 
@@ -45,11 +44,11 @@ TEST(Shaded, SignedWordsStandOutInTwoWays) {
   const ShadedText t{
       "why", {{1.0f, {"not", "dull", "it"}, {0.5f, -0.45f, 0.05f}}}, Scale::around_zero};
   EXPECT_EQ(to_text(t, Ink::plain), "why\n1.00 ██████  ***not*** ___dull___ it\n");
-  const std::string svg = drawing_of({t}).svg;
+  const std::string svg = to_svg({t});
   EXPECT_EQ(malformed(svg), "");
   EXPECT_TRUE(has(svg, "class=\"p31\"") && has(svg, "class=\"m27\"")) << svg;
   Html html;
-  add(html, ShadedTexts{{t}});
+  add(html, Pictures{{t}});
   EXPECT_TRUE(has(html.text(), "<mark class=\"above\" style=\"--w:1.00\""));
   EXPECT_TRUE(has(html.text(), "<mark style=\"--w:0.90\""));
 }
@@ -63,20 +62,20 @@ TEST(Shaded, IsJson) {
 }
 
 TEST(Shaded, IsAPicture) {
-  const ShadedDrawing d = drawing_of({some(), some()});
-  EXPECT_EQ(malformed(d.svg), "");
-  EXPECT_TRUE(has(d.svg, "&lt;rained&gt;"));
-  EXPECT_TRUE(has(d.svg, "class=\"g31\""));  // the fullest
+  const std::string svg = to_svg({some(), some()});
+  EXPECT_EQ(malformed(svg), "");
+  EXPECT_TRUE(has(svg, "&lt;rained&gt;"));
+  EXPECT_TRUE(has(svg, "class=\"g31\""));  // the fullest
   const Folder folder;
-  write(folder / "a.png", std::vector{some()});
+  write(folder / "a.png", {some()});
   EXPECT_TRUE(read_bytes(folder / "a.png").starts_with("\x89PNG"));
-  write(folder / "a.json", std::vector{some(), some()});
+  write(folder / "a.json", {some(), some()});
   EXPECT_EQ(nlohmann::json::parse(read_bytes(folder / "a.json")).size(), 2u);
 }
 
 TEST(Shaded, OnAPageTheWordsStandOut) {
   Page page;
-  page.sections.push_back({"Examples", {ShadedTexts{{some()}}}});
+  page.sections.push_back({"Examples", {Pictures{{some()}}}});
   const std::string html = to_html(page);
   EXPECT_EQ(malformed(html), "");
   EXPECT_TRUE(has(html,

@@ -134,8 +134,8 @@ TEST(CaptionRun, PredictsForFilesAndScenes) {
   ASSERT_EQ(all.size(), 2u);
   for (const Predictions& n_best : all) {
     ASSERT_EQ(n_best.size(), 1u);
-    ASSERT_EQ(n_best[0].images.size(), 1u);
-    const report::SeenImage& seen = n_best[0].images[0];
+    ASSERT_EQ(n_best[0].pictures.size(), 1u);
+    const auto& seen = n_best[0].pictures[0].get<report::SeenImage>();
     EXPECT_EQ(seen.rows, 8);
     EXPECT_EQ(seen.image.height, 64);
     for (const auto& look : seen.looks) EXPECT_EQ(look.weights.size(), 64u);
@@ -163,7 +163,7 @@ TEST(CaptionRun, WithoutAttentionHasNothingToShow) {
   const auto run = task_caption.open(at);
   const auto all =
       run->predict(std::vector<Input>{Own{"scene", 1}}, PredictSettings(), {.maps = Maps::keep});
-  EXPECT_TRUE(all[0][0].images.empty());
+  EXPECT_TRUE(all[0][0].pictures.empty());
   EXPECT_TRUE(std::isnan(score_of(run->evaluate({}, EvaluateSettings()).scores, "pointing")));
 }
 
@@ -263,7 +263,7 @@ TEST(CaptionPlaces, StandForTheConvolution) {
   const auto all = run->predict(names, PredictSettings(), {.maps = Maps::keep});
   EXPECT_EQ(all[0][0].text, "a dark wall");
   EXPECT_EQ(all[1][0].text, "a light wall");
-  EXPECT_EQ(all[0][0].images.at(0).columns, 3);
+  EXPECT_EQ(all[0][0].pictures.at(0).get<report::SeenImage>().columns, 3);
   const Inside inside = run->inside(names[0]).value();
   EXPECT_EQ(inside.x.shape(), (Shape{6, 2, 3}));
   EXPECT_EQ(inside.inputs.size(), 6u);

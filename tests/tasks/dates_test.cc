@@ -59,7 +59,8 @@ TEST(SlowDates, AreRightAndTheirYearsAreLookedAt) {
     const Prediction& best = translated[i].front();
     right += best.text == held_out[i].target;
     const DatePlaces year = find_year(lines[i]);
-    if (year.year_end > year.year_begin) add_looks(looks, best.maps.front(), year);
+    if (year.year_end > year.year_begin)
+      add_looks(looks, best.pictures.front().get<report::Heatmap>(), year);
   }
   const auto percent = [](int64_t part, int64_t of) {
     return 100.0 * static_cast<double>(part) / static_cast<double>(of);

@@ -287,12 +287,12 @@ TEST(DocumentsRun, PredictsAClassWithItsProbability) {
   EXPECT_EQ(all[1][0].text, "negative");
   ASSERT_EQ(all[0].size(), 2u);
   EXPECT_NEAR(all[0][0].score + all[0][1].score, 1, 1e-5);
-  ASSERT_EQ(all[0][0].texts.size(), 1u);
-  const report::ShadedText& shaded = all[0][0].texts[0];
+  ASSERT_EQ(all[0][0].pictures.size(), 1u);
+  const auto& shaded = all[0][0].pictures[0].get<report::ShadedText>();
   ASSERT_EQ(shaded.lines.size(), 2u);
   EXPECT_EQ(shaded.lines[0].words, (std::vector<std::string>{"The", "film", "is", "superb", "."}));
   EXPECT_GT(shaded.lines[0].weight, shaded.lines[1].weight);
-  EXPECT_TRUE(run->predict(inputs, how)[0][0].texts.empty());
+  EXPECT_TRUE(run->predict(inputs, how)[0][0].pictures.empty());
 }
 
 TEST(DocumentsRun, ThePageShowsTextsWordsAndClasses) {
@@ -304,7 +304,7 @@ TEST(DocumentsRun, ThePageShowsTextsWordsAndClasses) {
     ADD_FAILURE() << heading;
     return page.sections.front();
   };
-  const auto& shaded = std::get<report::ShadedTexts>(section("Examples").blocks.back());
+  const auto& shaded = std::get<report::Pictures>(section("Examples").blocks.back());
   EXPECT_EQ(shaded.items.size(), 8u);
   const auto& classes = std::get<report::Table>(section("By class").blocks[0]);
   EXPECT_EQ(classes.header,
@@ -340,11 +340,12 @@ TEST(DocumentsRun, OfWordsAloneIsFlatAndWorksToo) {
     const std::vector<Input> inputs = {Text{"The film is superb. It rained."}, Text{"One."}};
     const auto all = opened->predict(inputs, PredictSettings(), {.maps = Maps::keep});
     if (std::string(model) == "mean") {
-      EXPECT_TRUE(all[0][0].texts.empty());
+      EXPECT_TRUE(all[0][0].pictures.empty());
       continue;
     }
     float sum = 0;
-    for (const auto& line : all[0][0].texts[0].lines) sum += line.weight;
+    for (const auto& line : all[0][0].pictures[0].get<report::ShadedText>().lines)
+      sum += line.weight;
     EXPECT_NEAR(sum, 1, 1e-5f);
   }
 }

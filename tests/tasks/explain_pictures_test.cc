@@ -89,10 +89,11 @@ TEST(ExplainPictures, EveryWayGivesPlaces) {
       if (e.by == By::attention) EXPECT_NEAR(total(e.map.weights), rows, 1e-3) << what;
     }
     EXPECT_EQ(agreement_of(maps).rows.size(), maps.size()) << one.name;
-    const Drawn d = drawn(in, maps);
-    EXPECT_TRUE(d.maps.empty() && d.texts.empty()) << one.name;
-    ASSERT_EQ(d.images.size(), maps.size()) << one.name;
-    for (const report::SeenImage& seen : d.images) EXPECT_EQ(seen.looks.size(), rows) << one.name;
+    const std::vector<report::Picture> d = pictures_of(in, maps);
+    ASSERT_EQ(d.size(), maps.size()) << one.name;
+    for (const report::Picture& seen : d) {
+      EXPECT_EQ(seen.get<report::SeenImage>().looks.size(), rows) << one.name;
+    }
     EXPECT_EQ(to_json(in, maps)["maps"][0]["looks"].size(), rows) << one.name;
     EXPECT_FALSE(page_of("x", in, maps).sections.empty());
     EXPECT_TRUE(has(error_of([&] { fast_and_slow(in, in, {}); }), "is a picture")) << one.name;
@@ -107,7 +108,8 @@ TEST(ExplainPictures, APlaceHasTheSumOfItsPixels) {
   ASSERT_EQ(e.fine.shape(), (Shape{1, in.image.height, in.image.width}));
   const std::vector<float> summed = explain::summed(e.fine, in.grid).to_vector();
   for (size_t n = 0; n < summed.size(); ++n) EXPECT_FLOAT_EQ(summed[n], e.map.weights[n]);
-  const report::SeenImage seen = drawn(in, {e}).images.front();
+  const report::Picture picture = picture_of(in, e);
+  const auto& seen = picture.get<report::SeenImage>();
   EXPECT_EQ(seen.rows, in.image.height);
 }
 
@@ -173,9 +175,10 @@ TEST(ExplainPictures, AttentionIsWhatPredictShows) {
   const Task& t = task("caption");
   const std::vector<Input> inputs = {Own{"scene", 3}};
   const auto predicted = run->predict(inputs, *t.predict_settings(), {.maps = Maps::keep});
-  const report::SeenImage& expected = predicted[0][0].images.front();
+  const auto& expected = predicted[0][0].pictures.front().get<report::SeenImage>();
   const Inside in = run->inside(Own{"scene", 3}).value();
-  const report::SeenImage found = drawn(in, explain(in, asking({By::attention}))).images.front();
+  const report::Picture picture = pictures_of(in, explain(in, asking({By::attention}))).front();
+  const auto& found = picture.get<report::SeenImage>();
   ASSERT_EQ(found.looks.size(), expected.looks.size());
   EXPECT_EQ(found.image.pixels, expected.image.pixels);
   for (size_t n = 0; n < found.looks.size(); ++n) {
@@ -195,7 +198,8 @@ TEST(ExplainPictures, PlacesThatAreAttendedToMostAreALayer) {
   EXPECT_FALSE(found[0].of_outputs);
   EXPECT_TRUE(has(found[0].map.rows.front(), "from "));
   EXPECT_TRUE(agreement_of(found).rows.empty());
-  EXPECT_EQ(drawn(in, found).images[0].looks.size(), found[0].map.rows.size());
+  EXPECT_EQ(picture_of(in, found[0]).get<report::SeenImage>().looks.size(),
+            found[0].map.rows.size());
 }
 
 // ---- Whether it points at what is named ---------------------------------------------------------

@@ -100,7 +100,11 @@ TEST(Explain, EveryTaskByEveryWay) {
     }
     const report::Table table = agreement_of(maps);
     EXPECT_EQ(table.rows.size(), maps.size()) << one.name;
-    EXPECT_EQ(drawn(in, maps).texts.empty(), one.task != "documents") << one.name;
+    const std::vector<report::Picture> pictures = pictures_of(in, maps);
+    EXPECT_EQ(std::ranges::any_of(
+                  pictures, [](const auto& p) { return p.template holds<report::ShadedText>(); }),
+              one.task == "documents")
+        << one.name;
     EXPECT_EQ(to_json(in, maps)["maps"].size(), maps.size());
   }
 }
@@ -135,7 +139,7 @@ TEST(Explain, AttentionIsWhatPredictShows) {
   const Task& t = task("translate");
   const std::vector<Input> inputs = {Text{"3 May 2021"}};
   const auto predicted = run->predict(inputs, *t.predict_settings(), {.maps = Maps::keep});
-  const report::Heatmap& expected = predicted[0][0].maps.front();
+  const auto& expected = predicted[0][0].pictures.front().get<report::Heatmap>();
   const report::Heatmap found =
       explain(*run->inside(inputs[0]), asking({By::attention})).front().map;
   ASSERT_EQ(found.rows, expected.rows);
@@ -187,8 +191,11 @@ TEST(Explain, UnknownPiecesOfATextShowThemselves) {
 // An attention layer applies another matrix to each input, a convolution the same.
 TEST(Explain, FastAndSlowWeights) {
   const auto run = run_of("translate", small({}));
-  const auto maps =
-      fast_and_slow(*run->inside(Text{"3 May 2021"}), *run->inside(Text{"7 May 1999"}), {});
+  std::vector<report::Heatmap> maps;
+  for (const report::Picture& p :
+       fast_and_slow(*run->inside(Text{"3 May 2021"}), *run->inside(Text{"7 May 1999"}), {})) {
+    maps.push_back(p.get<report::Heatmap>());
+  }
   ASSERT_EQ(maps.size(), 4u);
   EXPECT_TRUE(has(maps[0].title, "fast") && has(maps[1].title, "slow"));
   const auto cell = [](const report::Heatmap& map, size_t i, size_t j) {

@@ -146,8 +146,8 @@ TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
   const auto found = opened->predict(inputs, how, {.maps = Maps::keep});
   ASSERT_EQ(found[1].size(), 3u);
   EXPECT_GE(found[1][0].score, found[1][1].score);
-  ASSERT_EQ(found[0][0].paths.size(), 1u);
-  const report::Scanpath& path = found[0][0].paths[0];
+  ASSERT_EQ(found[0][0].pictures.size(), 1u);
+  const auto& path = found[0][0].pictures[0].get<report::Scanpath>();
   EXPECT_EQ(path.image.width, 40);
   ASSERT_EQ(path.glimpses.size(), 3u);
   EXPECT_EQ(path.glimpses[0].x, 20);
@@ -156,8 +156,8 @@ TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
   EXPECT_EQ(path.glimpses[2].said, found[0][0].text);
   EXPECT_TRUE(path.others.empty());
   how.ways = 7;
-  const report::Scanpath many =
-      opened->predict(inputs, how, {.maps = Maps::keep})[0][0].paths.at(0);
+  const auto others = opened->predict(inputs, how, {.maps = Maps::keep});
+  const auto& many = others[0][0].pictures.at(0).get<report::Scanpath>();
   ASSERT_EQ(many.others.size(), 7u);
   EXPECT_EQ(many.others[6].size(), 2u);
   EXPECT_NE(many.others[6][1].x, many.others[5][1].x);
@@ -200,8 +200,10 @@ TEST(GlimpseTask, EveryModelTrains) {
     EXPECT_GT(score_of(t.test.scores, "loss"), 0) << model;
     const auto found = task_glimpse.open(run)->predict(std::vector<Input>{Own{"test", 0}},
                                                        PredictSettings(), {.maps = Maps::keep});
-    EXPECT_EQ(found[0][0].images.size(), model == std::string("soft") ? 1u : 0u);
-    EXPECT_EQ(found[0][0].paths.size(), model == std::string("random") ? 1u : 0u);
+    ASSERT_EQ(found[0][0].pictures.size(),
+              model == std::string("soft") || model == std::string("random") ? 1u : 0u);
+    if (found[0][0].pictures.empty()) continue;
+    EXPECT_EQ(found[0][0].pictures[0].holds<report::SeenImage>(), model == std::string("soft"));
   }
 }
 

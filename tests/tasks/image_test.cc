@@ -49,8 +49,8 @@ TEST(ImageRun, TrainsScoresAndShowsWhatPlacesAttendTo) {
   ASSERT_EQ(all[0].size(), 2u);
   EXPECT_NEAR(all[0][0].score + all[0][1].score, 1, 1e-5);
   EXPECT_GE(all[0][0].score, all[0][1].score);
-  ASSERT_EQ(all[0][0].images.size(), 1u);
-  const report::SeenImage& seen = all[0][0].images[0];
+  ASSERT_EQ(all[0][0].pictures.size(), 1u);
+  const auto& seen = all[0][0].pictures[0].get<report::SeenImage>();
   ASSERT_EQ(seen.looks.size(), 5u);
   for (const auto& look : seen.looks) {
     float total = 0;

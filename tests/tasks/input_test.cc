@@ -38,17 +38,17 @@ TEST(Input, RowsOfDataAreTakenPixelByPixel) {
   const test::Folder folder;
   test::write_bytes(folder / "rows.csv", "1,0,0,0,1\n0,0,0,1,0\n");
   const Input row = typed_input(task("glimpse"), (folder / "rows.csv:1").string(), "last");
-  EXPECT_EQ(std::get<Picture>(row).kind, Picture::Kind::row);
-  EXPECT_EQ(std::get<Picture>(row).image.pixels.back(), 1.0f);
+  EXPECT_EQ(std::get<GivenImage>(row).kind, GivenImage::Kind::row);
+  EXPECT_EQ(std::get<GivenImage>(row).image.pixels.back(), 1.0f);
   test::write_bytes(folder / "digits.TES", "1,0,0,0,1\n0,0,0,1,0\n");
   const Input other = typed_input(task("glimpse"), (folder / "digits.TES:1").string(), "last");
-  EXPECT_EQ(std::get<Picture>(other).kind, Picture::Kind::row);
+  EXPECT_EQ(std::get<GivenImage>(other).kind, GivenImage::Kind::row);
   test::write_bytes(folder / "a.png", image::to_png({1, 1, 1, {1.0f}}));
   test::write_bytes(folder / "unnamed", image::to_png({1, 1, 1, {1.0f}}));
   const Input unnamed = typed_input(task("glimpse"), (folder / "unnamed").string());
-  EXPECT_EQ(std::get<Picture>(unnamed).kind, Picture::Kind::photo);
+  EXPECT_EQ(std::get<GivenImage>(unnamed).kind, GivenImage::Kind::photo);
   const Input photo = typed_input(task("glimpse"), (folder / "a.png").string());
-  EXPECT_EQ(std::get<Picture>(photo).kind, Picture::Kind::photo);
+  EXPECT_EQ(std::get<GivenImage>(photo).kind, GivenImage::Kind::photo);
 }
 
 TEST(Input, SomeAreSpreadOverAll) {

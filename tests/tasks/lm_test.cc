@@ -154,8 +154,8 @@ TEST(Lm, WritesPieceByPieceAndGoesOnPastItsContext) {
     EXPECT_EQ(p.text.size(), prompt.size() + 50);
     EXPECT_GT(calls, 50);
     EXPECT_EQ(p.text, write_on(m, prompt, how, {}).text);
-    ASSERT_EQ(p.maps.size(), 1u);
-    EXPECT_EQ(p.maps[0].weights.size(), p.maps[0].rows.size() * p.maps[0].columns.size());
+    ASSERT_EQ(p.pictures.size(), 1u);
+    EXPECT_FALSE(p.pictures[0].get<report::Heatmap>().weights.empty());
   }
   const std::string first = write_on(m, "a", how, {}).text;
   how.seed = 1;

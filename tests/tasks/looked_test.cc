@@ -30,27 +30,28 @@ TEST(Looked, AnExampleIsKeptAtEachValidation) {
                                  {"embedding", "8"},
                                  {"steps", "6"},
                                  {"validate-every", "2"}});
-  const Looks looks = looks_of(run);
+  const LookHistory looks = looks_of(run);
   EXPECT_FALSE(looks.input.empty());
   ASSERT_EQ(looks.each.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(looks.each[i].step, static_cast<int64_t>(2 * (i + 1)));
-    ASSERT_EQ(looks.each[i].drawn.maps.size(), 1u);
-    const report::Heatmap& map = looks.each[i].drawn.maps[0];
+    ASSERT_EQ(looks.each[i].pictures.size(), 1u);
+    const auto& map = looks.each[i].pictures[0].get<report::Heatmap>();
     EXPECT_EQ(map.columns.size(), text::characters(looks.input).size() + 1);
     float sum = 0;
     for (size_t j = 0; j < map.columns.size(); ++j) sum += map.weights[j];
     EXPECT_NEAR(sum, 1.0f, 1e-2f);
   }
-  EXPECT_NE(looks.each[0].drawn.maps[0].weights, looks.each[2].drawn.maps[0].weights);
+  EXPECT_NE(looks.each[0].pictures[0].get<report::Heatmap>().weights,
+            looks.each[2].pictures[0].get<report::Heatmap>().weights);
 }
 
 TEST(Looked, TextsAreShaded) {
   const Folder folder;
   const RunFolder run = trained(folder, "documents", {{"examples", "60"}, {"epochs", "1"}});
-  const Looks looks = looks_of(run);
+  const LookHistory looks = looks_of(run);
   ASSERT_FALSE(looks.each.empty());
-  EXPECT_FALSE(looks.each[0].drawn.texts.empty());
+  EXPECT_TRUE(looks.each[0].pictures.at(0).holds<report::ShadedText>());
 }
 
 TEST(Looked, WithoutAttentionNothingIsKept) {
@@ -89,7 +90,7 @@ TEST(Looked, ADamagedFileIsSaid) {
   write_bytes(run / "looks.json",
               R"({"input":"a","looks":[{"step":1,"output":"","texts":[],"maps":[)"
               R"({"title":"","rows":["a"],"columns":["b"],"weights":[]}]}]})");
-  EXPECT_TRUE(has(error_of([&] { looks_of(run); }), "rows times columns"));
+  EXPECT_TRUE(has(error_of([&] { looks_of(run); }), "0 weights for 1 rows and 1 columns"));
 }
 
 }  // namespace

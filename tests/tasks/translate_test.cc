@@ -129,9 +129,9 @@ TEST(Translate, IsAFunctionOfTheModelAndTheLine) {
       EXPECT_EQ(first[i][n].text, looked[i][n].text);
       EXPECT_EQ(first[i][n].text, alone[n].text);
       EXPECT_NEAR(first[i][n].score, alone[n].score, 1e-5);
-      EXPECT_TRUE(first[i][n].maps.empty());
-      ASSERT_EQ(looked[i][n].maps.size(), 1u);
-      const report::Heatmap& map = looked[i][n].maps.front();
+      EXPECT_TRUE(first[i][n].pictures.empty());
+      ASSERT_EQ(looked[i][n].pictures.size(), 1u);
+      const auto& map = looked[i][n].pictures.front().get<report::Heatmap>();
       EXPECT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
       EXPECT_EQ(map.columns.size(), text::characters(lines[i]).size() + 1);
     }
@@ -158,10 +158,8 @@ TEST(Translate, GoesOnFromAPrefix) {
       const Prediction best =
           opened->predict(std::span(&line, 1), how, {.maps = Maps::keep}).front().front();
       EXPECT_TRUE(best.text.starts_with("1999-0")) << best.text;
-      ASSERT_EQ(best.maps.size(), 1u);
-      EXPECT_EQ(best.maps[0].rows[3], "9");
-      EXPECT_EQ(best.maps[0].weights.size(),
-                best.maps[0].rows.size() * best.maps[0].columns.size());
+      ASSERT_EQ(best.pictures.size(), 1u);
+      EXPECT_EQ(best.pictures[0].get<report::Heatmap>().rows[3], "9");
     }
     how.prefix = "1999漢";
     const Input line = Text{"3 May 1979"};
@@ -225,13 +223,14 @@ void expect_page(const report::Page& page, const TranslateConfig& c, const Evalu
   const auto* table = block_of<report::Table>(examples);
   ASSERT_NE(table, nullptr);
   EXPECT_EQ(table->rows.size(), std::min<size_t>(12, static_cast<size_t>(test.count)));
-  const auto* gallery = block_of<report::Gallery>(examples);
+  const auto* gallery = block_of<report::Pictures>(examples);
   ASSERT_EQ(gallery != nullptr, looks);
   if (looks) {
     ASSERT_EQ(gallery->items.size(), table->rows.size());
     for (size_t i = 0; i < table->rows.size(); ++i) {
-      EXPECT_EQ(gallery->items[i].caption, table->rows[i][0] + " → " + table->rows[i][1]);
-      EXPECT_FALSE(gallery->items[i].map.weights.empty());
+      const auto& map = gallery->items[i].get<report::Heatmap>();
+      EXPECT_EQ(map.title, table->rows[i][0] + " → " + table->rows[i][1]);
+      EXPECT_FALSE(map.weights.empty());
     }
   }
   const auto* settings = block_of<report::Table>(section(page, "Settings"));
@@ -496,7 +495,7 @@ TEST(Translate, AnUnknownWordIsCopiedFromWhereItLooked) {
   }
   const auto one =
       translate(unknowing(text::Unit::words, 2), lines, {.longest = 2, .weights = true});
-  const report::Heatmap& map = one.front().front().maps.front();
+  const auto& map = one.front().front().pictures.front().get<report::Heatmap>();
   EXPECT_EQ(map.rows, (std::vector<std::string>{"Poirot", "Poirot"}));
   EXPECT_EQ(map.columns.size(), 6u);
   EXPECT_NEAR(map.weights[2], 1.0f, 1e-5);

@@ -15,8 +15,11 @@ const path = (...parts) => '/api/' + parts.map(encodeURIComponent).join('/');
 
 export const get = async (...parts) => (await checked(await fetch(path(...parts)))).json();
 
+// Numbers that were unpacked stay here: what they were unpacked from goes back.
+const plain = (key, value) => ArrayBuffer.isView(value) ? undefined : value;
+
 const send = async (parts, body, signal) => checked(await fetch(path(...parts), {
-  method: 'POST', signal, body: JSON.stringify(body),
+  method: 'POST', signal, body: JSON.stringify(body, plain),
   headers: { 'Content-Type': 'application/json', 'X-Fovea-Token': token },
 }));
 

@@ -2,6 +2,7 @@ import * as api from './api.js';
 import { byId, element, short } from './dom.js';
 import { export_buttons } from './exported.js';
 import { full_of, largest, Matrix } from './matrix.js';
+import { image_of } from './pictures.js';
 import { shaded, sizes_of } from './shaded.js';
 import { keep, now, state } from './state.js';
 
@@ -32,7 +33,7 @@ const difference = (a, b, rows, columns) => {
     weights[r * columns.length + c] = a.weights[i * a.columns.length + j] - b.weights[k * b.columns.length + l];
   }));
   return {
-    title: `${now.run.name} minus ${state.beside}`, signed: true, weights, cells: api.packed(weights),
+    kind: 'heatmap', title: `${now.run.name} minus ${state.beside}`, signed: true, weights, cells: api.packed(weights),
     rows: rows.map(([i]) => a.rows[i]), columns: columns.map(([j]) => a.columns[j]),
   };
 };
@@ -95,7 +96,7 @@ const maps_side_by_side = (first, second, redraw) => {
       element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
           element('button', { type: 'button', id: 'scale', onclick: rescale }, scale_name()),
           element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
-          export_buttons(() => ({ maps: minus ? [a, b, minus] : [a, b] }))),
+          export_buttons(() => minus ? [a, b, minus] : [a, b])),
       element('div', { class: 'pair' }, left.node, right.node),
       third ? element('div', { id: 'difference' }, third.node, element('p', { class: 'muted' },
           `Orange and +: ${now.run.name} weighs it more. `, missing.length ? `Left out: ${missing.join(', ')}. ` : '',
@@ -128,7 +129,7 @@ const texts_side_by_side = (first, second) => {
   };
   return {
     nodes: [
-      element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => ({ texts: [a, b] }))),
+      element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => [a, b])),
       element('div', { class: 'pair' }, shaded(a, { sizes }), shaded(b, { sizes })),
       minus ? element('div', { id: 'difference' }, shaded(minus, { signed: true }), element('p', { class: 'muted' },
           `Orange and +: ${now.run.name} weighs it more. The darkest is a difference of ${short(sizes_of(minus).word)}.`))
@@ -137,9 +138,12 @@ const texts_side_by_side = (first, second) => {
   };
 };
 
-export const compare_view = ({ maps, texts, beside }, { redraw }) => {
-  if (!beside) return null;
-  if (maps.length && beside.maps.length) return maps_side_by_side(maps[0], beside.maps[0], redraw);
-  if (texts.length && beside.texts.length) return texts_side_by_side(texts[0], beside.texts[0]);
-  return { nodes: [element('p', { class: 'muted' }, 'One of the two shows no weights.')] };
+export const compare_view = ([a], [b], { redraw }) => {
+  if (!a || !b) return { nodes: [element('p', { class: 'muted' }, 'One of the two shows no weights.')] };
+  if (a.kind === 'heatmap' && b.kind === 'heatmap') return maps_side_by_side(a, b, redraw);
+  if (a.kind === 'shaded_text' && b.kind === 'shaded_text') return texts_side_by_side(a, b);
+  return {
+    nodes: [element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => [a, b])),
+      element('div', { class: 'pair' }, image_of(a), image_of(b))],
+  };
 };

@@ -2,6 +2,7 @@ import * as api from './api.js';
 import { dark, element, short, visible } from './dom.js';
 import { map_of } from './big_map.js';
 import { shades } from './matrix.js';
+import { unpacked } from './pictures.js';
 
 // The heads of a Transformer, layer by layer: all of them small, one of them large; some switched off,
 // and what the model then says.
@@ -62,7 +63,6 @@ export const heads = ({ run, question }) => {
     grid.replaceChildren(grid_of(layers, { sort, off, pinned: shown?.key, onShow: show }));
     if (focus) [...grid.querySelectorAll('.head')].find(h => h.dataset.head === focus)?.focus();
   };
-  const unpacked = m => ({ ...m, weights: api.unpacked(m.cells) });
 
   const show = async head => {
     shown = head;
@@ -71,7 +71,7 @@ export const heads = ({ run, question }) => {
       const answer = await large_asked(signal => api.post(['runs', run.name, 'explain'],
           { input: question().input, by: ['attention'], layer: head.layer, head: String(head.head) }, signal));
       if (!answer) return;
-      picture = map_of(unpacked(answer.maps[0]), {});
+      picture = map_of(unpacked(answer.pictures[0]), {});
       const switched = element('button', { type: 'button', id: 'switch-off', 'aria-pressed': String(off.has(head.key)), onclick: () => flip(head) }, 'Switched off');
       large.replaceChildren(element('div', { class: 'toolbar' }, element('b', {}, `${head.layer}, head ${head.head}`), switched,
           element('button', { type: 'button', id: 'pin', onclick: pin }, 'Pin')), picture.node);

@@ -1,8 +1,6 @@
 import * as api from './api.js';
 import { byId, element, short } from './dom.js';
-import { Matrix } from './matrix.js';
-import { sheet } from './seen.js';
-import { shaded } from './shaded.js';
+import { figure_of, unpacked } from './pictures.js';
 
 // Other ways of asking where it looks, beside each other, and whether they agree; and what the model
 // says when its weights are taken in hand.
@@ -16,13 +14,10 @@ const agreement = ({ header, rows }) => !rows.length ? null : element('div', { c
         element('tbody', {}, rows.map(r => element('tr', {}, r.map((c, i) =>
             i ? element('td', {}, c) : element('th', { scope: 'row' }, c)))))));
 
-const unpacked = m => ({ ...m, weights: api.unpacked(m.cells) });
-
 const draw = (place, answer) => {
-  const parts = answer.maps.map(m => new Matrix(unpacked(m), {}));
+  const parts = unpacked(answer.pictures).map(figure_of);
   place.replaceChildren(...[agreement(answer.agreement), ...answer.notes.map(n => element('p', { class: 'muted' }, n)),
-    ...parts.map(p => p.node), ...answer.images.map(sheet), ...answer.texts.map(t => shaded(
-        { ...t, lines: t.lines.map(l => ({ ...l, weights: api.unpacked(l.cells) })) }))].filter(Boolean));
+    ...parts.map(p => p.node)].filter(Boolean));
   for (const part of parts) part.draw();
 };
 

@@ -1,16 +1,12 @@
 import * as api from './api.js';
 import { element, short } from './dom.js';
 import { full_of, Matrix } from './matrix.js';
+import { image_of, unpacked } from './pictures.js';
 import { shaded, sizes_of } from './shaded.js';
 import { keep, state } from './state.js';
 
 // One held-out example while a run learned: what came of it and where the model looked, at each
 // validation, by one scale. The slider goes through the steps; at its end it follows a training.
-const unpacked = look => ({
-  ...look, maps: look.maps.map(m => ({ ...m, weights: api.unpacked(m.cells) })),
-  texts: look.texts.map(t => ({ ...t, lines: t.lines.map(l => ({ ...l, weights: api.unpacked(l.cells) })) })),
-});
-
 export class Learned {
   constructor(run, onStep) {
     Object.assign(this, { run, onStep, looks: [], matrix: null });
@@ -28,8 +24,9 @@ export class Learned {
     const { looks } = await api.get('runs', this.run, 'looks');
     if (!looks.length || looks.at(-1).step === this.looks.at(-1)?.step) return;
     this.looks = looks.map(unpacked);
-    this.full = Math.max(0, ...this.looks.flatMap(l => l.maps.map(m => full_of(m.weights))));
-    const sizes = this.looks.flatMap(l => l.texts.map(sizes_of));
+    const all = kind => this.looks.flatMap(l => l.pictures).filter(p => p.kind === kind);
+    this.full = Math.max(0, ...all('heatmap').map(m => full_of(m.weights)));
+    const sizes = all('shaded_text').map(sizes_of);
     this.sizes = { word: Math.max(0, ...sizes.map(s => s.word)), line: Math.max(1e-9, ...sizes.map(s => s.line)) };
     this.node.hidden = false;
     this.slider.max = looks.length - 1;
@@ -48,9 +45,10 @@ export class Learned {
     const look = this.looks[i];
     this.title.textContent = `step ${look.step}`;
     this.slider.setAttribute('aria-valuetext', `step ${look.step}`);
-    const [map] = look.maps, [text] = look.texts;
-    this.matrix = map ? new Matrix({ ...map, title: look.output }, { full: this.full }) : null;
-    this.place.replaceChildren(this.matrix?.node ?? shaded({ ...text, title: `${look.output} (${short(look.step)})` }, { sizes: this.sizes }));
+    const [picture] = look.pictures;
+    this.matrix = picture.kind === 'heatmap' ? new Matrix({ ...picture, title: look.output }, { full: this.full }) : null;
+    this.place.replaceChildren(this.matrix?.node ?? (picture.kind === 'shaded_text'
+        ? shaded({ ...picture, title: `${look.output} (${short(look.step)})` }, { sizes: this.sizes }) : image_of(picture)));
     this.matrix?.draw();
     this.tell();
   }

@@ -5,8 +5,7 @@ import { kLarge, map_of } from './big_map.js';
 import { keep, state } from './state.js';
 
 // Maps of who looked at whom, one at a time, with what was read and written under it.
-export const map_view = ({ maps }, { redraw }) => {
-  if (!maps.length) return null;
+export const map_view = (maps, { redraw }) => {
   const chosen = Math.min(Number(state.map) || 0, maps.length - 1), map = maps[chosen];
   let links = null;
   const row = i => links?.show(i);
@@ -40,7 +39,7 @@ export const map_view = ({ maps }, { redraw }) => {
       }, maps.map((m, i) => element('option', { value: i, selected: i === chosen ? true : undefined }, m.title || `picture ${i + 1}`))) : null,
       element('button', { type: 'button', id: 'scale', onclick: rescale }, scale_name()),
       element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
-      export_buttons(() => ({ maps: [map] })));
+      export_buttons(() => [map]));
   return {
     nodes: [toolbar, matrix.node, links?.node, state.table ? matrix.table() : null],
     draw: () => { matrix.draw(); row(matrix.held); },

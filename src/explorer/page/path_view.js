@@ -47,9 +47,8 @@ const bars = (path, t) => {
   return made;
 };
 
-export const path_view = ({ paths }, { run }) => {
-  if (!paths?.length) return null;
-  const [path] = paths, n = path.glimpses.length;
+export const path_view = ([path], { run }) => {
+  const n = path.glimpses.length;
   const within = t => Math.min(Math.max(t, 0), n - 1);
   let t = /^\d+$/.test(state.row) ? within(Number(state.row)) : n - 1, timer = 0;
 
@@ -113,7 +112,7 @@ export const path_view = ({ paths }, { run }) => {
         type: 'button', id: 'ways', 'aria-pressed': String(ways > 0), onclick: toggle_ways,
         title: 'Ways that chance leads in training, drawn around where it aims',
       }, `${ways || kWays} ways`) : null,
-      export_buttons(() => ({ paths: [{ ...path, title: title() }] })));
+      export_buttons(() => [{ ...path, title: title() }]));
   const sides = path.glimpses[0]?.sides ?? [];
   return {
     nodes: [toolbar, element('div', { class: 'seen' },

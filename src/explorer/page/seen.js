@@ -1,4 +1,3 @@
-import * as api from './api.js';
 import { element, short } from './dom.js';
 import { entropy } from './matrix.js';
 
@@ -136,15 +135,9 @@ export const legend = (seen, weights, kind) => {
   ].filter(Boolean);
 };
 
-export const unpacked = seen => ({
-  ...seen,
-  looks: seen.looks.map(l => ({ ...l, weights: api.unpacked(l.cells) })),
-  between: api.unpacked(seen.between),
-});
-
 // All looks beside each other, to be read only.
-export const sheet = packed => {
-  const seen = unpacked(packed), canvases = seen.looks.map(() => element('canvas', { 'aria-hidden': 'true' }));
+export const sheet = seen => {
+  const canvases = seen.looks.map(() => element('canvas', { 'aria-hidden': 'true' }));
   load(seen.image).then(image => seen.looks.forEach((l, i) => paint(canvases[i], kFilm, {
     image, seen, weights: l.weights, kind: 'own', blur: false, boxes: l.boxes,
   })));

@@ -10,9 +10,8 @@ import { keep, now, state } from './state.js';
 const kWidest = 448;
 const strip = { own: 'Light: each', all: 'Light: one scale', mean: 'Light: minus mean' };
 
-export const seen_view = ({ images }, { run, redraw }) => {
-  if (!images?.length) return null;
-  const seen = draws.unpacked(images[0]), places = seen.rows * seen.columns, mutual = seen.between.length > 0;
+export const seen_view = ([seen], { run, redraw }) => {
+  const places = seen.rows * seen.columns, mutual = seen.between !== undefined;
   const kind = draws.kinds[state.light] ? state.light : 'own';
   let image = null, hovered = -1, cell = -1, pinned = -1;
   let held = /^\d+$/.test(state.row) && Number(state.row) < seen.looks.length ? Number(state.row) : -1;
@@ -20,7 +19,7 @@ export const seen_view = ({ images }, { run, redraw }) => {
 
   const look_from = place => ({
     label: `from ${draws.place_name(seen, place)}`, boxes: [draws.place_box(seen, place)],
-    weights: seen.between.subarray(place * places, (place + 1) * places),
+    weights: seen.between.weights.subarray(place * places, (place + 1) * places),
   });
   // What is shown: under the pointer, else held, else the picture alone.
   const current = () => {
@@ -170,7 +169,7 @@ export const seen_view = ({ images }, { run, redraw }) => {
   const exported = () => {
     const extra = from >= 0 ? [look_from(from)] : [];
     const looks = [...seen.looks, ...extra.map(l => ({ ...l, cells: api.packed(l.weights) }))];
-    return { images: [{ ...seen, looks, title: `${run.name}: ${now.upload?.name ?? state.input} → ${now.predictions[0].text}` }] };
+    return [{ ...seen, looks, between: undefined, title: `${run.name}: ${now.upload?.name ?? state.input} → ${now.predictions[0].text}` }];
   };
   const toolbar = element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
       element('button', { type: 'button', id: 'light', title: draws.kinds[kind], onclick: next_kind }, strip[kind]),

@@ -4,8 +4,7 @@ import { shaded } from './shaded.js';
 import { now } from './state.js';
 
 // The text that was read, its words as dark as they weigh.
-export const text_view = ({ texts }, { ask }) => {
-  if (!texts.length) return null;
+export const text_view = (texts, { ask }) => {
   if (!now.dropped.size) [now.whole] = texts;
   const onDrop = i => {
     const { dropped, whole } = now;
@@ -14,7 +13,7 @@ export const text_view = ({ texts }, { ask }) => {
     ask();
   };
   return {
-    nodes: [element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => ({ texts }))),
+    nodes: [element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => texts)),
       shaded(now.whole, { dropped: now.dropped, onDrop })],
   };
 };

@@ -9,7 +9,7 @@
 #include "fovea/text.h"
 #include "image/class_folders.h"
 #include "image/image.h"
-#include "report/seen.h"
+#include "report/seen_image.h"
 #include "tasks/caption/scenes.h"
 #include "tasks/packed_image.h"
 #include "tasks/run_folder.h"
@@ -114,7 +114,7 @@ std::vector<std::vector<models::Decoded>> describe(const CaptionModel&,
                                                    const ShareDone& = {});
 
 // Pictures as the model gets them, `places` as places_file() takes them.
-std::vector<CaptionedImage> captioned(const CaptionConfig&, std::span<const Picture* const>,
+std::vector<CaptionedImage> captioned(const CaptionConfig&, std::span<const GivenImage* const>,
                                       const std::string& places);
 
 std::vector<Predictions> predict(const CaptionModel&, std::span<const CaptionedImage>,

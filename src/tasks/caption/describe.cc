@@ -12,17 +12,17 @@ constexpr size_t kAtOnce = 64;
 }  // namespace
 
 std::vector<CaptionedImage> captioned(const CaptionConfig& c,
-                                      std::span<const Picture* const> pictures,
+                                      std::span<const GivenImage* const> pictures,
                                       const std::string& places) {
   const std::string file = places_file(c, places);
   Places of;
   if (!file.empty()) {
     std::vector<std::string> names;
-    for (const Picture* p : pictures) names.push_back(p->name);
+    for (const GivenImage* p : pictures) names.push_back(p->name);
     of = Places(c, file, names);
   }
   std::vector<CaptionedImage> all;
-  for (const Picture* p : pictures) {
+  for (const GivenImage* p : pictures) {
     CaptionedImage& x = all.emplace_back();
     x.name = p->name;
     x.pixels = packed(image::fitted(p->image, fit_of(c)));
@@ -93,7 +93,7 @@ std::vector<Predictions> predict(const CaptionModel& m, std::span<const Captione
     Predictions& n_best = all.emplace_back();
     for (const models::Decoded& d : decoded) {
       Prediction p{.text = m.words.decode(d.tokens), .score = d.score, .ended = d.ended};
-      if (how.weights && looks(m.config)) p.images.push_back(shown(m, x, d));
+      if (how.weights && looks(m.config)) p.pictures.emplace_back(shown(m, x, d));
       n_best.push_back(std::move(p));
     }
   }

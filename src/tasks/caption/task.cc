@@ -54,7 +54,7 @@ class CaptionRun final
     }
     const std::vector<CaptionedImage> all = read_captioned(model().config, what.file, {});
     for (const size_t i : spread(all.size(), most)) {
-      some.emplace_back(Picture{unpacked(all[i].pixels, fit_of(model().config)), all[i].name});
+      some.emplace_back(GivenImage{unpacked(all[i].pixels, fit_of(model().config)), all[i].name});
     }
     return some;
   }
@@ -78,14 +78,14 @@ class CaptionRun final
   // What the model sees of inputs. `places` as places_file() takes them.
   std::vector<CaptionedImage> asked(std::span<const Input> inputs,
                                     const std::string& places) const {
-    std::vector<const Picture*> pictures;
+    std::vector<const GivenImage*> pictures;
     for (const Input& input : inputs) {
-      if (const auto* picture = std::get_if<Picture>(&input)) pictures.push_back(picture);
+      if (const auto* picture = std::get_if<GivenImage>(&input)) pictures.push_back(picture);
     }
     std::vector<CaptionedImage> seen = captioned(model().config, pictures, places), all;
     auto next = seen.begin();
     for (const Input& input : inputs) {
-      const bool sent = std::holds_alternative<Picture>(input);
+      const bool sent = std::holds_alternative<GivenImage>(input);
       all.push_back(sent ? std::move(*next++) : of_own(own_of(input)));
     }
     return all;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fovea/documents.h"
-#include "report/shaded.h"
+#include "report/shaded_text.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
 #include "text/labelled.h"

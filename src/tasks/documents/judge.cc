@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "report/shaded_text.h"
 #include "tasks/documents/documents.h"
 #include "tasks/run_of.h"
 
@@ -155,7 +156,7 @@ std::vector<Predictions> predict(const Classifier& c, std::span<const std::strin
       shaded.lines.push_back(
           {j.looked.sentences[s], std::move(apart[i].sentences[s]), j.looked.words[s]});
     }
-    best.front().texts.push_back(std::move(shaded));
+    best.front().pictures.emplace_back(std::move(shaded));
   }
   return all;
 }

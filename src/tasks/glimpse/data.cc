@@ -230,9 +230,9 @@ Image placed_image(const Input& input, const ImageData& d, const Known& known,
     place_at(how, images, n, seed_of_held_out(n), made.pixels, side);
     return made;
   };
-  if (const auto* picture = std::get_if<Picture>(&input)) {
+  if (const auto* picture = std::get_if<GivenImage>(&input)) {
     Image grey = image::with_channels(picture->image, 1);
-    if (picture->kind == Picture::Kind::photo) grey = image::fitted(grey, side, side);
+    if (picture->kind == GivenImage::Kind::photo) grey = image::fitted(grey, side, side);
     const std::vector<LabelledImage> one = {{std::move(grey), 0, picture->name}};
     ImageData middle = d;
     middle.placed.placing = image::Placing::plain;

@@ -6,6 +6,8 @@
 
 #include "core/random.h"
 #include "fovea/error.h"
+#include "report/scanpath.h"
+#include "report/seen_image.h"
 #include "tasks/glimpse/glimpse.h"
 #include "tasks/run_of.h"
 
@@ -185,11 +187,11 @@ Predictions predict(const Viewer& v, const image::Image& image, const PredictSet
   const models::Glimpsed found =
       models::look_around(v.model, pixels, {.seed = kSeed, .keep = true});
   if (found.weights) {
-    best.front().images.push_back(seen_of(v, image, found));
+    best.front().pictures.emplace_back(seen_of(v, image, found));
   } else {
     report::Scanpath path = path_of(v, image, found);
     if (how.ways > 0) path.others = drawn_ways(v, image, pixels, how.ways);
-    best.front().paths.push_back(std::move(path));
+    best.front().pictures.emplace_back(std::move(path));
   }
   return best;
 }

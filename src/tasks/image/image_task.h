@@ -7,7 +7,7 @@
 #include "fovea/convnet.h"
 #include "image/class_folders.h"
 #include "image/resize.h"
-#include "report/seen.h"
+#include "report/seen_image.h"
 #include "tasks/packed_image.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"

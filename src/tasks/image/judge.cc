@@ -118,7 +118,7 @@ std::vector<Predictions> predict(const ImageModel& m, std::span<const PackedExam
     report::SeenImage seen = seen_of(m, images[i].pixels, j, settings.places);
     seen.title = fmt::format("{}: {}", std::filesystem::path(images[i].name).filename().string(),
                              n_best.front().text);
-    n_best.front().images.push_back(std::move(seen));
+    n_best.front().pictures.emplace_back(std::move(seen));
   }
   return all;
 }

@@ -104,7 +104,7 @@ class ImageRun final : public RunOf<ImageModel, ImageSets, EvaluateSettings, Pre
     const std::vector<PackedExample> all =
         read_examples(model().config, model().classes, what.file);
     for (const size_t i : spread(all.size(), most)) {
-      some.emplace_back(Picture{unpacked(all[i].pixels, fit_of(model().config)), all[i].name});
+      some.emplace_back(GivenImage{unpacked(all[i].pixels, fit_of(model().config)), all[i].name});
     }
     return some;
   }
@@ -136,7 +136,7 @@ class ImageRun final : public RunOf<ImageModel, ImageSets, EvaluateSettings, Pre
   }
   // What the model sees of an input.
   PackedExample asked(const Input& input) const {
-    if (const auto* picture = std::get_if<Picture>(&input)) {
+    if (const auto* picture = std::get_if<GivenImage>(&input)) {
       return {packed(image::fitted(picture->image, fit_of(model().config))), 0, picture->name};
     }
     const Own& own = own_of(input);

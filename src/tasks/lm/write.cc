@@ -2,6 +2,7 @@
 
 #include "core/random.h"
 #include "fovea/ops.h"
+#include "report/heatmap.h"
 #include "tasks/lm/lm.h"
 
 namespace fovea::tasks::lm {
@@ -149,7 +150,7 @@ Prediction write_on(const LanguageModel& m, const std::string& prompt, const Pre
   if (watch.piece) watch.piece("\n");
   result.score /= static_cast<double>(how.length);
   if (watch.maps == Maps::keep && !m.config.network.linear) {
-    result.maps.push_back(map_of(m, ids, before));
+    result.pictures.emplace_back(map_of(m, ids, before));
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fovea/error.h"
+#include "report/heatmap.h"
 #include "tasks/run_of.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/translate.h"
@@ -63,7 +64,7 @@ Prediction finish(const Translator& t, const std::string& line, const models::De
   const std::vector<std::string> source = t.source.pieces(line);
   const std::vector<std::string> target = pieces_of(t.target, d, source);
   if (has_unknown(d)) result.text = t.target.join(target);
-  if (keep_map) result.maps.push_back(map_of(d, source, target, line));
+  if (keep_map) result.pictures.emplace_back(map_of(d, source, target, line));
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
 #include "fovea/nn.h"
@@ -197,9 +198,10 @@ class LargestRun final : public RunOf<Model, Data, EvaluateSettings, PredictSett
                        [](const auto& a, const auto& b) { return a.score > b.score; });
       some.resize(std::min(wanted, some.size()));
       if (p.maps == Maps::none) continue;
-      report::Heatmap map{.title = line, .rows = {some[0].text}, .weights = a};
-      for (const int64_t i : x) map.columns.push_back(std::to_string(i));
-      some[0].maps = {map};
+      std::vector<std::string> labels;
+      for (const int64_t i : x) labels.push_back(std::to_string(i));
+      some[0].pictures.push_back(report::picture_kind("ranking").unpack(
+          {{"title", line}, {"labels", labels}, {"weights", a}}));
     }
     return all;
   }

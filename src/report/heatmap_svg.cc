@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/drawing.h"
 #include "report/files.h"
 #include "report/label.h"
-#include "report/picture.h"
+#include "report/written.h"
 
 // Heat-maps as SVG files: fills as attributes for a white page, and a style that changes them on a
 // dark one.
@@ -21,9 +22,9 @@ constexpr GridStyle kStyle = {.cell = kMapCell,
                               .drop = 5,
                               .longest_label = 32};
 
-Sheet::Placed placed(const Heatmap& map) {
-  check(map);
-  Sheet::Placed at{.map = &map, .title = cut(visible(map.title), kLongestTitle)};
+Sheet::Placed placed(const Picture& picture) {
+  const auto& map = picture.get<Heatmap>();
+  Sheet::Placed at{.picture = picture, .title = cut(visible(map.title), kLongestTitle)};
   at.grid = grid_of(map, kStyle);
   if (!at.title.empty()) at.grid.top += kMapLine + kMapGap, at.grid.bottom += kMapLine + kMapGap;
   const double ends = (map.scale == Scale::from_zero ? 10 : 18) * kMapGap;  // of the legend
@@ -39,14 +40,14 @@ std::string style() {
 }
 
 void put_cells(Markup& svg, const Sheet::Placed& at) {
-  const Cells cells = cells_of(*at.map, kMapCell, kMapCell - 1);
+  const Cells cells = cells_of(at.map(), kMapCell, kMapCell - 1);
   svg.put(R"(<path class="mesh" fill="#d0d5dd" d="M-1-1h{}v{}H-1z"/>)",
           at.grid.right - at.grid.left + 1, at.grid.bottom - at.grid.top + 1);
   for (int k = 0; k < kShades; ++k) {
     const std::string& path = cells.shaded[static_cast<size_t>(k)];
     if (path.empty()) continue;
-    svg.put(R"(<path class="{}{}" fill="{}" d="{}"/>)", shade_letter(at.map->scale), k,
-            hex(shade(k, Paper::white, at.map->scale)), path);
+    svg.put(R"(<path class="{}{}" fill="{}" d="{}"/>)", shade_letter(at.map().scale), k,
+            hex(shade(k, Paper::white, at.map().scale)), path);
   }
   if (!cells.unknown.empty()) {
     svg.put(R"(<path class="unknown" fill="#bebebe" d="{}"/>)", cells.unknown);
@@ -66,8 +67,8 @@ void put_hints(Markup& svg, const Heatmap& map) {
 }
 
 void put_legend(Markup& svg, const Sheet::Placed& at) {
-  const Scale scale = at.map->scale;
-  const std::string low = low_end(*at.map);
+  const Scale scale = at.map().scale;
+  const std::string low = low_end(at.map());
   const double y = at.height - kMapLine, step = kLegend / shades_of(scale);
   const double begin = at.grid.left + kMapGap + kMapLetter * drawn_columns_of(low);
   svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", at.grid.left, y + 14, low);
@@ -77,22 +78,22 @@ void put_legend(Markup& svg, const Sheet::Placed& at) {
             hex(shade(k, Paper::white, scale)));
   }
   svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", begin + kMapGap + kLegend, y + 14,
-          number(full_weight(*at.map)));
+          number(full_weight(at.map())));
 }
 
-void put_map(Markup& svg, const Sheet::Placed& at, Hints hints) {
+void put_map(Markup& svg, const Sheet::Placed& at, Target target) {
   svg.put(R"x(<g transform="translate({:g} {:g})" role="img" aria-label="{}">)x", at.x, at.y,
           escape(at.title.empty() ? "Attention weights" : at.title));
   if (!at.title.empty()) {
     svg.put(R"(<text class="title" x="0" y="14">{}</text>)", escape(at.title));
   }
-  if (at.map->weights.empty()) {
+  if (at.map().weights.empty()) {
     svg.put(R"(<text class="muted" x="0" y="{:g}">(nothing)</text>)", at.grid.top + 14);
   } else {
     put_labels(svg, at.grid);
     svg.put(R"x(<g transform="translate({:g} {:g})">)x", at.grid.left, at.grid.top);
     put_cells(svg, at);
-    if (hints == Hints::yes) put_hints(svg, *at.map);
+    if (target == Target::svg) put_hints(svg, at.map());
     svg.put("</g>");
     put_legend(svg, at);
   }
@@ -101,10 +102,10 @@ void put_map(Markup& svg, const Sheet::Placed& at, Hints hints) {
 
 }  // namespace
 
-Sheet sheet_of(const std::vector<Heatmap>& maps) {
+Sheet sheet_of(std::span<const Picture> maps) {
   Sheet sheet;
   double total = 0;
-  for (const Heatmap& map : maps) {
+  for (const Picture& map : maps) {
     sheet.maps.push_back(placed(map));
     total += sheet.maps.back().height + kMapMargin;
   }
@@ -124,20 +125,10 @@ Sheet sheet_of(const std::vector<Heatmap>& maps) {
   return sheet;
 }
 
-std::string to_svg(const Sheet& sheet, Hints hints) {
-  Markup svg;
-  svg.put(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:g} {1:g}\" width=\"{0:g}\" "
-      "height=\"{1:g}\">\n<style>{2}</style>\n"
-      "<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-      sheet.width, sheet.height, style());
-  for (const Sheet::Placed& map : sheet.maps) put_map(svg, map, hints);
-  svg.put("</svg>\n");
-  return svg.text();
+Drawing drawing_of(const Sheet& sheet, Target target) {
+  Markup body;
+  for (const Sheet::Placed& map : sheet.maps) put_map(body, map, target);
+  return svg_file(sheet.width, sheet.height, style(), body.text());
 }
-
-std::string to_svg(const std::vector<Heatmap>& maps) { return to_svg(sheet_of(maps), Hints::yes); }
-
-std::string to_svg(const Heatmap& map) { return to_svg(std::vector<Heatmap>{map}); }
 
 }  // namespace fovea::report

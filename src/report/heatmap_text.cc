@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/heatmap.h"
+#include "report/drawing.h"
 #include "report/label.h"
-#include "report/picture.h"
 #include "text/utf8.h"
 
 namespace fovea::report {
@@ -24,8 +23,8 @@ std::string cell_below(float size, Ink ink) {
     return fmt::format("\x1b[48;2;{};{};{}m  \x1b[0m", static_cast<int>(24 + 40 * x * x),
                        static_cast<int>(24 + 130 * x * x), static_cast<int>(40 + 200 * x));
   }
-  static constexpr const char* kShades[] = {"··", "−░", "−▒", "−▓", "−█"};
-  return kShades[(size > 0.05f) + (size > 0.2f) + (size > 0.45f) + (size > 0.7f)];
+  static constexpr const char* kBlocks[] = {"··", "−░", "−▒", "−▓", "−█"};
+  return kBlocks[(size > 0.05f) + (size > 0.2f) + (size > 0.45f) + (size > 0.7f)];
 }
 
 }  // namespace
@@ -39,8 +38,8 @@ std::string cell_of(float share, Ink ink) {
               blue = static_cast<int>(40 + 30 * x);
     return fmt::format("\x1b[48;2;{};{};{}m  \x1b[0m", red, green, blue);
   }
-  static constexpr const char* kShades[] = {"··", "░░", "▒▒", "▓▓", "██"};
-  return kShades[(share > 0.05f) + (share > 0.2f) + (share > 0.45f) + (share > 0.7f)];
+  static constexpr const char* kBlocks[] = {"··", "░░", "▒▒", "▓▓", "██"};
+  return kBlocks[(share > 0.05f) + (share > 0.2f) + (share > 0.45f) + (share > 0.7f)];
 }
 
 namespace {
@@ -103,8 +102,7 @@ void trim(std::string& line) {
 
 }  // namespace
 
-std::string to_text(const Heatmap& map, Ink ink, int width) {
-  check(map);
+std::string text_of(const Heatmap& map, Ink ink, int width) {
   Labels labels = labels_of(map, 1 << 20);
   const int left = std::clamp(std::min(labels.longest_row, width / 3), 1, kLongestRow);
   const int room = std::max(width - left - 1, kCellColumns + 1);

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/drawing.h"
 #include "report/label.h"
 #include "report/page.h"
-#include "report/picture.h"
 
 // Heat-maps on a page: one path for each shade; the script reads the weights from the figures.
 namespace fovea::report {
@@ -47,14 +47,14 @@ nlohmann::ordered_json figures_of(const Heatmap& map) {
 
 double width_of(const Grid& grid) { return grid.right + 2; }
 
-void add_map(Html& html, const Heatmap& map, const Grid& grid, const std::string& name) {
+void add_map(Html& html, const Heatmap& map, const Grid& grid) {
   html.put(
       R"(<div class="scroll"><svg class="map" viewBox="0 0 {0:.1f} {1:.1f}" )"
       R"(style="width:{0:.0f}px;min-width:{2:.0f}px" role="img" tabindex="0" )"
       R"(data-i="{3}" data-frame="{4:.1f} {5:.1f} {6:.2f}" aria-label="Weights, {7} × {8}: {9}">)",
       width_of(grid), grid.bottom + 2, std::min(0.7 * width_of(grid), 700.0),
       html.keep(figures_of(map)), grid.left, grid.top, grid.style.cell, map.rows.size(),
-      map.columns.size(), escape(name));
+      map.columns.size(), escape(map.title));
   put_labels(html, grid);
   add_cells(html, map, grid);
   html.put(R"(<path class="band" d=""/><path class="aim" d=""/></svg></div>)");
@@ -85,19 +85,18 @@ std::string heat_colours() {
          rules(Paper::black) + "}";
 }
 
-void add(Html& html, const Gallery& gallery) {
+void add_maps(Html& html, std::span<const Picture> maps) {
   html.put(R"(<div class="gallery">)");
-  for (const Gallery::Item& item : gallery.items) {
-    check(item.map);
-    const std::string& caption = item.caption.empty() ? item.map.title : item.caption;
-    const Grid grid = page_grid(item.map);
+  for (const Picture& picture : maps) {
+    const auto& map = picture.get<Heatmap>();
+    const Grid grid = page_grid(map);
     html.put(
         R"(<figure class="heat" style="width:{:.0f}px"><figcaption dir="auto">{}</figcaption>)",
-        std::max(width_of(grid), kNarrowest), escape(caption));
-    if (item.map.weights.empty()) {
+        std::max(width_of(grid), kNarrowest), escape(map.title));
+    if (map.weights.empty()) {
       html.put(R"(<p class="none">nothing to draw</p>)");
     } else {
-      add_map(html, item.map, grid, caption);
+      add_map(html, map, grid);
     }
     html.put("</figure>");
   }

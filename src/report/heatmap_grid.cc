@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/drawing.h"
 #include "report/label.h"
-#include "report/picture.h"
 
 // Labels and cells, as the files and the page draw them.
 namespace fovea::report {
