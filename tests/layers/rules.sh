@@ -43,6 +43,11 @@ none "work is shared among threads in src/core and src/kernels" 'parallel_for|\b
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
   include src/tensor src/attention src/explain src/io app
 
+# Whoever makes a picture names its kind; whoever shows one does not.
+none "who shows pictures knows no kind of them" 'Heatmap|ShadedText|SeenImage|Scanpath|"(heatmap|shaded_text|seen_image|scanpath)' \
+  src/explorer src/tasks/page.cc src/tasks/looked.cc src/tasks/train.cc src/report/picture.cc src/report/html.cc \
+  $(ls app/*.h app/*.cc | grep -v app/attend_words.cc)
+
 none "CUDA stays in src/cuda, and out of the header by which its module is opened" \
   '#\s*include\s+[<"](cuda|cudnn|cublas)[_a-zA-Z0-9]*\.h' \
   include app $(ls -d src/*/ | grep -v '^src/cuda/') src/cuda/module.h src/cuda/open.h src/cuda/open.cc

@@ -25,15 +25,15 @@ class Kinds : public testing::TestWithParam<const PictureKind*> {
 };
 
 TEST_P(Kinds, HasEveryFormat) {
-  EXPECT_NE(kind.check, nullptr);
-  EXPECT_NE(kind.text, nullptr);
-  EXPECT_NE(kind.drawing, nullptr);
-  EXPECT_NE(kind.json, nullptr);
-  EXPECT_NE(kind.csv, nullptr);
-  EXPECT_NE(kind.page, nullptr);
-  EXPECT_NE(kind.pack, nullptr);
-  EXPECT_NE(kind.unpack, nullptr);
-  EXPECT_NE(kind.titled, nullptr);
+  ASSERT_NE(kind.check, nullptr);
+  ASSERT_NE(kind.text, nullptr);
+  ASSERT_NE(kind.drawing, nullptr);
+  ASSERT_NE(kind.json, nullptr);
+  ASSERT_NE(kind.csv, nullptr);
+  ASSERT_NE(kind.page, nullptr);
+  ASSERT_NE(kind.pack, nullptr);
+  ASSERT_NE(kind.unpack, nullptr);
+  ASSERT_NE(kind.titled, nullptr);
   ASSERT_NE(kind.example, nullptr);
   EXPECT_EQ(&kind.example().kind(), &kind);
   EXPECT_EQ(&picture_kind(kind.name), &kind);

@@ -132,8 +132,8 @@ TEST(Text, ColoursGoFromDarkToBright) {
 }
 
 TEST(Text, NothingIsSaid) {
-  EXPECT_EQ(to_text({}, Ink::plain), "(nothing)\n");
-  EXPECT_EQ(to_text({"t", {"a"}, {}, {}}, Ink::plain), "t\n(nothing)\n");
+  EXPECT_EQ(to_text(Heatmap{}, Ink::plain), "(nothing)\n");
+  EXPECT_EQ(to_text(Heatmap{"t", {"a"}, {}, {}}, Ink::plain), "t\n(nothing)\n");
 }
 
 // A label must not move the cursor or change the terminal's colours.
@@ -146,7 +146,7 @@ TEST(Text, LabelsCannotSteerTheTerminal) {
 }
 
 TEST(Text, WeightsMustFillTheMap) {
-  EXPECT_THROW(to_text({"", {"a"}, {"b", "c"}, {1.0f}}, Ink::plain), Error);
+  EXPECT_THROW(to_text(Heatmap{"", {"a"}, {"b", "c"}, {1.0f}}, Ink::plain), Error);
 }
 
 TEST(Label, CutKeepsWhatFits) {
