@@ -31,7 +31,7 @@ TEST_P(Draw, EveryFormatIsAFile) {
 INSTANTIATE_TEST_SUITE_P(Every, Draw,
                          testing::ValuesIn(report::picture_table().begin(),
                                            report::picture_table().end()),
-                         [](const auto& info) { return std::string(info.param->name); });
+                         [](const auto& one) { return std::string(one.param->name); });
 
 }  // namespace
 }  // namespace fovea::explorer

@@ -130,7 +130,7 @@ TEST_P(Kinds, StandsBesideOthers) {
 
 INSTANTIATE_TEST_SUITE_P(Every, Kinds,
                          testing::ValuesIn(picture_table().begin(), picture_table().end()),
-                         [](const auto& info) { return std::string(info.param->name); });
+                         [](const auto& one) { return std::string(one.param->name); });
 
 TEST(Picture, OfAnUnknownKindIsRefused) {
   EXPECT_TRUE(has(error_of([] {
