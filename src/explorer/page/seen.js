@@ -137,7 +137,8 @@ export const legend = (seen, weights, kind) => {
 
 // All looks beside each other, to be read only.
 export const sheet = seen => {
-  const canvases = seen.looks.map(() => element('canvas', { 'aria-hidden': 'true' }));
+  const size = { width: kFilm, height: Math.round(seen.height * kFilm / seen.width) };  // nothing moves when it is painted
+  const canvases = seen.looks.map(() => element('canvas', { 'aria-hidden': 'true', ...size }));
   load(seen.image).then(image => seen.looks.forEach((l, i) => paint(canvases[i], kFilm, {
     image, seen, weights: l.weights, kind: 'own', blur: false, boxes: l.boxes,
   })));
