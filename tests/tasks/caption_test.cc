@@ -8,6 +8,7 @@
 
 #include "fovea/io.h"
 #include "image/image_file.h"
+#include "report/seen_image.h"
 #include "tasks/page.h"
 #include "tasks/train.h"
 #include "tests/errors.h"

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "report/heatmap.h"
 #include "tasks/train.h"
 #include "tasks/translate/builtin.h"
 #include "tasks/translate/translate.h"

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "report/shaded_text.h"
 #include "tasks/documents/reviews.h"
 #include "tasks/page.h"
 #include "tasks/train.h"

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/ops.h"
+#include "report/seen_image.h"
 #include "tasks/explain.h"
 #include "tasks/faithful.h"
 #include "tests/errors.h"

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "fovea/ops.h"
+#include "report/shaded_text.h"
 #include "tasks/faithful.h"
 #include "tests/errors.h"
 

@@ -5,6 +5,8 @@
 #include "image/digits.h"
 #include "image/image_file.h"
 #include "io/files.h"
+#include "report/scanpath.h"
+#include "report/seen_image.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
 

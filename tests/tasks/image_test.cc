@@ -4,6 +4,7 @@
 #include <set>
 
 #include "image/image_file.h"
+#include "report/seen_image.h"
 #include "tasks/image/image_task.h"
 #include "tasks/image/pairs.h"
 #include "tasks/train.h"

@@ -9,6 +9,7 @@
 
 #include "fovea/ops.h"
 #include "io/files.h"
+#include "report/heatmap.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
 

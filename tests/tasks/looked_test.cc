@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "fovea/text.h"
+#include "report/heatmap.h"
+#include "report/shaded_text.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
 #include "tests/io/files.h"

@@ -10,6 +10,7 @@
 #include "fovea/io.h"
 #include "fovea/runtime.h"
 #include "io/json.h"
+#include "report/heatmap.h"
 #include "tasks/page.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
