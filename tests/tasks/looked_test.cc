@@ -70,7 +70,7 @@ TEST(Looked, WithoutAttentionNothingIsKept) {
 TEST(Looked, WhatIsKeptIsFewAndSpread) {
   std::vector<LookedAt> each;
   for (int64_t step = 1; step <= 1000; ++step) {
-    each.push_back({.step = step, .output = "", .drawn = {}});
+    each.push_back({.step = step, .output = "", .pictures = {}});
     thin(each, 10);
     ASSERT_LE(each.size(), 10u);
   }
