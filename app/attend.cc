@@ -22,7 +22,7 @@ The input holds q [Lq,D], k [Lk,D] and v [Lk,Dv], or [B,L,D], or [B,H,L,D] (k an
 heads), as F32, F16, BF16 or F64, and what the choice needs (? marks what may be absent):
 {}  {:<15} added to the scores wherever it is there; like mask it broadcasts to [B,H,Lq,Lk]
   {:<15} d_context, the gradient of what you care about by the context
-`fovea info` lists every score, mask and weighting with its formula and parameters.
+`fovea info` lists every score, mask and weighting with its formula, numbers and parameters.
 The output holds context and, when asked, weights, lse, entropy, top_weights and top_keys; d_NAME
 for every float input; chosen and log_prob where the weighting picks one key.
 
@@ -224,7 +224,10 @@ void run(AttendOptions options) {
 
 std::string names_of(const std::vector<Listed>& list) {
   std::vector<std::string> names;
-  for (const Listed& item : list) names.push_back(item.name);
+  for (const Listed& item : list) {
+    names.push_back(item.name);
+    if (!item.numbers.empty()) names.back() += fmt::format(":{}", fmt::join(item.numbers, ","));
+  }
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -245,7 +248,7 @@ void add_attend(CLI::App& program) {
                    "C·tanh(s/C) instead of the scaled score s, before bias and mask");
   verb->add_option("--mask", options->mask,
                    names_of(list_masks()) +
-                       "; joined by +, widths as in window:8, window:8,0 or window:inf,0")
+                       "; joined by +, numbers as in window:8, window:8,0 or window:inf,0")
       ->capture_default_str();
   verb->add_option("--weighting", options->weighting, names_of(list_weightings()))
       ->capture_default_str();

@@ -19,6 +19,7 @@ Json as_json(const std::vector<Listed>& list) {
     array.push_back({{"name", item.name},
                      {"formula", item.formula},
                      {"parameters", item.parameters},
+                     {"numbers", item.numbers},
                      {"hard", item.hard}});
   }
   return array;
@@ -35,6 +36,7 @@ void print_list(const char* title, const std::vector<Listed>& list) {
   print_out("\n{}\n", title);
   for (const Listed& item : list) {
     print_out("  {:<15} {}", item.name, item.formula);
+    if (!item.numbers.empty()) print_out("   ({}:{})", item.name, fmt::join(item.numbers, ","));
     if (!item.parameters.empty()) print_out("   ({})", fmt::join(item.parameters, ", "));
     print_out("\n");
   }

@@ -43,9 +43,8 @@ struct Score {
 struct MaskTerm {
   const MaskDef* def = nullptr;
   Tensors parameters;
-  int64_t width = 0;             // window, local_p
-  std::optional<int64_t> right;  // window: after its centre, where that differs from before it
-  bool renormalise = false;      // local_p: false is the original
+  std::vector<double> numbers;  // all that it declares, in that order: window's left and right
+  bool renormalise = false;     // local_p: false is the original
 };
 
 // Every term must allow a key; no terms: global attention.
@@ -58,9 +57,10 @@ FOVEA_API Mask operator&(Mask, const Mask&);
 struct Weighting {
   const WeightingDef* def = nullptr;  // softmax when null
   Tensors parameters;
-  float temperature = 1.0f;  // scores are divided by it
-  float dropout = 0.0f;      // probability that a weight is dropped; kept ones grow
-  uint64_t seed = 0;         // sampling, gumbel and dropout
+  std::vector<double> numbers;  // all that it declares, in that order
+  float temperature = 1.0f;     // scores are divided by it
+  float dropout = 0.0f;         // probability that a weight is dropped; kept ones grow
+  uint64_t seed = 0;            // sampling, gumbel and dropout
 };
 
 struct Attention {
@@ -69,10 +69,11 @@ struct Attention {
   Weighting weighting;
 };
 
-// By name, as on the command line; an unknown name throws and suggests the nearest.
+// By name, as on the command line, numbers after it; an unknown name throws and suggests the
+// nearest.
 FOVEA_API Score score(const std::string& name, Tensors = {});
 FOVEA_API Mask mask(const std::string& spec, Tensors = {});  // "causal+window:64,0"
-FOVEA_API Weighting weighting(const std::string& name, Tensors = {});
+FOVEA_API Weighting weighting(const std::string& spec, Tensors = {});
 
 namespace scores {
 FOVEA_API Score dot();
@@ -137,7 +138,7 @@ struct TopK {
   Tensor keys;     // i64 [B,H',Lq',k]
 };
 
-struct AttendedState;  // src/attention/attend.cc: what the fused pass kept
+struct AttendedState;  // src/attention/state.h: what the fused pass kept
 
 // The result of attend(). `context` is there now; the rest is computed from the row statistics
 // that the fused pass kept, when asked. Looking never changes the context.
@@ -175,7 +176,8 @@ struct Listed {
   std::string name;
   std::string formula;
   std::vector<std::string> parameters;
-  bool hard = false;  // weightings: one key is chosen
+  std::vector<std::string> numbers;  // after the name: "left", "right?"; ? may be left out
+  bool hard = false;                 // weightings: one key is chosen
 };
 FOVEA_API std::vector<Listed> list_scores();
 FOVEA_API std::vector<Listed> list_masks();

@@ -115,13 +115,21 @@ struct HeadsPass {
   const HeadsHook* hook = nullptr;
 };
 
+// A group as its calls want it: names looked up, parameters at hand.
+struct HeadCall {
+  std::string name;
+  int64_t first = 0, heads = 0;
+  Attention attention;
+  bool normalise = false;
+};
+
 struct FOVEA_API MultiHead {
   std::string name;
   HeadsConfig config;
   Linear in;                    // self: queries, keys and values in one product, [(H + 2Hk)·d, W]
   Linear query, memory;         // cross: [H·d, W], keys and values [2Hk·d, memory]
   Linear out;                   // [W, H·d]
-  std::vector<Tensors> scores;  // the groups' parameters
+  std::vector<HeadCall> calls;  // by group
 
   Tensor self(const Tensor& x, const HeadsPass& = {}) const;                     // [B,L,W]
   KeyValues project(const Tensor& memory, const Tensor& lengths = {}) const;     // [B,S,·]

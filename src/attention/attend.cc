@@ -9,9 +9,9 @@
 #include "attention/state.h"
 #include "fovea/ops.h"
 
-// attend(): check, choose a plan, lower mask, queries and keys, run it (by_kernels.cc: fused,
-// linear and composed; by_reference.cc). What the result may be asked for afterwards is in
-// attended.cc.
+// attend(), forward: check, choose a plan, lower mask, queries and keys, run it (by_kernels.cc:
+// fused, linear and composed; by_reference.cc); and backward. What the result may be asked for
+// afterwards is in attended.cc.
 namespace fovea {
 namespace {
 
@@ -32,24 +32,6 @@ void check_tensor(const char* name, const Tensor& t, int rank) {
   if (t.rank() != rank) {
     fail(what + " has rank " + std::to_string(t.rank()) + ", q has rank " + std::to_string(rank));
   }
-}
-
-void check_sizes(const Tensor& q, const Tensor& k, const Tensor& v) {
-  const auto differ = [](const char* a, const char* b, const char* letter, int64_t x, int64_t y) {
-    if (x == y) return;
-    fail(std::string(a) + " has " + letter + "=" + std::to_string(x) + ", " + b + " has " + letter +
-         "=" + std::to_string(y));
-  };
-  differ("k", "q", "B", k.size(0), q.size(0));
-  differ("v", "k", "B", v.size(0), k.size(0));
-  differ("v", "k", "Hk", v.size(1), k.size(1));
-  differ("v", "k", "Lk", v.size(2), k.size(2));
-  const int64_t H = q.size(1), Hk = k.size(1);
-  if (H != Hk && (Hk == 0 || H % Hk != 0)) {
-    fail("k has Hk=" + std::to_string(Hk) + ", which does not divide q's H=" + std::to_string(H));
-  }
-  if (k.size(2) >= int64_t{1} << 31)
-    fail("k has Lk=" + std::to_string(k.size(2)) + ", expected below 2^31");
 }
 
 bool is_finite(const Tensor& t) {
@@ -109,7 +91,6 @@ Attended attend_to(const Tensor& q_in, const Keys& keys, const Tensor& v_in,
   check_tensor("k", keys.given, q_in.rank());
   check_tensor("v", v_in, q_in.rank());
   const Tensor q = with_rank_4(q_in), k = with_rank_4(keys.given), v = with_rank_4(v_in);
-  check_sizes(q, k, v);
   const Sizes n = sizes_of(q, k, v);
   check_attention("attend", attention, n);
 
@@ -117,7 +98,8 @@ Attended attend_to(const Tensor& q_in, const Keys& keys, const Tensor& v_in,
   state->n = n;
   state->rank = q_in.rank();
   state->attention = attention;
-  state->plan = choose_plan(request_for(attention, n), want.plan);
+  const Plan asked = want.plan == Plan::automatic ? usual_plan() : want.plan;
+  state->plan = choose_plan(request_for(attention, n), asked);
   state->mask = lower_mask(attention, n, q);
   const Tensor context = state->plan == Plan::reference
                              ? attend_by_reference(*state, q, k, v)
@@ -126,11 +108,32 @@ Attended attend_to(const Tensor& q_in, const Keys& keys, const Tensor& v_in,
     if (t) state->saved.emplace_back(t);
   }
   if (state->mask.allowed) state->saved.emplace_back(state->mask.allowed);
+  if (state->mask.conditions) {
+    for (const Conditions::Asked& one : state->mask.conditions->terms)
+      for (const auto& [name, t] : one.term.parameters) state->saved.emplace_back(t);
+  }
   state->results.emplace_back(context);
   Attended out;
   out.context = state->shaped(record_output(state, "attend", context, &Upstream::context));
   out.state = std::move(state);
   return out;
+}
+
+Grads attend_backward(const AttendedState& s, const char* op, const Upstream& up) {
+  s.check_unchanged(op);
+  for (const Saved& result : s.results) result.get(op);
+  return s.plan == Plan::reference ? backward_by_reference(s, up) : backward_by_kernels(s, up);
+}
+
+// Outputs are detached before they go on the tape: the state keeps some of them, and a node that
+// keeps the state must not be kept by it.
+Tensor record_output(const std::shared_ptr<const AttendedState>& s, const char* op,
+                     const Tensor& output, Tensor Upstream::*of) {
+  return record(op, s->on_tape, output.detach(), [s, op, of](const Tensor& d) {
+    Upstream up;
+    up.*of = d;
+    return attend_backward(*s, op, up);
+  });
 }
 
 }  // namespace fovea

@@ -31,11 +31,6 @@ void expect_hard(const char* call, const State& s) {
   if (!def.hard) throw Error(call, chooses_none(def.name));
 }
 
-// Scores are computed again from q, k and the rest: they must still be those of the call.
-void check_unchanged(const AttendedState& s, const char* op) {
-  for (const Saved& saved : s.saved) saved.get(op);
-}
-
 // Off the tape: [B,H',Lq',Lk].
 Tensor selected_weights(const State& s, const Select& select) {
   const bool all = select.heads.empty() && select.rows.empty();
@@ -44,7 +39,7 @@ Tensor selected_weights(const State& s, const Select& select) {
                           : s->weights;
   if (kept && all) return kept;
   if (!kept) {
-    check_unchanged(*s, "Attended::weights");
+    s->check_unchanged("Attended::weights");
     return weights_by_kernels(*s, select);
   }
   const auto pick = [](const Tensor& t, int dim, const std::vector<int64_t>& ids) {
@@ -75,34 +70,27 @@ Tensor spread(const State& s, const Select& select, const Tensor& d) {
   return full;
 }
 
-Grads backward(const AttendedState& s, const char* op, const Upstream& up) {
-  check_unchanged(s, op);
-  for (const Saved& saved : s.results) saved.get(op);
-  return s.plan == Plan::reference ? backward_by_reference(s, up) : backward_by_kernels(s, up);
-}
-
-// Outputs are detached before they go on the tape: the state keeps some of them, and a node that
-// keeps the state must not be kept by it.
 Tensor record_selection(const State& s, const Select& select, const Tensor& weights) {
   return record("Attended::weights", s->on_tape, weights.detach(), [s, select](const Tensor& d) {
-    return backward(*s, "Attended::weights", {.weights = spread(s, select, d)});
+    return attend_backward(*s, "Attended::weights", {.weights = spread(s, select, d)});
   });
 }
 
 Tensor row_log_sum_exp(const State& s) {
-  check_unchanged(*s, "Attended");
+  s->check_unchanged("Attended");
   return by_reference(s) ? from_doubles(s->result.log_sum_exp, rows_shape(s))
                          : log_sum_exp_by_kernels(*s);
 }
 
 // Sparse weightings have an entropy of their own, before windows and dropout: −Σ w log w.
 Tensor sparse_entropy(const State& s) {
-  check_unchanged(*s, "Attended::entropy");
+  s->check_unchanged("Attended::entropy");
   auto plain = std::make_shared<AttendedState>(*s);
   if (plain->problem.begin) {  // its own copy: `s` may go first
     plain->problem.begin.data = plain->mask.begin.data();
     plain->problem.end.data = plain->mask.end.data();
   }
+  plain->problem.formula.self = &plain->attention.weighting;
   plain->problem.dropout = 0.0f;
   if (!plain->problem.renormalise) plain->problem.center = {};
   plain->weights = {};
@@ -131,15 +119,6 @@ void top_of_row(const float* w, int64_t n, int64_t k, const RowTop& to) {
 }
 
 }  // namespace
-
-Tensor record_output(const std::shared_ptr<const AttendedState>& s, const char* op,
-                     const Tensor& output, Tensor Upstream::*of) {
-  return record(op, s->on_tape, output.detach(), [s, op, of](const Tensor& d) {
-    Upstream up;
-    up.*of = d;
-    return backward(*s, op, up);
-  });
-}
 
 Tensor Attended::weights(const Select& select) const {
   check_selection("head", select.heads, state->n.H);

@@ -53,6 +53,10 @@ void take_mask(AttendedState& s) {
     p.end = {m.end.data(), m.stride_b, m.stride_h, 1, 0};
   }
   if (m.allowed) p.allowed = broadcast_view(m.allowed, m.allowed.data<uint8_t>());
+  if (m.conditions) {
+    p.conditions = m.conditions->list.data();
+    p.n_conditions = static_cast<int64_t>(m.conditions->list.size());
+  }
   if (m.bias) {
     s.inputs.bias = m.bias;
     p.bias = bias_view(m, m.bias, m.bias.data<float>(), s.n);
@@ -73,7 +77,7 @@ void take_weighting(AttendedState& s) {
   p.temperature = w.temperature;
   p.dropout = w.dropout;
   p.seed = w.seed;
-  if (def.kind == WeightingKind::formula) p.formula = row_formula(def);
+  if (def.kind == WeightingKind::formula) p.formula = row_formula(w);
   if (const Tensor sink = sink_of(w)) {
     s.inputs.sink = sink.contiguous();
     p.sink = s.inputs.sink.data<float>();
@@ -250,7 +254,6 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
   s.stat = Tensor::empty({n.B, n.H, n.Lq});
   kernels::AttentionResult out{.context = out_view(s.context), .stat = raw(s.stat)};
   if (hard) out.chosen = s.chosen.data();
-  if (s.plan == Plan::linear && !kernels::scores_fit(p)) s.plan = Plan::fused;
   if (s.plan == Plan::linear) return kernels::linear_forward(p, out);
   if (keep_weights) {
     s.weights = Tensor::empty({n.B, n.H, n.Lq, n.Lk});

@@ -2,20 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 namespace fovea {
 namespace {
 
 template <class Def>
-const Def& named(std::span<const Def* const> table, const char* name) {
+const Def& usual(std::span<const Def* const> table) {
   for (const Def* def : table)
-    if (def->name == name) return *def;
-  throw Error("attend", std::string("no mechanism is called ") + name);
+    if (def->by_default) return *def;
+  throw Error("attend", "nothing is chosen, and no mechanism is the usual one");
 }
 
 bool has_mark(const std::string& s) { return !s.empty() && s.back() == '?'; }
 std::string without_mark(const std::string& s) {
   return has_mark(s) ? s.substr(0, s.size() - 1) : s;
+}
+
+std::string shortest(double x) {
+  std::ostringstream text;
+  text << x;
+  return text.str();
 }
 
 std::string in_letters(const ParameterDef& p) {
@@ -93,6 +100,17 @@ struct Checker {
            sizes());
   }
 
+  void numbers(const std::string& owner, const std::vector<NumberDef>& defs,
+               const std::vector<double>& given) const {
+    if (given.size() != defs.size())
+      fail(owner + " has " + std::to_string(given.size()) + " numbers, expected " +
+           std::to_string(defs.size()));
+    for (size_t i = 0; i < defs.size(); ++i)
+      if (!fits(defs[i], given[i]))
+        fail(owner + " has " + bare_name(defs[i]) + " " + shortest(given[i]) + ", expected " +
+             expected_of(defs[i]));
+  }
+
   std::string sizes() const {
     const auto s = [](int64_t x) { return std::to_string(x); };
     return "B=" + s(n.B) + " H=" + s(n.H) + " Lq=" + s(n.Lq) + " Lk=" + s(n.Lk) + " Dq=" + s(n.Dq) +
@@ -114,13 +132,55 @@ struct Checker {
 }  // namespace
 
 std::string bare_name(const ParameterDef& p) { return without_mark(p.name); }
+std::string bare_name(const NumberDef& x) { return without_mark(x.name); }
 bool is_optional(const ParameterDef& p) { return has_mark(p.name); }
+bool is_optional(const NumberDef& x) { return has_mark(x.name); }
+
+std::string expected_of(const NumberDef& x) {
+  return (x.whole ? "a whole number of at least " : "a number of at least ") + shortest(x.least) +
+         (x.endless ? ", or inf" : "");
+}
+
+// Whole ones are exact up to 2⁵³.
+bool fits(const NumberDef& def, double x) {
+  if (std::isinf(x)) return def.endless && x > 0;
+  return x >= def.least && (!def.whole || (x == std::floor(x) && x <= 0x1p53));
+}
 
 const ScoreDef& def_of(const Score& s) {
-  return s.def ? *s.def : named(score_table(), "scaled_dot");
+  static const ScoreDef& unsaid = usual(score_table());
+  return s.def ? *s.def : unsaid;
 }
 const WeightingDef& def_of(const Weighting& w) {
-  return w.def ? *w.def : named(weighting_table(), "softmax");
+  static const WeightingDef& unsaid = usual(weighting_table());
+  return w.def ? *w.def : unsaid;
+}
+
+Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const auto fail = [](const std::string& message) { throw Error("attend", message); };
+  const auto differ = [&](const char* a, const char* b, const char* letter, int64_t x, int64_t y) {
+    if (x == y) return;
+    fail(std::string(a) + " has " + letter + "=" + std::to_string(x) + ", " + b + " has " + letter +
+         "=" + std::to_string(y));
+  };
+  differ("k", "q", "B", k.size(0), q.size(0));
+  differ("v", "k", "B", v.size(0), k.size(0));
+  differ("v", "k", "Hk", v.size(1), k.size(1));
+  differ("v", "k", "Lk", v.size(2), k.size(2));
+  const int64_t H = q.size(1), Hk = k.size(1);
+  if (H != Hk && (Hk == 0 || H % Hk != 0)) {
+    fail("k has Hk=" + std::to_string(Hk) + ", which does not divide q's H=" + std::to_string(H));
+  }
+  if (k.size(2) >= int64_t{1} << 31)
+    fail("k has Lk=" + std::to_string(k.size(2)) + ", expected below 2^31");
+  return {.B = q.size(0),
+          .H = H,
+          .Hk = Hk,
+          .Lq = q.size(2),
+          .Lk = k.size(2),
+          .Dq = q.size(3),
+          .Dk = k.size(3),
+          .Dv = v.size(3)};
 }
 
 Tensor sink_of(const Weighting& w) {
@@ -173,19 +233,12 @@ void check_attention(const char* call, const Attention& attention, const Sizes& 
   for (const MaskTerm& term : attention.mask.terms) {
     if (!term.def) check.fail("a mask term has no definition");
     check.parameters(term.def->name, term.def->parameters, term.parameters);
-    const int64_t least = term.def->center ? 1 : 0;
-    if (term.def->takes_width && term.width < least)
-      check.fail(term.def->name + " has width " + std::to_string(term.width) +
-                 ", expected at least " + std::to_string(least));
-    if (term.right && !term.def->takes_sides)
-      check.fail(term.def->name + " has one width, not a left and a right one");
-    if (term.right.value_or(0) < 0)
-      check.fail(term.def->name + " has width " + std::to_string(*term.right) +
-                 " on the right, expected at least 0");
+    check.numbers(term.def->name, term.def->numbers, term.numbers);
   }
 
   const Weighting& w = attention.weighting;
   check.parameters(def_of(w).name, def_of(w).parameters, w.parameters);
+  check.numbers(def_of(w).name, def_of(w).numbers, w.numbers);
   if (!(w.temperature > 0) || std::isinf(w.temperature))
     check.fail("temperature is " + std::to_string(w.temperature) + ", expected above 0 and finite");
   if (!(w.dropout >= 0 && w.dropout < 1))

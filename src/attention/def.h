@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,20 @@ struct ParameterDef {
   Start start = Start::usual;
 };
 
+// A number of a mechanism's own, said after its name: "window:64,0". "?" at the end of the name
+// marks one that may be left out: it is `otherwise` then, or the number before it.
+struct NumberDef {
+  std::string name;
+  double example = 1;  // for messages, and for the tests
+  double least = 0;
+  bool whole = true;
+  bool endless = false;  // "inf" too, where no number is left out
+  std::optional<double> otherwise;
+};
+
+// What a constructor was given of its parameters: optional ones may be undefined.
+Tensors only_defined(Tensors);
+
 // ---- Scores ----------------------------------------------------------------------------------
 
 // What a score is once its queries and its keys are lowered, each side by itself. Dot and additive
@@ -55,6 +70,7 @@ struct ScoreDef {
   std::string also;
   std::string formula;
   std::vector<ParameterDef> parameters;
+  bool by_default = false;    // where nobody chooses
   bool equal_widths = false;  // demands Dq = Dk
   Form form = Form::dot;
   // Null: rows as they are.
@@ -88,8 +104,7 @@ struct MaskDef {
   std::string name;
   std::string formula;
   std::vector<ParameterDef> parameters;
-  bool takes_width = false;  // "window:64"
-  bool takes_sides = false;  // "window:64,0" and "window:inf,0" too
+  std::vector<NumberDef> numbers;
   // What it tells the other terms.
   bool aligns_at_end = false;                    // query i stands at key i + Lk − Lq
   Tensor (*lengths)(const MaskTerm&) = nullptr;  // i64 [B], how many keys there are
@@ -102,14 +117,16 @@ struct MaskDef {
   // Any other condition, key by key.
   bool (*allows)(const MaskTerm&, const MaskContext&, int64_t b, int64_t h, int64_t i,
                  int64_t j) = nullptr;
-  // A window around a real centre p(q), differentiable: keys |j − p| ≤ width, weights times
-  // exp(−(j−p)²/(2(width/2)²)); renormalise: that exponent is added to the scores (after the
+  // A window around a real centre p(q), differentiable: keys |j − p| ≤ W, its first number, weights
+  // times exp(−(j−p)²/(2(W/2)²)); renormalise: that exponent is added to the scores (after the
   // division by the temperature) instead.  q [B,H,Lq,Dq] → p [B,H,Lq].
   Tensor (*center)(const Tensor& q, const MaskTerm&, const MaskContext&) = nullptr;
   ScalarCenter center_reference;
-  // With `allows`: the same condition as a bool tensor broadcastable to [B,H,Lq,Lk], where one
-  // exists or is cheap to make; undefined: none.
-  Tensor (*allowed)(const MaskTerm&, const MaskContext&) = nullptr;
+  // With `allows`: the same condition as the bool tensor broadcastable to [B,H,Lq,Lk] that the term
+  // has; undefined: none.
+  Tensor (*allowed)(const MaskTerm&) = nullptr;
+  // With `allows`: the same condition, a row at a time (see kernels::Condition); null: key by key.
+  void (*forbid)(const MaskTerm&, const kernels::RowKeys&, float* s) = nullptr;
   // A term may also be added to the scores instead (a float matrix); undefined: none.
   Tensor (*bias)(const MaskTerm&) = nullptr;
 };
@@ -123,6 +140,8 @@ struct WeightingDef {
   std::string name;
   std::string formula;
   std::vector<ParameterDef> parameters;
+  std::vector<NumberDef> numbers;  // each may be left out: names alone choose, too
+  bool by_default = false;         // where nobody chooses
   WeightingKind kind = WeightingKind::formula;
   bool hard = false;       // one key is chosen
   bool normalised = true;  // weights sum to 1, or are all NaN where a score is NaN or +inf

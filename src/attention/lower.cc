@@ -40,13 +40,13 @@ void intersect_ranges(const std::vector<const MaskTerm*>& terms, const MaskConte
 }
 
 // |j − p| ≤ W; a centre that is NaN hides nothing, so that it shows.
-void intersect_windows(int64_t width, const Sizes& n, LoweredMask& out) {
+void intersect_windows(double width, const Sizes& n, LoweredMask& out) {
   const std::vector<float> centers = out.center.detach().contiguous().to_vector();
   for (int64_t at = 0; at < n.B * n.H * n.Lq; ++at) {
     const double p = centers[at];
     if (std::isnan(p)) continue;
-    const double low = std::ceil(p - static_cast<double>(width));
-    const double high = std::floor(p + static_cast<double>(width)) + 1;
+    const double low = std::ceil(p - width);
+    const double high = std::floor(p + width) + 1;
     if (!(low < high)) {
       out.begin[at] = out.end[at] = 0;
       continue;
@@ -66,42 +66,37 @@ void forget_full_ranges(const Sizes& n, LoweredMask& out) {
   out.end.clear();
 }
 
-// ---- matrices ----------------------------------------------------------------------------------
+// ---- conditions --------------------------------------------------------------------------------
 
-Tensor every_pair(const MaskTerm& term, const MaskContext& c) {
-  if (term.def->allowed) {
-    if (Tensor t = term.def->allowed(term, c)) return t;
+void forbid(const void* self, const kernels::RowKeys& x, float* s) {
+  const auto& [term, context] = *static_cast<const Conditions::Asked*>(self);
+  if (term.def->forbid) return term.def->forbid(term, x, s);
+  for (int64_t j = x.from; j < x.to; ++j) {
+    if (!term.def->allows(term, context, x.b, x.h, x.i, j))
+      s[j - x.from] = -std::numeric_limits<float>::infinity();
   }
-  if (term.def->bias && term.def->bias(term)) return {};
-  const Sizes& n = c.n;
-  Tensor out = Tensor::empty({n.B, n.H, n.Lq, n.Lk}, DType::boolean);
-  uint8_t* to = out.mutable_data<uint8_t>();
-  for (int64_t b = 0; b < n.B; ++b) {
-    for (int64_t h = 0; h < n.H; ++h) {
-      for (int64_t i = 0; i < n.Lq; ++i) {
-        for (int64_t j = 0; j < n.Lk; ++j) *to++ = term.def->allows(term, c, b, h, i, j);
-      }
-    }
-  }
-  return out;
 }
 
-Tensor both(const Tensor& a, const Tensor& b, const Sizes& n) {
-  if (!a) return b;
-  if (!b) return a;
-  const auto x = broadcast_view(a, a.data<uint8_t>()), y = broadcast_view(b, b.data<uint8_t>());
-  Tensor out = Tensor::empty({n.B, n.H, n.Lq, n.Lk}, DType::boolean);
-  uint8_t* to = out.mutable_data<uint8_t>();
-  for (int64_t bi = 0; bi < n.B; ++bi) {
-    for (int64_t h = 0; h < n.H; ++h) {
-      for (int64_t i = 0; i < n.Lq; ++i) {
-        for (int64_t j = 0; j < n.Lk; ++j)
-          *to++ = x.row(bi, h, i)[j * x.c] != 0 && y.row(bi, h, i)[j * y.c] != 0;
-      }
+// One matrix is read where it lies; whatever else there is, row by row.
+void take_conditions(const std::vector<const MaskTerm*>& terms, const MaskContext& c,
+                     LoweredMask& out) {
+  if (terms.empty()) return;
+  auto others = std::make_shared<Conditions>();
+  for (const MaskTerm* term : terms) {
+    if (term->def->bias && term->def->bias(*term)) continue;
+    const Tensor matrix = term->def->allowed ? term->def->allowed(*term) : Tensor();
+    if (matrix && !out.allowed) {
+      out.allowed = matrix;
+    } else {
+      others->terms.push_back({*term, c});
     }
   }
-  return out;
+  if (others->terms.empty()) return;
+  for (const Conditions::Asked& asked : others->terms) others->list.push_back({forbid, &asked});
+  out.conditions = std::move(others);
 }
+
+// ---- biases ------------------------------------------------------------------------------------
 
 // A bias by distance as the [..,Lq,Lk] matrix it stands for; a view.
 Tensor spread_distances(const Tensor& t, const Sizes& n) {
@@ -137,13 +132,13 @@ void add_biases(const Attention& a, const Sizes& n, LoweredMask& out) {
 LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
   const MaskContext c = mask_context(a.mask, n);
   LoweredMask out;
-  int64_t width = 0;
+  double width = 0;
   for (const MaskTerm& term : a.mask.terms) {
     if (!term.def->center) continue;
     out.center = term.def->center(q, term, c).contiguous();
-    out.sigma = static_cast<float>(term.width) / 2.0f;
+    width = term.numbers[0];
+    out.sigma = static_cast<float>(width) / 2.0f;
     out.renormalise = term.renormalise;
-    width = term.width;
   }
   std::vector<const MaskTerm*> ranges, conditions;
   for (const MaskTerm& term : a.mask.terms) {
@@ -156,7 +151,7 @@ LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
   intersect_ranges(ranges, c, out);
   if (out.center) intersect_windows(width, n, out);
   forget_full_ranges(n, out);
-  for (const MaskTerm* term : conditions) out.allowed = both(out.allowed, every_pair(*term, c), n);
+  take_conditions(conditions, c, out);
   add_biases(a, n, out);
   return out;
 }

@@ -7,22 +7,34 @@
 #include "attention/def.h"
 #include "kernels/attention/problem.h"
 
-// From the three choices to what the kernels understand: masks become ranges of keys, a bool matrix
-// and a bias; queries and keys become those of a dot product, of an additive score, or of pairs.
+// From the three choices to what the kernels understand: masks become ranges of keys, a bool
+// matrix, conditions row by row and a bias; queries and keys become those of a dot product, of an
+// additive score, or of pairs. A term stays as wide as it is: nothing here is made for every pair.
 namespace fovea {
+
+// Terms that are conditions, as the kernels ask them. Not to be copied: each asks its own term.
+struct Conditions {
+  struct Asked {
+    MaskTerm term;
+    MaskContext context;
+  };
+  std::vector<Asked> terms;
+  std::vector<kernels::Condition> list;
+};
 
 struct LoweredMask {
   // Keys begin ≤ j < end by (b, h, i); empty: all. Strides of 0 where nothing varies.
   std::vector<int32_t> begin, end;
   int64_t stride_b = 0, stride_h = 0;
   Tensor allowed;  // bool, broadcastable to [B,H,Lq,Lk]; undefined: everything
-  Tensor bias;     // f32 likewise, or by distance when `relative`; undefined: none
+  std::shared_ptr<const Conditions> conditions;  // null: none
+  Tensor bias;  // f32 likewise, or by distance when `relative`; undefined: none
   bool relative = false;
   Tensor center;  // f32 [B,H,Lq]; undefined: no predicted window
   float sigma = 0.0f;
   bool renormalise = false;
 
-  bool hides() const { return !begin.empty() || allowed.defined() || bias.defined(); }
+  bool hides() const { return !begin.empty() || allowed || conditions || bias; }
 };
 
 // q [B,H,Lq,Dq]. The score's bias is merged in.

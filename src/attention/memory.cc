@@ -245,7 +245,7 @@ void Memory::State::start_steps() {
   finite = all_finite(lowered) && all_finite(values);
   if (def.form == Form::pairs || score.softcap || score.bias || n.B == 0 || n.Lk == 0 || !finite)
     return;
-  if (choose_plan(request_for({.score = score}, n), Plan::automatic) != Plan::fused) return;
+  if (choose_plan(request_for({.score = score}, n), usual_plan()) != Plan::fused) return;
   lowered = with_dense_rows(lowered);
   const Tensor v = with_dense_rows(values);
   const Tensor u = def.form == Form::additive ? def.u(score.parameters) : Tensor();

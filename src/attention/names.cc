@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 
 #include "attention/check.h"
 #include "core/nearest.h"
@@ -30,22 +31,6 @@ bool declares(const std::vector<ParameterDef>& defs, const std::string& name) {
                      [&](const ParameterDef& def) { return bare_name(def) == name; });
 }
 
-Tensors only_defined(Tensors parameters) {
-  std::erase_if(parameters, [](const auto& p) { return !p.second.defined(); });
-  return parameters;
-}
-
-int64_t parse_width(const std::string& term, const std::string& digits, bool may_be_inf) {
-  if (may_be_inf && digits == "inf") return masks::kUnbounded;
-  int64_t width = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, width);
-  if (error != std::errc() || stop != end || width < 0)
-    throw Error("mask", "\"" + term + "\" has width \"" + digits + "\", expected a whole number" +
-                            (may_be_inf ? " or inf" : ""));
-  return width;
-}
-
 std::vector<std::string> split(const std::string& text, char by) {
   std::vector<std::string> parts{""};
   for (const char c : text) {
@@ -57,52 +42,100 @@ std::vector<std::string> split(const std::string& text, char by) {
   return parts;
 }
 
-// "64"; where the mask has sides, "64,0" too.
-void parse_widths(const std::string& text, const std::string& widths, MaskTerm& term) {
-  const size_t comma = term.def->takes_sides ? widths.find(',') : std::string::npos;
-  const bool sides = comma != std::string::npos;
-  term.width = parse_width(text, widths.substr(0, comma), sides);
-  if (sides) term.right = parse_width(text, widths.substr(comma + 1), sides);
+// Where what is said of a mechanism comes from: the kind, and the whole text.
+struct Said {
+  const char* kind;
+  const std::string& text;
+  [[noreturn]] void fail(const std::string& message) const {
+    throw Error(kind, "\"" + text + "\" " + message);
+  }
+};
+
+double parse_number(const Said& said, NumberDef def, const std::string& digits, bool all_there) {
+  def.endless &= all_there;
+  double x = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, x);
+  if (error != std::errc() || stop != end || !fits(def, x))
+    said.fail("has " + bare_name(def) + " \"" + digits + "\", expected " + expected_of(def));
+  return x;
 }
 
-// "causal", "window:64", "window:64,0", "local_p:8", "local_p:8:renormalise"
+// "window:64", without what may be left out.
+std::string example_of(const std::string& name, const std::vector<NumberDef>& defs) {
+  std::string text = name;
+  for (const NumberDef& def : defs) {
+    if (is_optional(def)) break;
+    std::ostringstream number;
+    number << def.example;
+    text += (&def == defs.data() ? ":" : ",") + number.str();
+  }
+  return text;
+}
+
+// "64,0", as declared.
+std::vector<double> parse_numbers(const Said& said, const std::vector<NumberDef>& defs,
+                                  const std::vector<std::string>& given) {
+  std::vector<double> numbers;
+  for (size_t i = 0; i < defs.size(); ++i) {
+    if (i < given.size()) {
+      numbers.push_back(parse_number(said, defs[i], given[i], given.size() == defs.size()));
+    } else if (is_optional(defs[i])) {
+      numbers.push_back(defs[i].otherwise ? *defs[i].otherwise : numbers.back());
+    } else {
+      said.fail("needs a number, its " + defs[i].name + ", as in \"" +
+                example_of(split(said.text, ':')[0], defs) + "\"");
+    }
+  }
+  if (given.size() > defs.size())
+    said.fail("has " + std::to_string(given.size()) + " numbers, expected at most " +
+              std::to_string(defs.size()));
+  return numbers;
+}
+
+// A mechanism's name, what is said of its numbers, and what follows.
+template <class Def>
+struct Parsed {
+  const Def& def;
+  std::vector<double> numbers;
+  std::vector<std::string> rest;
+};
+
+// "causal", "window:64", "window:64,0", "local_p:8:renormalise"
+template <class Def>
+Parsed<Def> parse(const char* kind, std::span<const Def* const> table, const std::string& text) {
+  std::vector<std::string> parts = split(text, ':');
+  const Def& def = find(kind, table, parts[0]);
+  const bool said = parts.size() > 1 && !def.numbers.empty();
+  const std::vector<std::string> given = said ? split(parts[1], ',') : std::vector<std::string>{};
+  std::vector<double> numbers = parse_numbers({kind, text}, def.numbers, given);
+  parts.erase(parts.begin(), parts.begin() + (said ? 2 : 1));
+  return {def, std::move(numbers), std::move(parts)};
+}
+
 MaskTerm parse_term(const std::string& text) {
-  const std::vector<std::string> parts = split(text, ':');
-  MaskTerm term{.def = &find("mask", mask_table(), parts[0])};
-  size_t used = 1;
-  if (term.def->takes_width) {
-    if (parts.size() < 2)
-      throw Error("mask", "\"" + text + "\" needs a width, as in \"" + term.def->name + ":64\"");
-    parse_widths(text, parts[used++], term);
-  }
-  if (term.def->center && parts.size() > used && parts[used] == "renormalise") {
+  auto [def, numbers, rest] = parse("mask", mask_table(), text);
+  MaskTerm term{.def = &def, .numbers = std::move(numbers)};
+  if (def.center && !rest.empty() && rest[0] == "renormalise") {
     term.renormalise = true;
-    ++used;
+    rest.erase(rest.begin());
   }
-  if (used != parts.size())
-    throw Error("mask", "\"" + text + "\" has \":" + parts[used] + "\", which " + term.def->name +
-                            " does not take");
+  if (!rest.empty())
+    Said{"mask", text}.fail("has \":" + rest[0] + "\", which " + def.name + " does not take");
   return term;
-}
-
-Mask single(const char* name, Tensors parameters = {}, int64_t width = 0,
-            bool renormalise = false) {
-  return {{{.def = &find("mask", mask_table(), name),
-            .parameters = only_defined(std::move(parameters)),
-            .width = width,
-            .renormalise = renormalise}}};
 }
 
 template <class Def>
 Listed listed(const Def& def) {
   Listed one{.name = def.name, .formula = def.formula};
   if constexpr (requires { def.hard; }) one.hard = def.hard;
-  if constexpr (requires { def.parameters; })
-    for (const ParameterDef& p : def.parameters) {
-      std::string text = p.name + " [";
-      for (const std::string& letter : p.shape) text += (text.back() == '[' ? "" : ",") + letter;
-      one.parameters.push_back(text + "]");
-    }
+  if constexpr (requires { def.numbers; })
+    for (const NumberDef& x : def.numbers) one.numbers.push_back(x.name);
+  for (const ParameterDef& p : def.parameters) {
+    std::string text = p.name + " [";
+    for (const std::string& letter : p.shape) text += (text.back() == '[' ? "" : ",") + letter;
+    one.parameters.push_back(text + "]");
+  }
   return one;
 }
 
@@ -114,6 +147,11 @@ std::vector<Listed> list(std::span<const Def* const> table) {
 }
 
 }  // namespace
+
+Tensors only_defined(Tensors parameters) {
+  std::erase_if(parameters, [](const auto& p) { return !p.second.defined(); });
+  return parameters;
+}
 
 Mask operator&(Mask a, const Mask& b) {
   a.terms.insert(a.terms.end(), b.terms.begin(), b.terms.end());
@@ -145,73 +183,17 @@ Mask mask(const std::string& spec, Tensors parameters) {
   return all;
 }
 
-Weighting weighting(const std::string& name, Tensors parameters) {
-  const WeightingDef& def = find("weighting", weighting_table(), name);
+Weighting weighting(const std::string& spec, Tensors parameters) {
+  auto [def, numbers, rest] = parse("weighting", weighting_table(), spec);
+  if (!rest.empty())
+    Said{"weighting", spec}.fail("has \":" + rest[0] + "\", which " + def.name + " does not take");
   for (const auto& [given, tensor] : parameters)
     if (!declares(def.parameters, given))
       throw Error("weighting", def.name + " takes no parameter \"" + given + "\"");
-  return {.def = &def, .parameters = only_defined(std::move(parameters))};
+  return {.def = &def,
+          .parameters = only_defined(std::move(parameters)),
+          .numbers = std::move(numbers)};
 }
-
-namespace scores {
-Score dot() { return score("dot"); }
-Score scaled_dot() { return score("scaled_dot"); }
-Score multiplicative(Tensor w) { return score("multiplicative", {{"w", w}}); }
-Score additive(Tensor w_q, Tensor w_k, Tensor u, Tensor b) {
-  return score("additive", {{"w_q", w_q}, {"w_k", w_k}, {"u", u}, {"b", b}});
-}
-Score additive_keras(Tensor u) { return score("additive_keras", {{"u", u}}); }
-Score tanh_unit(Tensor w_y, Tensor w_c) { return score("tanh_unit", {{"w_y", w_y}, {"w_c", w_c}}); }
-Score mlp(Tensor w_1, Tensor b_1, Tensor w_2, Tensor b_2, Tensor u) {
-  return score("mlp", {{"w_1", w_1}, {"b_1", b_1}, {"w_2", w_2}, {"b_2", b_2}, {"u", u}});
-}
-Score cosine(Tensor beta) { return score("cosine", {{"beta", beta}}); }
-Score location(Tensor w_loc) { return score("location", {{"w_loc", w_loc}}); }
-Score elu_dot() { return score("elu_dot"); }
-}  // namespace scores
-
-namespace masks {
-Mask everything() { return {}; }
-Mask causal() { return single("causal"); }
-Mask window(int64_t w) { return single("window", {}, w); }
-Mask window(int64_t left, int64_t right) {
-  Mask m = window(left);
-  m.terms[0].right = right;
-  return m;
-}
-Mask local_p(int64_t w, Tensor w_p, Tensor u_p, bool renormalise) {
-  return single("local_p", {{"w_p", w_p}, {"u_p", u_p}}, w, renormalise);
-}
-Mask lengths(Tensor lengths) { return single("lengths", {{"lengths", lengths}}); }
-Mask segments(Tensor q_segments, Tensor k_segments) {
-  return single("segments", {{"q_segments", q_segments}, {"k_segments", k_segments}});
-}
-Mask matrix(Tensor allowed) { return single("matrix", {{"mask", allowed}}); }
-}  // namespace masks
-
-namespace weightings {
-Weighting softmax(float temperature, Tensor sink) {
-  Weighting w = weighting("softmax", {{"sink", sink}});
-  w.temperature = temperature;
-  return w;
-}
-Weighting sample(uint64_t seed) {
-  Weighting w = weighting("sample");
-  w.seed = seed;
-  return w;
-}
-Weighting argmax() { return weighting("argmax"); }
-Weighting gumbel(uint64_t seed, float temperature) {
-  Weighting w = weighting("gumbel");
-  w.temperature = temperature;
-  w.seed = seed;
-  return w;
-}
-Weighting sparsemax() { return weighting("sparsemax"); }
-Weighting entmax15() { return weighting("entmax15"); }
-Weighting sigmoid() { return weighting("sigmoid"); }
-Weighting none() { return weighting("none"); }
-}  // namespace weightings
 
 std::vector<Listed> list_scores() { return list(score_table()); }
 std::vector<Listed> list_masks() { return list(mask_table()); }

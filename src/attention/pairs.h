@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -32,13 +33,20 @@ void each_permitted(const LoweredMask& m, const Sizes& n, const Part& part, cons
   kernels::View<const float> bias;
   if (m.allowed) allowed = broadcast_view(m.allowed, m.allowed.data<uint8_t>());
   if (m.bias) bias = bias_view(m, m.bias, m.bias.data<float>(), n);
+  std::vector<float> row(m.conditions ? n.Lk : 0);  // −inf: forbidden
   for (int64_t b = part.b; b < part.b + part.B; ++b) {
     for (int64_t h = part.h; h < part.h + part.H; ++h) {
       for (int64_t i = part.i; i < part.i + part.Lq; ++i) {
         const int64_t at = b * m.stride_b + h * m.stride_h + i;
         const int64_t begin = m.begin.empty() ? 0 : m.begin[at];
         const int64_t end = m.end.empty() ? n.Lk : m.end[at];
+        if (m.conditions) {
+          std::fill(row.begin(), row.end(), 0.0f);
+          for (const kernels::Condition& c : m.conditions->list)
+            c.forbid(c.self, {b, h, i, begin, end}, row.data() + begin);
+        }
         for (int64_t j = begin; j < end; ++j) {
+          if (m.conditions && row[j] == -kInf) continue;
           if (allowed && allowed.row(b, h, i)[j * allowed.c] == 0) continue;
           if (bias && bias.row(b, h, i)[j * bias.c] == -kInf) continue;
           f(b, h, i, j);

@@ -56,11 +56,6 @@ const Candidate& candidate(Plan plan) {
                        [plan](const Candidate& c) { return c.plan == plan; });
 }
 
-Plan from_environment() {
-  const char* name = std::getenv("FOVEA_PLAN");
-  return name == nullptr || *name == '\0' ? Plan::automatic : plan(name);
-}
-
 }  // namespace
 
 const char* name_of(Plan plan) {
@@ -95,7 +90,6 @@ PlanRequest request_for(const Attention& a, const Sizes& n) {
 }
 
 Plan choose_plan(const PlanRequest& request, Plan asked) {
-  if (asked == Plan::automatic) asked = from_environment();
   if (asked != Plan::automatic) {
     const Candidate& c = candidate(asked);
     if (c.can(request)) return asked;
@@ -105,6 +99,14 @@ Plan choose_plan(const PlanRequest& request, Plan asked) {
     if (c.can(request) && (c.plan != Plan::linear || linear_pays(request))) return c.plan;
   }
   return Plan::reference;
+}
+
+Plan usual_plan() {
+  static const Plan usual = [] {
+    const char* name = std::getenv("FOVEA_PLAN");
+    return name == nullptr || *name == '\0' ? Plan::automatic : plan(name);
+  }();
+  return usual;
 }
 
 std::vector<std::string> list_plans() {

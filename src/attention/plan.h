@@ -24,7 +24,10 @@ struct PlanRequest {
 PlanRequest request_for(const Attention&, const Sizes&);
 
 // The first plan of the list (linear, fused, composed, reference) that can do it;
-// or the one asked for, which throws where it cannot. FOVEA_PLAN asks when nobody else does.
+// or the one asked for, which throws where it cannot.
 Plan choose_plan(const PlanRequest&, Plan asked);
+
+// What a call asks for where its caller does not: FOVEA_PLAN, read once.
+Plan usual_plan();
 
 }  // namespace fovea

@@ -170,7 +170,10 @@ class Reference {
     const std::span<const T> row(s);
 
     out.weights.resize(s.size());
-    weigh_row(weighting_, Row<T>{.scores = row, .gumbel = gumbel(p, keys), .weights = out.weights});
+    weigh_row(weighting_, Row<T>{.scores = row,
+                                 .gumbel = gumbel(p, keys),
+                                 .numbers = attention_.weighting.numbers,
+                                 .weights = out.weights});
     const bool defined = !weighting_.normalised || has_weights(row);
     out.log_sum_exp = log_sum_exp(row);
     std::vector<T> probabilities = out.weights;
@@ -206,7 +209,7 @@ class Reference {
     size_t c = 0;
     for (const MaskTerm& term : attention_.mask.terms) {
       if (term.def->allows && !term.def->allows(term, context_, p.b, p.h, p.i, j)) return false;
-      if (term.def->center && std::abs(j - centers[c++]) > term.width) return false;
+      if (term.def->center && std::abs(j - centers[c++]) > term.numbers[0]) return false;
     }
     return true;
   }
@@ -219,7 +222,7 @@ class Reference {
     for (const MaskTerm& term : attention_.mask.terms) {
       if (!term.def->center) continue;
       const T off = static_cast<double>(j) - centers[c++];
-      const double sigma = term.width / 2.0;
+      const double sigma = term.numbers[0] / 2;
       if (term.renormalise == renormalise) sum -= off * off / (2 * sigma * sigma);
     }
     return sum;
@@ -347,8 +350,11 @@ void row_backward(const Reference& r, const ReferenceValues<double>& values,
 void formula_forward(const void* self, int64_t n, const float* s, float* w) {
   const std::vector<double> scores(s, s + n), noise(n, 0.0);
   std::vector<double> weights(n);
-  weigh_row(*static_cast<const WeightingDef*>(self),
-            Row<double>{.scores = scores, .gumbel = noise, .weights = weights});
+  const auto& weighting = *static_cast<const Weighting*>(self);
+  weigh_row(
+      def_of(weighting),
+      Row<double>{
+          .scores = scores, .gumbel = noise, .numbers = weighting.numbers, .weights = weights});
   std::copy(weights.begin(), weights.end(), w);
 }
 
@@ -357,8 +363,11 @@ void formula_backward(const void* self, int64_t n, const float* s, const float* 
   const std::vector<double> noise(n, 0.0);
   std::vector<Var> scores, weights(n);
   for (int64_t j = 0; j < n; ++j) scores.push_back(scope.leaf(s[j]));
-  weigh_row(*static_cast<const WeightingDef*>(self),
-            Row<Var>{.scores = scores, .gumbel = noise, .weights = weights});
+  const auto& weighting = *static_cast<const Weighting*>(self);
+  weigh_row(
+      def_of(weighting),
+      Row<Var>{
+          .scores = scores, .gumbel = noise, .numbers = weighting.numbers, .weights = weights});
   Var loss = 0;
   for (int64_t j = 0; j < n; ++j) loss += dw[j] * weights[j];
   scope.reverse(loss, 1);
@@ -366,17 +375,6 @@ void formula_backward(const void* self, int64_t n, const float* s, const float* 
 }
 
 }  // namespace
-
-Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {
-  return {.B = q.size(0),
-          .H = q.size(1),
-          .Hk = k.size(1),
-          .Lq = q.size(2),
-          .Lk = k.size(2),
-          .Dq = q.size(3),
-          .Dk = k.size(3),
-          .Dv = v.size(3)};
-}
 
 ReferenceValues<double> reference_values(const ReferenceInputs& in) {
   check_attention("attend", in.attention, in.n);
@@ -433,8 +431,8 @@ ReferenceGradients reference_backward(const ReferenceInputs& in, const Reference
   return reference_backward(in, reference_values(in), up);
 }
 
-kernels::RowFormula row_formula(const WeightingDef& def) {
-  return {.forward = formula_forward, .backward = formula_backward, .self = &def};
+kernels::RowFormula row_formula(const Weighting& w) {
+  return {.forward = formula_forward, .backward = formula_backward, .self = &w};
 }
 
 }  // namespace fovea

@@ -60,9 +60,6 @@ struct ReferenceUpstream {
 // name already taken, "name@term".
 using ReferenceGradients = std::map<std::string, std::vector<double>>;
 
-// Sizes of q, k, v of rank 4.
-Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v);
-
 ReferenceOutput reference_forward(const ReferenceInputs&);
 ReferenceGradients reference_backward(const ReferenceInputs&, const ReferenceUpstream&);
 
@@ -88,7 +85,8 @@ void each_value(Values& x, F f) {
       f(++seen[name] > 1 ? name + "@" + std::to_string(t) : name, parameter);
 }
 
-// A soft weighting without a kernel of its own, for the kernels that work row by row.
-kernels::RowFormula row_formula(const WeightingDef&);
+// A soft weighting without a kernel of its own, for the kernels that work row by row. Reads the
+// weighting as long as it is used.
+kernels::RowFormula row_formula(const Weighting&);
 
 }  // namespace fovea

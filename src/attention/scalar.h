@@ -40,8 +40,9 @@ struct Pair {
 template <class T>
 struct Row {
   std::span<const T> scores;
-  std::span<const double> gumbel;  // noise of each permitted key; given to hard weightings
-  std::span<T> weights;            // to be written
+  std::span<const double> gumbel;   // noise of each permitted key; given to hard weightings
+  std::span<const double> numbers;  // as declared
+  std::span<T> weights;             // to be written
 };
 
 // The same captureless lambda on both number types:

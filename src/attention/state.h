@@ -42,6 +42,11 @@ struct AttendedState {
   std::vector<Saved> saved;     // what looks inside read again, to notice changes
   std::vector<Saved> results;   // what only the backward pass reads again
 
+  // Scores are computed again from q, k and the rest: they must still be those of the call.
+  void check_unchanged(const char* op) const {
+    for (const Saved& s : saved) s.get(op);
+  }
+
   // A result [B,H,…] in the rank the caller used.
   Tensor shaped(Tensor t) const {
     if (rank <= 3) t = t.squeeze(1);
@@ -68,6 +73,8 @@ struct Upstream {
   Tensor context, weights;                // [B,H,Lq,Dv], [B,H,Lq,Lk]
   Tensor log_sum_exp, entropy, log_prob;  // [B,H,Lq]
 };
+// The gradients of what is on the tape.
+Grads attend_backward(const AttendedState&, const char* op, const Upstream&);
 Grads backward_by_kernels(const AttendedState&, const Upstream&);
 Grads backward_by_reference(const AttendedState&, const Upstream&);
 

@@ -49,6 +49,7 @@ const char* refuses(const AttentionProblem& p, const AttentionGradients* g) {
   if (p.family != Family::additive) return "the score is not additive: only that has kernels yet";
   if (p.weigh != Weigh::softmax) return "the weighting is not softmax: only that has kernels yet";
   if (p.center) return "a predicted window has no kernel yet";
+  if (p.conditions) return "a condition beside one matrix has no kernel yet";
   if (p.D < 1 || p.Lk < 1 || p.Dv < 1) return "a width, or the number of keys, is 0";
   if (p.D > 16384) return "the additive width is over 16384";
   if (p.Lk > (1 << 22) || p.Lq > (1 << 22)) return "over 4194304 queries or keys";

@@ -21,8 +21,8 @@ const WeightingDef& weighting_def(const LookConfig& c) {
 }
 
 // A score by position ends somewhere.
-void check_length(const LookConfig& c, int64_t S) {
-  for (const ParameterDef& p : score_def(c).parameters) {
+void check_length(const LookConfig& c, const ScoreDef& score, int64_t S) {
+  for (const ParameterDef& p : score.parameters) {
     const bool by_position = std::find(p.shape.begin(), p.shape.end(), "Lmax") != p.shape.end();
     if (by_position && S > c.longest_source) {
       throw Error("look", "the source has " + std::to_string(S) + " keys, the score '" + c.score +
@@ -36,11 +36,6 @@ Mask around(int64_t t, int64_t width, int64_t S) {
   std::vector<uint8_t> allowed(static_cast<size_t>(S));
   for (int64_t j = 0; j < S; ++j) allowed[static_cast<size_t>(j)] = std::abs(j - t) <= width;
   return masks::matrix(Tensor::from_bools(allowed, {S}));
-}
-
-const Weighting& argmax_once() {
-  static const Weighting likeliest = weightings::argmax();
-  return likeliest;
 }
 
 // v [B] or [B,T] as a column of what has one more dimension.
@@ -104,15 +99,15 @@ struct Looker::State {
   LookPass pass;
   Tensor keys, values, lengths;  // [B,S,·], i64 [B]
   Score score;
+  Weighting chosen;              // hard ones take the likeliest where nothing is learned
   std::optional<Memory> memory;  // from the first step on
-  bool hard = false, draws = false;
+  bool draws = false;
   Tensor seen_values;  // [B,S,C], 0 past the lengths; from the first intervention on
 
   int64_t S() const { return values.size(1); }
 
   Weighting weighting(int64_t t) const {
-    if (hard && pass.mode == Mode::eval) return argmax_once();
-    Weighting w = fovea::weighting(config.weighting);
+    Weighting w = chosen;
     w.seed = Seed(pass.seed).at("look").at(t).value();
     return w;
   }
@@ -207,11 +202,12 @@ Looker::Looker(const LookConfig& config, const LookWeights& weights, const LookS
                                            .values = source.values,
                                            .lengths = source.lengths})) {
   State& s = *state_;
-  check_length(config, s.S());
-  if (weights.keys.weight) s.keys = projected(weights.keys, source.keys);
   s.score = fovea::score(config.score, weights.score);
-  s.hard = weighting_def(config).hard;
-  s.draws = draws(config) && pass.mode == Mode::train;
+  check_length(config, *s.score.def, s.S());
+  if (weights.keys.weight) s.keys = projected(weights.keys, source.keys);
+  s.chosen = fovea::weighting(config.weighting);
+  s.draws = s.chosen.def->learns_by_log_prob && pass.mode == Mode::train;
+  if (s.chosen.def->hard && pass.mode == Mode::eval) s.chosen = weightings::argmax();
 }
 
 Looker::~Looker() = default;

@@ -53,56 +53,42 @@ struct Rows {
   Tensor q, k, v;
 };
 
-// One group's call.
-struct Call {
-  const HeadGroup& group;
-  const Tensors& parameters;
-  std::string name;
-  int64_t first = 0;  // head
-};
-
-Tensor weighed(const Call& call, const Rows& rows, const HeadsPass& pass) {
-  const HeadGroup& g = call.group;
-  Attention a{.score = score(g.score, call.parameters),
-              .mask = pass.mask,
-              .weighting = weighting(g.weighting)};
+Tensor weighed(const HeadCall& call, const Rows& rows, const HeadsPass& pass) {
+  Attention a = call.attention;
+  a.mask = pass.mask;
   if (pass.bias) {
     a.score.bias = pass.bias;
     Tensor& table = a.score.bias->table;
     const int dim = table.rank() - 2;
-    if (dim >= 0 && table.size(dim) > g.heads) {
-      table = table.slice(dim, call.first, call.first + g.heads);
+    if (dim >= 0 && table.size(dim) > call.heads) {
+      table = table.slice(dim, call.first, call.first + call.heads);
     }
   }
   if (pass.noise.dropout > 0) {
     a.weighting.dropout = pass.noise.dropout;
     a.weighting.seed = Seed(pass.noise.seed).at(call.first).value();
   }
-  const Tensor v = g.normalise ? with_ones(rows.v) : rows.v;
+  const Tensor v = call.normalise ? with_ones(rows.v) : rows.v;
   const Attended attended = attend(rows.q, rows.k, v, a);
   Tensor context = attended.context;
   if (pass.hook) {
     const Tensor weights = (*pass.hook)({call.name, attended, rows.v});
-    if (weights) context = matmul(weights, for_each_head(v, g.heads));
+    if (weights) context = matmul(weights, for_each_head(v, call.heads));
   }
-  return g.normalise ? divided_by_last(context) : context;
+  return call.normalise ? divided_by_last(context) : context;
 }
 
 // Group by group; [B,H,Lq,d].
 template <class OneGroup>
 Tensor by_group(const MultiHead& m, const Rows& rows, const OneGroup& one) {
-  const std::vector<HeadGroup> groups = groups_of(m.config);
-  if (groups.size() == 1) return one(size_t{0}, Call{groups[0], m.scores[0], m.name}, rows);
+  if (m.calls.size() == 1) return one(size_t{0}, m.calls[0], rows);
   const int64_t shared = m.config.heads / key_heads(m.config);
   std::vector<Tensor> contexts;
-  int64_t first = 0;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    const int64_t last = first + groups[g].heads;
+  for (size_t g = 0; g < m.calls.size(); ++g) {
+    const int64_t first = m.calls[g].first, last = first + m.calls[g].heads;
     const Rows mine{rows.q.slice(1, first, last), rows.k.slice(1, first / shared, last / shared),
                     rows.v.slice(1, first / shared, last / shared)};
-    const Call call{groups[g], m.scores[g], m.name + "." + std::to_string(g), first};
-    contexts.push_back(one(g, call, mine));
-    first = last;
+    contexts.push_back(one(g, m.calls[g], mine));
   }
   return concatenate(contexts, 1);
 }
@@ -157,11 +143,20 @@ MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, 
   }
   m.out = projection(w, name + ".out", c, {q, c.width}, c.out_gain);
   const std::vector<HeadGroup> groups = groups_of(c);
+  int64_t first = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
-    const std::string prefix =
-        name + ".score." + (groups.size() > 1 ? std::to_string(g) + "." : "");
-    m.scores.push_back(score_weights(
-        w, prefix, groups[g].score, {.query = d, .key = d, .hidden = d, .heads = groups[g].heads}));
+    const HeadGroup& group = groups[g];
+    const std::string number = groups.size() > 1 ? std::to_string(g) : "";
+    const std::string prefix = name + ".score." + (number.empty() ? "" : number + ".");
+    const Tensors parameters = score_weights(
+        w, prefix, group.score, {.query = d, .key = d, .hidden = d, .heads = group.heads});
+    m.calls.push_back({.name = number.empty() ? name : name + "." + number,
+                       .first = first,
+                       .heads = group.heads,
+                       .attention = {.score = score(group.score, parameters),
+                                     .weighting = weighting(group.weighting)},
+                       .normalise = group.normalise});
+    first += group.heads;
   }
   return m;
 }
@@ -175,16 +170,15 @@ Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
     rows.k = rotate(rows.k, pass.rotary->cos, pass.rotary->sin);
   }
   if (pass.past == nullptr) {
-    return out(merged(by_group(*this, rows, [&](size_t, const Call& call, const Rows& mine) {
+    return out(merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const Rows& mine) {
       return weighed(call, mine, pass);
     })));
   }
   // Linear heads keep a sum, the others all keys and values.
   KeyValues& past = *pass.past;
-  const std::vector<HeadGroup> groups = groups_of(config);
-  past.sums.resize(groups.size());
+  past.sums.resize(calls.size());
   const bool all_linear =
-      std::all_of(groups.begin(), groups.end(), [](const HeadGroup& g) { return g.normalise; });
+      std::all_of(calls.begin(), calls.end(), [](const HeadCall& c) { return c.normalise; });
   const Tensor k = rows.k, v = rows.v;
   if (!all_linear) append(past, k, v);
   Rows seen = rows;
@@ -193,10 +187,10 @@ Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
     seen.v = past.values.slice(2, 0, past.length);
   }
   const Tensor context =
-      by_group(*this, seen, [&](size_t g, const Call& call, const Rows& mine) -> Tensor {
-        if (!call.group.normalise) return weighed(call, mine, pass);
+      by_group(*this, seen, [&](size_t g, const HeadCall& call, const Rows& mine) -> Tensor {
+        if (!call.normalise) return weighed(call, mine, pass);
         const int64_t new_rows = mine.q.size(2), from = mine.k.size(2) - new_rows;
-        return linear_steps(past.sums[g], *score(call.group.score).def,
+        return linear_steps(past.sums[g], *call.attention.score.def,
                             {mine.q, mine.k.slice(2, from, from + new_rows),
                              mine.v.slice(2, from, from + new_rows)});
       });
@@ -217,7 +211,7 @@ Tensor MultiHead::cross(const Tensor& x, const KeyValues& source, const HeadsPas
   const Rows rows{by_head(query(x), config.heads), source.keys, source.values};
   HeadsPass p = pass;
   if (source.lengths) p.mask = p.mask & masks::lengths(source.lengths);
-  return out(merged(by_group(*this, rows, [&](size_t, const Call& call, const Rows& mine) {
+  return out(merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const Rows& mine) {
     return weighed(call, mine, p);
   })));
 }

@@ -333,5 +333,18 @@ TEST(Attend, WithoutAnOutputSummarises) {
   EXPECT_EQ(folder.files(), 1);
 }
 
+TEST(Attend, TakesThePlanOfTheEnvironmentWhereNoneIsAskedFor) {
+  const Folder folder;
+  save_safetensors(folder / "in", inputs());
+  const auto said = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"attend", folder / "in"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_program(words, "FOVEA_PLAN=composed").out;
+  };
+  EXPECT_NE(said({}).find("plan composed"), std::string::npos);
+  EXPECT_NE(said({"--plan", "fused"}).find("plan fused"), std::string::npos);
+  EXPECT_EQ(run_program({"attend", folder / "in"}, "FOVEA_PLAN=quick").code, 2);
+}
+
 }  // namespace
 }  // namespace fovea

@@ -169,7 +169,9 @@ TEST_P(AttendWithScore, MatchesTheReferenceUnderEveryMaskAndWeighting) {
   const Sizes n{.B = 2, .H = 2, .Hk = 1, .Lq = 11, .Lk = 19, .Dq = 7, .Dk = 7, .Dv = 5};
   for (const auto& [mask_name, mask] : all_masks(n)) {
     for (const WeightingDef* weighting : weighting_table()) {
-      const Attention a{generate::score(*GetParam(), n, 17), mask, {.def = weighting, .seed = 5}};
+      const Attention a{generate::score(*GetParam(), n, 17),
+                        mask,
+                        {.def = weighting, .numbers = generate::numbers(weighting), .seed = 5}};
       const std::string what = GetParam()->name + " " + mask_name + " " + weighting->name;
       const Expected e = expect(n, a);
       const bool factored = GetParam()->name != "mlp";
@@ -191,7 +193,10 @@ TEST_P(AttendWithScore, MatchesTheReferenceWhenCapped) {
     for (const WeightingDef* weighting : weighting_table()) {
       Attention a{generate::score(*GetParam(), n, 17),
                   mask,
-                  {.def = weighting, .temperature = 0.6f, .seed = 5}};
+                  {.def = weighting,
+                   .numbers = generate::numbers(weighting),
+                   .temperature = 0.6f,
+                   .seed = 5}};
       a.score.softcap = weighting->hard ? 6.0f : 0.9f;
       const std::string what = GetParam()->name + " " + mask_name + " " + weighting->name;
       const bool everywhere = mask_name == "causal";
@@ -247,7 +252,9 @@ TEST_P(AttendWithWeighting, MatchesTheReferenceAcrossTiles) {
   const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 75, .Lk = 301, .Dq = 9, .Dk = 9, .Dv = 10};
   for (const char* score : {"scaled_dot", "additive_keras"}) {
     for (const char* mask_name : {"", "causal", "window:70", "window:5,90", "causal+window:40"}) {
-      Attention a{fovea::score(score), mask(mask_name), {.def = GetParam(), .seed = 9}};
+      Attention a{fovea::score(score),
+                  mask(mask_name),
+                  {.def = GetParam(), .numbers = generate::numbers(GetParam()), .seed = 9}};
       if (std::string(score) == "additive_keras")
         a.score.parameters["u"] = Tensor::randn({n.Dq}, 4);
       a.score.bias = Bias{generate::normal({n.H, n.Lq + n.Lk - 1}, 8), true};

@@ -138,7 +138,7 @@ TEST_P(Masks, SayWhichKeysInOneWay) {
   EXPECT_TRUE(!both || (def.range && def.allows));
   EXPECT_TRUE(def.range || !def.prefix);
   EXPECT_EQ(def.center != nullptr, def.center_reference.on_double != nullptr);
-  EXPECT_TRUE(def.allows || !def.allowed);
+  EXPECT_TRUE(def.allows || (!def.allowed && !def.forbid));
 }
 
 TEST_P(Masks, StayWithinTheKeys) {
@@ -150,7 +150,9 @@ TEST_P(Masks, StayWithinTheKeys) {
         n.Lq = Lq;
         n.Lk = Lk;
         Mask mask = generate::mask(*GetParam(), n, 3, {.width = width});
-        if (GetParam()->takes_sides && Lk == 5) mask.terms[0].right = masks::kUnbounded;
+        std::vector<double>& numbers = mask.terms[0].numbers;
+        if (Lk == 5 && !numbers.empty() && GetParam()->numbers.back().endless)
+          numbers.back() = std::numeric_limits<double>::infinity();
         for (const bool causal : {false, true}) {
           const Mask both = causal ? mask & masks::causal() : mask;
           const MaskContext context = mask_context(both, n);
@@ -186,14 +188,15 @@ TEST(Segments, OfSortedKeysAreRanges) {
   const Tensor sorted = ids({0, 0, 1, 2, 2, 2, 3, 3, 3, 5, 5, 7}, 6);
   const Tensor mixed = ids({0, 0, 1, 2, 2, 2, 3, 5, 3, 5, 5, 7}, 6);
   const LoweredMask ranges = lower_mask({.mask = masks::segments(q, sorted)}, n, {});
-  EXPECT_FALSE(ranges.allowed.defined());
+  EXPECT_FALSE(ranges.conditions);
   EXPECT_EQ(ranges.begin, (std::vector<int32_t>{3, 0, 6, 2, 3, 0, 0, 3}));
   EXPECT_EQ(ranges.end, (std::vector<int32_t>{6, 2, 6, 3, 5, 3, 3, 3}));
-  const LoweredMask matrix = lower_mask({.mask = masks::segments(q, mixed)}, n, {});
-  EXPECT_TRUE(matrix.allowed.defined());
-  EXPECT_TRUE(matrix.begin.empty());
+  const LoweredMask conditions = lower_mask({.mask = masks::segments(q, mixed)}, n, {});
+  EXPECT_TRUE(conditions.conditions);
+  EXPECT_TRUE(conditions.begin.empty());
   // Read backwards they fall.
-  EXPECT_TRUE(lower_mask({.mask = masks::segments(q, sorted.slice(1, 5, -7, -1))}, n, {}).allowed);
+  EXPECT_TRUE(
+      lower_mask({.mask = masks::segments(q, sorted.slice(1, 5, -7, -1))}, n, {}).conditions);
 }
 
 TEST_P(Masks, AllowTheSameKeysAsAMatrix) {
@@ -201,13 +204,33 @@ TEST_P(Masks, AllowTheSameKeysAsAMatrix) {
   const Mask mask = generate::mask(*GetParam(), kSizes, 3);
   const MaskContext context = mask_context(mask, kSizes);
   const Shape full{kSizes.B, kSizes.H, kSizes.Lq, kSizes.Lk};
-  const Tensor allowed = GetParam()->allowed(mask.terms[0], context).expand(full).contiguous();
+  const Tensor allowed = GetParam()->allowed(mask.terms[0]).expand(full).contiguous();
   const uint8_t* a = allowed.data<uint8_t>();
   for (int64_t b = 0; b < full[0]; ++b)
     for (int64_t h = 0; h < full[1]; ++h)
       for (int64_t i = 0; i < full[2]; ++i)
         for (int64_t j = 0; j < full[3]; ++j)
           EXPECT_EQ(*a++ != 0, GetParam()->allows(mask.terms[0], context, b, h, i, j));
+}
+
+TEST_P(Masks, ForbidTheSameKeysARowAtATime) {
+  if (!GetParam()->forbid) return;
+  const Mask mask = generate::mask(*GetParam(), kSizes, 3);
+  const MaskContext context = mask_context(mask, kSizes);
+  int64_t forbidden = 0;
+  for (int64_t b = 0; b < kSizes.B; ++b)
+    for (int64_t h = 0; h < kSizes.H; ++h)
+      for (int64_t i = 0; i < kSizes.Lq; ++i)
+        for (const int64_t from : {0, 2}) {
+          std::vector<float> s(kSizes.Lk - from, 1.0f);
+          GetParam()->forbid(mask.terms[0], {b, h, i, from, kSizes.Lk}, s.data());
+          for (int64_t j = from; j < kSizes.Lk; ++j) {
+            const bool allowed = GetParam()->allows(mask.terms[0], context, b, h, i, j);
+            EXPECT_EQ(s[j - from], allowed ? 1.0f : -std::numeric_limits<float>::infinity());
+            forbidden += !allowed;
+          }
+        }
+  EXPECT_GT(forbidden, 0);
 }
 
 TEST_P(Masks, PredictTheirCentreAsTheFormula) {
@@ -278,8 +301,10 @@ TEST(Names, AreForgivingAndHelpful) {
   EXPECT_EQ(score("scaled-dot").def->name, "scaled_dot");
   EXPECT_EQ(mask("local-p:3", {{"w_p", Tensor::zeros({1, 2})}, {"u_p", Tensor::zeros({1})}})
                 .terms[0]
-                .width,
-            3);
+                .numbers,
+            std::vector<double>{3});
+  EXPECT_EQ(mask("window:3").terms[0].numbers, (std::vector<double>{3, 3}));
+  EXPECT_EQ(mask("window:3,0").terms[0].numbers, (std::vector<double>{3, 0}));
   EXPECT_TRUE(mask("local_p:3:renormalise").terms[0].renormalise);
   EXPECT_TRUE(mask("").terms.empty());
   EXPECT_EQ(weighting("entmax15").def->kind, WeightingKind::entmax15);
@@ -306,6 +331,28 @@ TEST(Names, AreForgivingAndHelpful) {
   EXPECT_EQ(list_weightings().size(), weighting_table().size());
 }
 
+TEST(Names, SayWhatNumbersAreMissingOrDoNotFit) {
+  const auto message = [](const char* spec) -> std::string {
+    try {
+      mask(spec);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("window"), "[mask] \"window\" needs a number, its left, as in \"window:64\"");
+  EXPECT_EQ(message("window:2.5"),
+            "[mask] \"window:2.5\" has left \"2.5\", expected a whole number of at least 0");
+  EXPECT_EQ(message("window:1,x"),
+            "[mask] \"window:1,x\" has right \"x\", expected a whole number of at least 0, or inf");
+  EXPECT_EQ(message("window:1,2,3"), "[mask] \"window:1,2,3\" has 3 numbers, expected at most 2");
+  EXPECT_EQ(message("local_p:0"),
+            "[mask] \"local_p:0\" has width \"0\", expected a whole number of at least 1");
+  for (const WeightingDef* def : weighting_table()) {  // names alone choose a weighting
+    EXPECT_EQ(weighting(def->name).numbers.size(), def->numbers.size()) << def->name;
+  }
+}
+
 TEST(Names, TheListSaysWhichWeightingsChooseAKey) {
   std::set<std::string> hard;
   for (const Listed& weighting : list_weightings()) {
@@ -322,7 +369,7 @@ TEST(Checks, RefuseWhatCannotWork) {
   refuse({.mask = masks::window(-1, 3)});
   refuse({.mask = masks::window(3, -1)});
   Mask two_sided = masks::local_p(2, Tensor::zeros({2, 6}), Tensor::zeros({2}));
-  two_sided.terms[0].right = 1;
+  two_sided.terms[0].numbers.push_back(1);
   refuse({.mask = two_sided});
   refuse({.mask = masks::local_p(0, Tensor::zeros({2, 6}), Tensor::zeros({2}))});
   refuse({.mask = masks::lengths(Tensor::zeros({3}, DType::i64))});

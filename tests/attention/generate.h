@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -16,7 +17,7 @@ namespace fovea::generate {
 struct Free {
   int64_t A = 5;
   int64_t A2 = 4;
-  int64_t width = 2;  // of windows
+  int64_t width = 2;  // of windows, and whatever else is a whole number of a mechanism's own
 };
 
 inline Tensor normal(const Shape& shape, uint64_t seed, float scale = 1.0f) {
@@ -92,10 +93,20 @@ inline Score score(const ScoreDef& def, const Sizes& n, uint64_t seed, const Fre
   return {.def = &def, .parameters = parameters(def.parameters, n, seed, free)};
 }
 
+// What a mechanism declares of numbers; null: the usual one, which has none.
+template <class Def>
+std::vector<double> numbers(const Def* def, const Free& free = {}) {
+  std::vector<double> all;
+  if (!def) return all;
+  for (const NumberDef& x : def->numbers)
+    all.push_back(x.whole ? std::max(x.least, static_cast<double>(free.width)) : x.example);
+  return all;
+}
+
 inline MaskTerm term(const MaskDef& def, const Sizes& n, uint64_t seed, const Free& free = {}) {
   return {.def = &def,
           .parameters = parameters(def.parameters, n, seed, free),
-          .width = def.takes_width ? free.width : 0};
+          .numbers = numbers(&def, free)};
 }
 
 inline Mask mask(const MaskDef& def, const Sizes& n, uint64_t seed, const Free& free = {}) {

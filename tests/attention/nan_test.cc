@@ -98,8 +98,14 @@ void expect_every_plan_alike(const Sizes& n, const Mask& mask, const WeightingDe
   for (const char* score : {"dot", "additive_keras"}) {
     const bool additive = std::string(score) != "dot";
     SCOPED_TRACE(std::string(score) + " " + weighting->name);
-    Call x =
-        call(n, {score_for(score, n), mask, {.def = weighting, .dropout = dropout, .seed = 3}}, 5);
+    Call x = call(n,
+                  {score_for(score, n),
+                   mask,
+                   {.def = weighting,
+                    .numbers = generate::numbers(weighting),
+                    .dropout = dropout,
+                    .seed = 3}},
+                  5);
     x.attention.score.softcap = softcap;
     for (Wrong& w : wrongs(x)) {
       const bool huge = w.name.find("floats") != std::string::npos;
@@ -296,7 +302,7 @@ TEST(NanInAMemory, IsAsInTheReference) {
         k = k.reshape({B, Lk, D});
         const Tensor v = Tensor::randn({B, Lk, Dv}, 3);
         const Score s = score_for(score, n);
-        const Weighting w{.def = def, .seed = 3};
+        const Weighting w{.def = def, .numbers = generate::numbers(def), .seed = 3};
         const Results expected = reference_step(q, k, v, s, w, lengths);
         on_every_isa([&](const std::string&) {
           expect_near(step_results(q, k, v, s, w, lengths), comparable(expected, x.name),

@@ -72,7 +72,9 @@ Unseen unseen(const Case& c) {
 }
 
 Attention attention_for(const Case& c, const std::string& score, const WeightingDef* weighting) {
-  Attention a{score_for(score, c.n), c.mask, {.def = weighting, .seed = 5}};
+  Attention a{score_for(score, c.n),
+              c.mask,
+              {.def = weighting, .numbers = generate::numbers(weighting), .seed = 5}};
   a.score.bias = c.bias;
   a.score.softcap = c.softcap;
   return a;
@@ -221,7 +223,9 @@ std::vector<float> without(const std::vector<float>& x, int64_t row, int64_t L, 
 // key alone. Tiles cut through both.
 void expect_causal_rows_apart(const std::string& score, const WeightingDef* weighting, Plan plan) {
   const Sizes n{.B = 1, .H = 2, .Hk = 2, .Lq = 300, .Lk = 300, .Dq = 10, .Dk = 10, .Dv = 9};
-  Call x = call(n, {score_for(score, n), masks::causal(), {.def = weighting, .seed = 4}});
+  Call x = call(n, {score_for(score, n),
+                    masks::causal(),
+                    {.def = weighting, .numbers = generate::numbers(weighting), .seed = 4}});
   x.want.plan = plan;
   const auto last = only(299, 2, 300), first = only(0, 2, 300);
   const Tensor d = Tensor::randn({1, 2, 300, 9}, 8);
@@ -422,7 +426,9 @@ TEST(Memory, NothingThatWasNeverWrittenReachesTheResult) {
       for (const WeightingDef* weighting : weighting_table()) {
         SCOPED_TRACE(score + " " + weighting->name + " " + mask);
         Call x =
-            call(n, {score_for(score, n), fovea::mask(mask), {.def = weighting, .dropout = 0.2f}});
+            call(n, {score_for(score, n),
+                     fovea::mask(mask),
+                     {.def = weighting, .numbers = generate::numbers(weighting), .dropout = 0.2f}});
         const Results clean = results(x, Ask::context);
         const Poisoned on;
         expect_same_bits(results(x, Ask::context), clean);

@@ -51,7 +51,8 @@ TEST(Parts, GiveWhatTheFusedPlanGives) {
   for (const auto& [what, n] : kShapes) {
     std::vector<Attention> all;
     for (const WeightingDef* weighting : weighting_table()) {
-      all.push_back({.score = score_for("additive", n), .weighting = {.def = weighting}});
+      all.push_back({.score = score_for("additive", n),
+                     .weighting = {.def = weighting, .numbers = generate::numbers(weighting)}});
       all.back().weighting.dropout = 0.3f;
       all.back().weighting.seed = 4;
     }

@@ -39,7 +39,9 @@ TEST(Property, PermutedKeysAndValuesGiveTheSameContext) {
     if (score->name == "location") continue;  // there a key's position is what counts
     for (const WeightingDef* weighting : weighting_table()) {
       if (weighting->hard) continue;  // draws go by position, and so do ties
-      Call x = call(kSizes, {generate::score(*score, kSizes, 2), {}, {.def = weighting}});
+      Call x = call(kSizes, {generate::score(*score, kSizes, 2),
+                             {},
+                             {.def = weighting, .numbers = generate::numbers(weighting)}});
       const std::vector<float> expected = context_of(x);
       x.k = index_select(x.k, 2, ids);
       x.v = index_select(x.v, 2, ids);
@@ -55,8 +57,9 @@ TEST(Property, NormalisedWeightsSumTo1AndNoneIsNegative) {
     for (const WeightingDef* weighting : weighting_table()) {
       if (!weighting->normalised) continue;
       for (const char* mask : {"everything", "causal", "window:5"}) {
-        const Call x = call(
-            kSizes, {generate::score(*score, kSizes, 2), fovea::mask(mask), {.def = weighting}});
+        const Call x = call(kSizes, {generate::score(*score, kSizes, 2),
+                                     fovea::mask(mask),
+                                     {.def = weighting, .numbers = generate::numbers(weighting)}});
         const Tensor w = attend(x.q, x.k, x.v, x.attention).weights();
         for (const float y : w.to_vector()) ASSERT_GE(y, 0.0f);
         for (const float y : sum(w, {3}).to_vector())
@@ -70,7 +73,11 @@ TEST(Property, TheContextIsTheWeightsTimesTheValues) {
   Sizes n = kSizes;
   n.Hk = n.H;
   for (const WeightingDef* weighting : weighting_table()) {
-    Call x = call(n, {{}, masks::causal(), {.def = weighting, .dropout = 0.3f, .seed = 7}});
+    Call x = call(
+        n,
+        {{},
+         masks::causal(),
+         {.def = weighting, .numbers = generate::numbers(weighting), .dropout = 0.3f, .seed = 7}});
     const Attended a = attend(x.q, x.k, x.v, x.attention);
     expect_near(a.context.to_vector(), matmul(a.weights(), x.v).to_vector(), {2e-5, 1e-5},
                 weighting->name);
@@ -213,9 +220,12 @@ TEST(Property, ComposedIsFused) {
 TEST(Property, TemperatureDividesTheScale) {
   for (const std::string& score : families()) {
     for (const WeightingDef* weighting : weighting_table()) {
-      Call x =
-          call(kSizes,
-               {score_for(score, kSizes), {}, {.def = weighting, .temperature = 2.0f, .seed = 3}});
+      Call x = call(kSizes, {score_for(score, kSizes),
+                             {},
+                             {.def = weighting,
+                              .numbers = generate::numbers(weighting),
+                              .temperature = 2.0f,
+                              .seed = 3}});
       x.attention.score.scale = 0.5f;
       const Results hot = results(x);
       x.attention.weighting.temperature = 1.0f;

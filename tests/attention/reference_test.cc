@@ -105,10 +105,12 @@ TEST_P(EveryScore, HasTheGradientOfItsDifferencesUnderEveryMaskAndWeighting) {
     for (const WeightingDef* weighting : weighting_table()) {
       if (!differentiable(*weighting)) continue;
       SCOPED_TRACE(mask_name + ", " + weighting->name);
-      expect_gradients(
-          inputs(n, {.score = generate::score(*GetParam(), n, 3),
-                     .mask = mask,
-                     .weighting = {.def = weighting, .temperature = 0.7f, .seed = 4}}));
+      expect_gradients(inputs(n, {.score = generate::score(*GetParam(), n, 3),
+                                  .mask = mask,
+                                  .weighting = {.def = weighting,
+                                                .numbers = generate::numbers(weighting),
+                                                .temperature = 0.7f,
+                                                .seed = 4}}));
     }
   }
 }
@@ -162,9 +164,10 @@ TEST_P(EveryScore, GivesAQueryWithoutKeysNothingAndNoGradient) {
       Tensor::from_bools(std::vector<uint8_t>{1, 1, 0, 1, 0, 0, 0, 0, 1, 1, 1, 1}, {3, 4});
   for (const WeightingDef* weighting : weighting_table()) {
     SCOPED_TRACE(weighting->name);
-    const ReferenceInputs in = inputs(kSmall, {.score = generate::score(*GetParam(), kSmall, 3),
-                                               .mask = masks::matrix(none),
-                                               .weighting = {.def = weighting}});
+    const ReferenceInputs in =
+        inputs(kSmall, {.score = generate::score(*GetParam(), kSmall, 3),
+                        .mask = masks::matrix(none),
+                        .weighting = {.def = weighting, .numbers = generate::numbers(weighting)}});
     const ReferenceOutput out = reference_forward(in);
     const ReferenceGradients d = reference_backward(in, random_upstream(kSmall, weighting->hard));
     for (const int64_t row : {1, 4, 7, 10}) {
@@ -206,7 +209,8 @@ INSTANTIATE_TEST_SUITE_P(Reference, EveryWeighting,
 
 TEST_P(EveryWeighting, SumsToOneWhereItSaysSo) {
   const Sizes n{.B = 2, .H = 3, .Hk = 3, .Lq = 5, .Lk = 17, .Dq = 4, .Dk = 4, .Dv = 2};
-  const ReferenceOutput out = reference_forward(inputs(n, {.weighting = {.def = GetParam()}}));
+  const ReferenceOutput out = reference_forward(
+      inputs(n, {.weighting = {.def = GetParam(), .numbers = generate::numbers(GetParam())}}));
   for (int64_t r = 0; r < n.B * n.H * n.Lq; ++r) {
     const auto row = out.weights.begin() + r * n.Lk;
     const double sum = std::accumulate(row, row + n.Lk, 0.0);
@@ -222,7 +226,8 @@ TEST_P(EveryWeighting, SumsToOneWhereItSaysSo) {
 }
 
 TEST_P(EveryWeighting, IsFiniteAtScoresOfTenThousand) {
-  ReferenceInputs in = inputs(kSmall, {.weighting = {.def = GetParam()}});
+  ReferenceInputs in =
+      inputs(kSmall, {.weighting = {.def = GetParam(), .numbers = generate::numbers(GetParam())}});
   in.attention.score.bias = Bias{.table = Tensor::from({1e4f, -1e4f, 1e4f, -3e3f}, {4})};
   const ReferenceOutput out = reference_forward(in);
   for (const double x : out.context) EXPECT_TRUE(std::isfinite(x));
@@ -235,11 +240,13 @@ TEST_P(EveryWeighting, WorksRowByRowForTheKernels) {
   if (GetParam()->hard) return;  // the kernels draw for themselves
   const std::vector<float> s{0.3f, -1.2f, 0.9f, 0.1f, 2.0f}, dw{1.0f, -0.5f, 0.2f, 0.7f, -0.3f};
   std::vector<float> w(5), ds(5);
-  const kernels::RowFormula f = row_formula(*GetParam());
+  const Weighting chosen{.def = GetParam(), .numbers = generate::numbers(GetParam())};
+  const kernels::RowFormula f = row_formula(chosen);
   f.forward(f.self, 5, s.data(), w.data());
   f.backward(f.self, 5, s.data(), dw.data(), ds.data());
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 1, .Lk = 5, .Dq = 0, .Dk = 0, .Dv = 1};
-  ReferenceInputs in = inputs(n, {.weighting = {.def = GetParam()}});
+  ReferenceInputs in =
+      inputs(n, {.weighting = {.def = GetParam(), .numbers = generate::numbers(GetParam())}});
   in.attention.score.bias = Bias{.table = Tensor::from(s, {5})};
   const ReferenceOutput out = reference_forward(in);
   const ReferenceGradients d =

@@ -28,7 +28,9 @@ TEST(Empty, NoKeysNoQueriesNoBatchNoHeadsGiveZerosOrNothing) {
       for (const WeightingDef* weighting : weighting_table()) {
         for (const Mask& mask : {Mask{}, masks::causal(), masks::window(2)}) {
           for (const Plan plan : {Plan::automatic, Plan::composed, Plan::reference}) {
-            Call x = call(n, {generate::score(*score, n, 1), mask, {.def = weighting}});
+            Call x = call(n, {generate::score(*score, n, 1),
+                              mask,
+                              {.def = weighting, .numbers = generate::numbers(weighting)}});
             x.want = {.weights = true, .plan = plan};
             expect_all_zero(x, score->name + " " + weighting->name);
             if (HasFatalFailure()) return;

@@ -38,7 +38,10 @@ TEST(Threads, DoNotShowInAnyScoreOrWeighting) {
     for (const WeightingDef* weighting : weighting_table()) {
       Call x = call(n, {generate::score(*score, n, 2),
                         masks::causal(),
-                        {.def = weighting, .dropout = 0.2f, .seed = 3}});
+                        {.def = weighting,
+                         .numbers = generate::numbers(weighting),
+                         .dropout = 0.2f,
+                         .seed = 3}});
       const bool all = score->name == "scaled_dot" || score->name == "additive";
       expect_same_at_any_count(x, score->name + " " + weighting->name,
                                all ? Ask::everything : Ask::context);

@@ -52,6 +52,11 @@ none "CUDA stays in src/cuda, and out of the header by which its module is opene
   '#\s*include\s+[<"](cuda|cudnn|cublas)[_a-zA-Z0-9]*\.h' \
   include app $(ls -d src/*/ | grep -v '^src/cuda/') src/cuda/module.h src/cuda/open.h src/cuda/open.cc
 
+# What a mechanism is called is said in its own file, and by whoever chooses it.
+mechanisms=$(ls src/attention/{scores,masks,weightings}/*.cc | xargs -n1 basename -s .cc | paste -sd'|')
+none "attend() and the kernels know no mechanism by its name" "^([^/]|/[^/])*\"($mechanisms)[\":]" \
+  src/attention/*.h src/attention/*.cc src/kernels/attention src/cuda
+
 # Scripts that nobody runs every day are still scripts.
 if command -v python3 >/dev/null && ! python3 - $(find tests bench docs -name '*.py') <<'PYTHON'; then
 import ast, sys

@@ -17,4 +17,6 @@ extern const MaskDef mask_causal = {
     .prefix = true,
 };
 
+Mask masks::causal() { return {{{.def = &mask_causal}}}; }
+
 }  // namespace fovea

@@ -13,4 +13,6 @@ extern const MaskDef mask_everything = {
     .prefix = true,
 };
 
+Mask masks::everything() { return {}; }
+
 }  // namespace fovea

@@ -18,4 +18,8 @@ extern const MaskDef mask_lengths = {
     .prefix = true,
 };
 
+Mask masks::lengths(Tensor lengths) {
+  return {{{.def = &mask_lengths, .parameters = only_defined({{"lengths", lengths}})}}};
+}
+
 }  // namespace fovea

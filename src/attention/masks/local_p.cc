@@ -8,7 +8,7 @@ extern const MaskDef mask_local_p = {
     .name = "local_p",
     .formula = "|j − p| ≤ W, p = S·sigmoid(u_pᵀ tanh(W_p q)), weights · exp(−(j−p)²/(2(W/2)²))",
     .parameters = {{"w_p", {"A", "Dq"}}, {"u_p", {"A"}}},
-    .takes_width = true,
+    .numbers = {{.name = "width", .example = 8, .least = 1}},
     .center =
         [](const Tensor& q, const MaskTerm& t, const MaskContext& c) {
           const Tensor hidden =
@@ -25,5 +25,12 @@ extern const MaskDef mask_local_p = {
       return x.length * sigmoid(logit);
     },
 };
+
+Mask masks::local_p(int64_t w, Tensor w_p, Tensor u_p, bool renormalise) {
+  return {{{.def = &mask_local_p,
+            .parameters = only_defined({{"w_p", w_p}, {"u_p", u_p}}),
+            .numbers = {static_cast<double>(w)},
+            .renormalise = renormalise}}};
+}
 
 }  // namespace fovea

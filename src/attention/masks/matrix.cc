@@ -1,6 +1,23 @@
+#include <limits>
+
 #include "attention/def.h"
 
 namespace fovea {
+namespace {
+
+const uint8_t* bytes_of_row(const Tensor& m, int64_t b, int64_t h, int64_t i) {
+  const int64_t at[] = {b, h, i};
+  const uint8_t* row = m.data<uint8_t>();
+  for (int d = 0; d + 1 < m.rank(); ++d)
+    if (m.size(d) != 1) row += at[4 - m.rank() + d] * m.strides()[d];
+  return row;
+}
+
+int64_t step_of(const Tensor& m) {
+  return m.rank() == 0 || m.size(-1) == 1 ? 0 : m.strides().back();
+}
+
+}  // namespace
 
 // A bool matrix says which pairs are allowed; an f32 matrix is added to the scores, and −inf
 // forbids. The lowest finite number does not: a row that holds nothing else sees all its keys.
@@ -11,17 +28,20 @@ extern const MaskDef mask_matrix = {
     .allows =
         [](const MaskTerm& t, const MaskContext&, int64_t b, int64_t h, int64_t i, int64_t j) {
           const Tensor& m = t.parameters.at("mask");
-          if (m.dtype() != DType::boolean) return true;
-          const int64_t at[] = {b, h, i, j};
-          int64_t offset = 0;
-          for (int d = 0; d < m.rank(); ++d)
-            if (m.size(d) != 1) offset += at[4 - m.rank() + d] * m.strides()[d];
-          return m.data<uint8_t>()[offset] != 0;
+          return m.dtype() != DType::boolean || bytes_of_row(m, b, h, i)[j * step_of(m)] != 0;
         },
     .allowed =
-        [](const MaskTerm& t, const MaskContext&) {
+        [](const MaskTerm& t) {
           const Tensor& m = t.parameters.at("mask");
           return m.dtype() == DType::boolean ? m : Tensor();
+        },
+    .forbid =
+        [](const MaskTerm& t, const kernels::RowKeys& x, float* s) {
+          const Tensor& m = t.parameters.at("mask");
+          const int64_t step = step_of(m);
+          const uint8_t* allowed = bytes_of_row(m, x.b, x.h, x.i);
+          for (int64_t j = x.from; j < x.to; ++j)
+            if (!allowed[j * step]) s[j - x.from] = -std::numeric_limits<float>::infinity();
         },
     .bias =
         [](const MaskTerm& t) {
@@ -29,5 +49,9 @@ extern const MaskDef mask_matrix = {
           return m.dtype() == DType::f32 ? m : Tensor();
         },
 };
+
+Mask masks::matrix(Tensor allowed) {
+  return {{{.def = &mask_matrix, .parameters = only_defined({{"mask", allowed}})}}};
+}
 
 }  // namespace fovea

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "attention/def.h"
 
 namespace fovea {
@@ -10,7 +12,7 @@ struct Segments {
   int64_t operator[](int64_t i) const { return data[i * stride]; }
 };
 
-Segments segments(const MaskTerm& t, const char* name, int64_t b) {
+Segments ids_of(const MaskTerm& t, const char* name, int64_t b) {
   const Tensor& x = t.parameters.at(name);  // [B,L]
   return {x.data<int64_t>() + b * x.strides()[0], x.strides()[1]};
 }
@@ -41,15 +43,15 @@ extern const MaskDef mask_segments = {
                    {"k_segments", {"B", "Lk"}, DType::i64}},
     .range =
         [](const MaskTerm& t, const MaskContext& c, int64_t b, int64_t i) {
-          const Segments k = segments(t, "k_segments", b);
-          const int64_t own = segments(t, "q_segments", b)[i];
+          const Segments k = ids_of(t, "k_segments", b);
+          const int64_t own = ids_of(t, "q_segments", b)[i];
           return KeyRange{count_while(c.n.Lk, [&](int64_t j) { return k[j] < own; }),
                           count_while(c.n.Lk, [&](int64_t j) { return k[j] <= own; })};
         },
     .is_range =
         [](const MaskTerm& t, const MaskContext& c) {
           for (int64_t b = 0; b < c.n.B; ++b) {
-            const Segments k = segments(t, "k_segments", b);
+            const Segments k = ids_of(t, "k_segments", b);
             for (int64_t j = 1; j < c.n.Lk; ++j)
               if (k[j] < k[j - 1]) return false;
           }
@@ -57,19 +59,20 @@ extern const MaskDef mask_segments = {
         },
     .allows =
         [](const MaskTerm& t, const MaskContext&, int64_t b, int64_t, int64_t i, int64_t j) {
-          return segments(t, "q_segments", b)[i] == segments(t, "k_segments", b)[j];
+          return ids_of(t, "q_segments", b)[i] == ids_of(t, "k_segments", b)[j];
         },
-    .allowed =
-        [](const MaskTerm& t, const MaskContext& c) {
-          Tensor same = Tensor::empty({c.n.B, 1, c.n.Lq, c.n.Lk}, DType::boolean);
-          uint8_t* out = same.mutable_data<uint8_t>();
-          for (int64_t b = 0; b < c.n.B; ++b) {
-            const Segments q = segments(t, "q_segments", b), k = segments(t, "k_segments", b);
-            for (int64_t i = 0; i < c.n.Lq; ++i)
-              for (int64_t j = 0; j < c.n.Lk; ++j) *out++ = q[i] == k[j];
-          }
-          return same;
+    .forbid =
+        [](const MaskTerm& t, const kernels::RowKeys& x, float* s) {
+          const Segments k = ids_of(t, "k_segments", x.b);
+          const int64_t own = ids_of(t, "q_segments", x.b)[x.i];
+          for (int64_t j = x.from; j < x.to; ++j)
+            if (k[j] != own) s[j - x.from] = -std::numeric_limits<float>::infinity();
         },
 };
+
+Mask masks::segments(Tensor q_segments, Tensor k_segments) {
+  return {{{.def = &mask_segments,
+            .parameters = only_defined({{"q_segments", q_segments}, {"k_segments", k_segments}})}}};
+}
 
 }  // namespace fovea

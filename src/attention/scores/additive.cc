@@ -27,4 +27,9 @@ extern const ScoreDef score_additive = {
     },
 };
 
+Score scores::additive(Tensor w_q, Tensor w_k, Tensor u, Tensor b) {
+  return {.def = &score_additive,
+          .parameters = only_defined({{"w_q", w_q}, {"w_k", w_k}, {"u", u}, {"b", b}})};
+}
+
 }  // namespace fovea

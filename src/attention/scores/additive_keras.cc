@@ -18,4 +18,8 @@ extern const ScoreDef score_additive_keras = {
     },
 };
 
+Score scores::additive_keras(Tensor u) {
+  return {.def = &score_additive_keras, .parameters = only_defined({{"u", u}})};
+}
+
 }  // namespace fovea

@@ -32,4 +32,8 @@ extern const ScoreDef score_cosine = {
     },
 };
 
+Score scores::cosine(Tensor beta) {
+  return {.def = &score_cosine, .parameters = only_defined({{"beta", beta}})};
+}
+
 }  // namespace fovea

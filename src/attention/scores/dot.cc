@@ -9,4 +9,6 @@ extern const ScoreDef score_dot = {
     .reference = []<class T>(const Pair<T>& x) -> T { return dot(x.q, x.k); },
 };
 
+Score scores::dot() { return {.def = &score_dot}; }
+
 }  // namespace fovea

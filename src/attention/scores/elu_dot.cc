@@ -23,4 +23,6 @@ extern const ScoreDef score_elu_dot = {
     },
 };
 
+Score scores::elu_dot() { return {.def = &score_elu_dot}; }
+
 }  // namespace fovea

@@ -15,4 +15,8 @@ extern const ScoreDef score_location = {
     .reference = []<class T>(const Pair<T>& x) -> T { return dot(x.p.at("w_loc").row(x.j), x.q); },
 };
 
+Score scores::location(Tensor w_loc) {
+  return {.def = &score_location, .parameters = only_defined({{"w_loc", w_loc}})};
+}
+
 }  // namespace fovea

@@ -44,4 +44,10 @@ extern const ScoreDef score_mlp = {
     },
 };
 
+Score scores::mlp(Tensor w_1, Tensor b_1, Tensor w_2, Tensor b_2, Tensor u) {
+  return {.def = &score_mlp,
+          .parameters =
+              only_defined({{"w_1", w_1}, {"b_1", b_1}, {"w_2", w_2}, {"b_2", b_2}, {"u", u}})};
+}
+
 }  // namespace fovea

@@ -23,4 +23,8 @@ extern const ScoreDef score_multiplicative = {
     },
 };
 
+Score scores::multiplicative(Tensor w) {
+  return {.def = &score_multiplicative, .parameters = only_defined({{"w", w}})};
+}
+
 }  // namespace fovea

@@ -7,6 +7,7 @@ namespace fovea {
 extern const ScoreDef score_scaled_dot = {
     .name = "scaled_dot",
     .formula = "q·k / √D",
+    .by_default = true,
     .equal_widths = true,
     .default_scale =
         [](const Sizes& n) {
@@ -14,5 +15,7 @@ extern const ScoreDef score_scaled_dot = {
         },
     .reference = []<class T>(const Pair<T>& x) -> T { return dot(x.q, x.k); },
 };
+
+Score scores::scaled_dot() { return {.def = &score_scaled_dot}; }
 
 }  // namespace fovea

@@ -18,4 +18,8 @@ extern const ScoreDef score_tanh_unit = {
     },
 };
 
+Score scores::tanh_unit(Tensor w_y, Tensor w_c) {
+  return {.def = &score_tanh_unit, .parameters = only_defined({{"w_y", w_y}, {"w_c", w_c}})};
+}
+
 }  // namespace fovea

@@ -13,4 +13,6 @@ extern const WeightingDef weighting_argmax = {
         },
 };
 
+Weighting weightings::argmax() { return {.def = &weighting_argmax}; }
+
 }  // namespace fovea

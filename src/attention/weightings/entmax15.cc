@@ -29,4 +29,6 @@ extern const WeightingDef weighting_entmax15 = {
         },
 };
 
+Weighting weightings::entmax15() { return {.def = &weighting_entmax15}; }
+
 }  // namespace fovea

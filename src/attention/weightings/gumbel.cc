@@ -19,4 +19,8 @@ extern const WeightingDef weighting_gumbel = {
         },
 };
 
+Weighting weightings::gumbel(uint64_t seed, float temperature) {
+  return {.def = &weighting_gumbel, .temperature = temperature, .seed = seed};
+}
+
 }  // namespace fovea

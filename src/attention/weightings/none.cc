@@ -16,4 +16,6 @@ extern const WeightingDef weighting_none = {
         },
 };
 
+Weighting weightings::none() { return {.def = &weighting_none}; }
+
 }  // namespace fovea

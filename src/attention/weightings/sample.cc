@@ -19,4 +19,6 @@ extern const WeightingDef weighting_sample = {
         },
 };
 
+Weighting weightings::sample(uint64_t seed) { return {.def = &weighting_sample, .seed = seed}; }
+
 }  // namespace fovea

@@ -13,4 +13,6 @@ extern const WeightingDef weighting_sigmoid = {
         },
 };
 
+Weighting weightings::sigmoid() { return {.def = &weighting_sigmoid}; }
+
 }  // namespace fovea

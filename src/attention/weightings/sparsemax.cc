@@ -25,4 +25,6 @@ extern const WeightingDef weighting_sparsemax = {
         },
 };
 
+Weighting weightings::sparsemax() { return {.def = &weighting_sparsemax}; }
+
 }  // namespace fovea

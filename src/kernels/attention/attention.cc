@@ -19,7 +19,6 @@ HWY_EXPORT(Weights);
 HWY_EXPORT(Entropy);
 HWY_EXPORT(LogProb);
 HWY_EXPORT(EveryFinite);
-HWY_EXPORT(ScoresFit);
 HWY_EXPORT(LinearForward);
 HWY_EXPORT(LinearBackward);
 
@@ -48,8 +47,6 @@ void attention_log_prob(const AttentionProblem& p, const float* stat, const int3
 bool all_finite(const View<const float>& x, int64_t B, int64_t H, int64_t R, int64_t C) {
   return HWY_DYNAMIC_DISPATCH(EveryFinite)(x, B, H, R, C);
 }
-
-bool scores_fit(const AttentionProblem& p) { return HWY_DYNAMIC_DISPATCH(ScoresFit)(p); }
 
 void linear_forward(const AttentionProblem& p, const AttentionResult& out) {
   HWY_DYNAMIC_DISPATCH(LinearForward)(p, out);

@@ -13,7 +13,9 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/attention/backward-inl.h"
 #include "kernels/attention/blocks-inl.h"
+#include "kernels/attention/forward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
@@ -164,8 +166,8 @@ HWY_NOINLINE bool HeadIsFinite(const AttentionProblem& p, int64_t b, int64_t h) 
 }
 
 // Whether every score fits a float. The sums above hold none: where one is −inf, and its key
-// forbidden, or +inf, they do not show it.
-bool ScoresFit(const AttentionProblem& p) {
+// forbidden, or +inf, they do not show it, and blocks of scores do.
+inline bool ScoresFit(const AttentionProblem& p) {
   std::vector<uint8_t> fit(static_cast<size_t>(p.B * p.Hk));
   parallel_for(p.B * p.Hk, [&](int64_t i) {
     const int64_t b = i / p.Hk, hk = i % p.Hk;
@@ -182,6 +184,7 @@ inline int64_t LinearFloats(const AttentionProblem& p) {
 }
 
 void LinearForward(const AttentionProblem& p, const AttentionResult& out) {
+  if (!ScoresFit(p)) return Forward(p, out);
   const Crew crew;
   const Buffer<float> scratch(crew.size() * LinearFloats(p));
   crew.run(p.B * p.H, [&](int64_t unit, int place) {
@@ -197,6 +200,7 @@ void LinearForward(const AttentionProblem& p, const AttentionResult& out) {
 }
 
 void LinearBackward(const AttentionProblem& p, const AttentionGradients& g) {
+  if (!ScoresFit(p)) return Backward(p, g);
   const Crew crew;
   const Buffer<float> scratch(crew.size() * LinearFloats(p));
   const float factor = p.scale / p.temperature;

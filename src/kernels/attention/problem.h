@@ -41,6 +41,19 @@ struct RowFormula {
   const void* self = nullptr;
 };
 
+// Keys from … to − 1 of row (b, h, i) of a call.
+struct RowKeys {
+  int64_t b = 0, h = 0, i = 0;
+  int64_t from = 0, to = 0;
+};
+
+// A condition that is neither a range nor a matrix: `forbid` writes −inf over the scores of the
+// keys that a row may not see, and leaves the others. s[0] is key `from`'s.
+struct Condition {
+  void (*forbid)(const void* self, const RowKeys&, float* s) = nullptr;
+  const void* self = nullptr;
+};
+
 struct AttentionProblem {
   int64_t B = 0, H = 0, Hk = 0, Lq = 0, Lk = 0;
   int64_t D = 0;  // width of q and k here: A for the additive family
@@ -58,6 +71,9 @@ struct AttentionProblem {
   View<const int32_t> begin, end;  // c unused
   View<const uint8_t> allowed;     // [B,H,Lq,Lk]
   View<const float> bias;          // [B,H,Lq,Lk]; −inf forbids
+  // Whatever else a key must meet, by rows of the call this is a part of.
+  const Condition* conditions = nullptr;
+  int64_t n_conditions = 0;
 
   // Predicted window: weights times exp(−(j−p)²/(2σ²)), or that exponent added to s.
   View<const float> center;  // by (b, h, i)
@@ -69,13 +85,14 @@ struct AttentionProblem {
   const float* sink = nullptr;  // softmax: [H], a score beside those of the keys, without a value
   float dropout = 0.0f;
   uint64_t seed = 0;
-  // Where row (0, 0, 0) lies in the call this is a part of: random numbers go by that.
+  // Where row (0, 0, 0) lies in the call this is a part of: random numbers and conditions go by
+  // that.
   struct {
     int64_t b = 0, h = 0, i = 0;
   } first;
   RowFormula formula;
 
-  bool masked() const { return begin.data || allowed || bias; }
+  bool masked() const { return begin.data || allowed || bias || conditions; }
   int64_t group() const { return H / Hk; }
   int64_t rows() const { return B * H * Lq; }
 };
@@ -149,9 +166,8 @@ void attention_log_prob(const AttentionProblem&, const float* stat, const int32_
 bool all_finite(const View<const float>&, int64_t B, int64_t H, int64_t R, int64_t C);
 
 // Weighting none with a dot score: Σ_j (q·k_j) v_j by associativity, O(L). Masks: begin = 0
-// and an end that never falls from one query to the next; nothing else. For scores that fit a
-// float.
-bool scores_fit(const AttentionProblem&);
+// and an end that never falls from one query to the next; nothing else. Where a score might not fit
+// a float, which such sums do not show, the scores are computed after all.
 void linear_forward(const AttentionProblem&, const AttentionResult&);
 void linear_backward(const AttentionProblem&, const AttentionGradients&);
 

@@ -39,7 +39,8 @@ inline uint32_t DropBelow(const AttentionProblem& p) {
 
 // Whether a stretch holds anything to forbid or add.
 inline bool NeedsMask(const AttentionProblem& p, const Stretch& x) {
-  return x.from < x.begin || x.end < x.to || p.bias || p.allowed || (p.center && p.renormalise);
+  return x.from < x.begin || x.end < x.to || p.bias || p.allowed || p.conditions ||
+         (p.center && p.renormalise);
 }
 
 constexpr float kLowest =
@@ -69,6 +70,10 @@ HWY_NOINLINE void MaskRow(const AttentionProblem& p, const Stretch& x, float* s)
     for (int64_t j = x.begin; j < x.end; ++j) {
       if (!allowed[j * p.allowed.c]) at[j] = -kInf;
     }
+  }
+  const RowKeys keys{p.first.b + x.b, p.first.h + x.h, p.first.i + x.i, x.begin, x.end};
+  for (int64_t c = 0; c < p.n_conditions; ++c) {
+    p.conditions[c].forbid(p.conditions[c].self, keys, at + x.begin);
   }
   FillRow(at, x.from, std::min(x.begin, x.to), -kInf);
   FillRow(at, std::max(x.end, x.from), x.to, -kInf);
