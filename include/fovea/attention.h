@@ -43,7 +43,7 @@ struct Score {
 struct MaskTerm {
   const MaskDef* def = nullptr;
   Tensors parameters;
-  std::vector<double> numbers;  // all that it declares, in that order: window's left and right
+  std::vector<double> numbers;  // all that it declares, in that order: those of "window:64,0"
   bool renormalise = false;     // local_p: false is the original
 };
 
@@ -176,7 +176,7 @@ struct Listed {
   std::string name;
   std::string formula;
   std::vector<std::string> parameters;
-  std::vector<std::string> numbers;  // after the name: "left", "right?"; ? may be left out
+  std::vector<std::string> numbers;  // after the name: "width", "right?"; ? may be left out
   bool hard = false;                 // weightings: one key is chosen
 };
 FOVEA_API std::vector<Listed> list_scores();

@@ -340,9 +340,9 @@ TEST(Names, SayWhatNumbersAreMissingOrDoNotFit) {
     }
     return "";
   };
-  EXPECT_EQ(message("window"), "[mask] \"window\" needs a number, its left, as in \"window:64\"");
+  EXPECT_EQ(message("window"), "[mask] \"window\" needs a number, its width, as in \"window:64\"");
   EXPECT_EQ(message("window:2.5"),
-            "[mask] \"window:2.5\" has left \"2.5\", expected a whole number of at least 0");
+            "[mask] \"window:2.5\" has width \"2.5\", expected a whole number of at least 0");
   EXPECT_EQ(message("window:1,x"),
             "[mask] \"window:1,x\" has right \"x\", expected a whole number of at least 0, or inf");
   EXPECT_EQ(message("window:1,2,3"), "[mask] \"window:1,2,3\" has 3 numbers, expected at most 2");

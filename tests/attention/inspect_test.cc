@@ -272,7 +272,7 @@ TEST(Errors, OfMechanismsNameTheParameter) {
         attend(q, k, v, {.mask = masks::matrix(of({6, 7}))});
       },
       {"matrix's mask is [6, 7]", "Lq=5"});
-  expect_error([&] { attend(q, k, v, {.mask = masks::window(-1)}); }, {"window has left -1"});
+  expect_error([&] { attend(q, k, v, {.mask = masks::window(-1)}); }, {"window has width -1"});
   expect_error([&] { attend(q, k, v, {.weighting = weightings::softmax(0.0f)}); },
                {"temperature is 0"});
   expect_error([&] { attend(q, k, v, {.weighting = {.dropout = 1.0f}}); }, {"dropout is 1"});

@@ -24,7 +24,8 @@ T sum_above(std::span<const Z> z, const T& tau, double power) {
 extern const WeightingDef weighting_entmax = {
     .name = "entmax",
     .formula = "max((α−1)s_j − τ, 0)^(1/(α−1)), Σ = 1",
-    .numbers = {{.name = "alpha?", .example = 1.7, .least = 1.01, .whole = false, .otherwise = 1.5}},
+    .numbers =
+        {{.name = "alpha?", .example = 1.7, .least = 1.01, .whole = false, .otherwise = 1.5}},
     .reference =
         []<class T>(const Row<T>& row) {
           const double alpha = row.numbers[0], power = 1 / (alpha - 1);

@@ -2,7 +2,8 @@
 
 #include "attention/def.h"
 
-// A mask with a number of its own, in one file: every S-th key, counted from where the query stands.
+// A mask with a number of its own, in one file: every S-th key, counted from where the query
+// stands.
 namespace fovea {
 
 extern const MaskDef mask_strided = {

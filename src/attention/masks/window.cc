@@ -11,7 +11,7 @@ extern const MaskDef mask_window = {
     .formula =
         "p − L ≤ j ≤ p + R (window:W: L = R = W; inf: no bound), p = i, or i + Lk − Lq "
         "together with causal",
-    .numbers = {{.name = "left", .example = 64, .endless = true},
+    .numbers = {{.name = "width", .example = 64, .endless = true},
                 {.name = "right?", .endless = true}},
     .range =
         [](const MaskTerm& t, const MaskContext& c, int64_t, int64_t i) {
