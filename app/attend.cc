@@ -35,7 +35,7 @@ Examples:
   fovea attend in.safetensors --weighting sample --seed 7 --top 3 -o out.safetensors
   fovea attend in.safetensors --score cosine --weighting entmax15 --grad -o out.safetensors)";
 
-std::string help() {
+std::string attend_help() {
   std::string needs;
   for (const auto& list : {list_scores(), list_masks(), list_weightings()}) {
     for (const Listed& item : list) {
@@ -236,7 +236,7 @@ std::string names_of(const std::vector<Listed>& list) {
 void add_attend(CLI::App& program) {
   CLI::App* verb =
       program.add_subcommand("attend", "Attention: q, k, v in; context, weights, gradients out");
-  verb->footer(help());
+  verb->footer(attend_help());
   auto options = std::make_shared<AttendOptions>();
   verb->add_option("IN", options->in, "Input, a safetensors file");
   verb->add_option("--words", options->words,

@@ -12,7 +12,7 @@
 namespace fovea::app {
 namespace {
 
-struct Options {
+struct EvalOptions {
   std::string run;
   tasks::Judged what;
   std::string set = tasks::name_of(tasks::Set::test);
@@ -20,7 +20,7 @@ struct Options {
   bool json = false;
 };
 
-void run(Options o) {
+void run(EvalOptions o) {
   for (const tasks::Set s : {tasks::Set::train, tasks::Set::valid, tasks::Set::test}) {
     if (o.set == tasks::name_of(s)) o.what.set = s;
   }
@@ -52,7 +52,7 @@ void add_eval(CLI::App& program, const Arguments& typed) {
                                           "Score a trained run, in whole and by parts.\n"
                                           "  fovea eval RUN               what it held out itself\n"
                                           "  fovea eval RUN DATA --json   other data of the kind");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<EvalOptions>();
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option("DATA", o->what.file, "Data as its task takes them; none: the run's own")
       ->check(not_empty);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kWeights = "weights";
 
-struct Options {
+struct ExplainOptions {
   std::string run, picture;
   std::vector<std::string> inputs, by;
   tasks::Explaining how;
@@ -31,7 +31,7 @@ struct Options {
 
 bool is_page(const std::string& file) { return std::filesystem::path(file).extension() == ".html"; }
 
-void check_picture(const Options& o, const tasks::Task& task) {
+void check_picture(const ExplainOptions& o, const tasks::Task& task) {
   if (o.picture.empty()) return;
   if (!is_page(o.picture)) report::picture_format(o.picture);
   Reads reads{.files = {}, .runs = {o.run}};
@@ -55,7 +55,7 @@ void print_pictures(const std::vector<report::Picture>& pictures) {
   for (const report::Picture& picture : pictures) print_out("\n{}", terminal_text(picture));
 }
 
-void show_weights(const Options& o, const tasks::Run& run, const tasks::Task& task) {
+void show_weights(const ExplainOptions& o, const tasks::Run& run, const tasks::Task& task) {
   if (o.inputs.size() != 2 || o.by.size() != 1) {
     throw Error("explain", fmt::format("--by weights stands alone and takes two inputs, found {}",
                                        o.inputs.size()));
@@ -77,7 +77,7 @@ void show_weights(const Options& o, const tasks::Run& run, const tasks::Task& ta
   print_out("{}\n", list.dump());
 }
 
-void show(const Options& o, const std::string& name, const tasks::Inside& inside,
+void show(const ExplainOptions& o, const std::string& name, const tasks::Inside& inside,
           const std::vector<tasks::Explanation>& all) {
   const std::vector<report::Picture> pictures = tasks::pictures_of(inside, all);
   if (is_page(o.picture)) {
@@ -100,7 +100,7 @@ void show(const Options& o, const std::string& name, const tasks::Inside& inside
   if (!table.rows.empty()) print_out("\nDo they agree?\n{}", report::to_text(table));
 }
 
-void run(const Options& o) {
+void run(const ExplainOptions& o) {
   tasks::Explaining how = o.how;
   const bool weights = std::find(o.by.begin(), o.by.end(), kWeights) != o.by.end();
   for (const std::string& name : o.by) {
@@ -130,7 +130,7 @@ void run(const Options& o) {
   show(o, folder.name(), inside, all);
 }
 
-std::string help() {
+std::string explain_help() {
   std::string text =
       "Which parts of an input, a text or an image, moved a run's output, by one way of asking or "
       "several; two or more\n"
@@ -150,8 +150,8 @@ std::string help() {
 }  // namespace
 
 void add_explain(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand("explain", help());
-  auto o = std::make_shared<Options>();
+  CLI::App* verb = program.add_subcommand("explain", explain_help());
+  auto o = std::make_shared<ExplainOptions>();
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option("INPUT", o->inputs, "What it is asked about")->required();
   verb->add_option("--by", o->by,

@@ -17,14 +17,14 @@
 namespace fovea::app {
 namespace {
 
-struct Options {
+struct FaithfulOptions {
   std::string run, data, page;
   std::vector<std::string> beside;
   tasks::Given given;
   bool json = false;
 };
 
-void check_page(const Options& o) {
+void check_page(const FaithfulOptions& o) {
   if (o.page.empty()) return;
   if (!o.page.ends_with(".html")) {
     throw Error("faithful", fmt::format("--page takes a FILE.html, found {}", o.page));
@@ -34,7 +34,7 @@ void check_page(const Options& o) {
   check_output({"faithful", o.page}, reads);
 }
 
-void run(const Options& o) {
+void run(const FaithfulOptions& o) {
   check_page(o);
   tasks::FaithfulSettings settings;
   tasks::from_options(o.given, settings);
@@ -84,7 +84,7 @@ void add_faithful(CLI::App& program) {
       "  fovea faithful RUN reviews.tsv --page faithful.html\n"
       "  fovea faithful runs/a-1 --beside runs/a-2 runs/a-3     and other seeds' weights\n"
       "  fovea faithful runs/a-1 --beside runs/fixed-1          a Jacobian without attention");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<FaithfulOptions>();
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option("DATA", o->data, "Data as the run's task takes them [what it held out]")
       ->check(not_empty);

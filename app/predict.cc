@@ -18,14 +18,14 @@
 namespace fovea::app {
 namespace {
 
-struct Options {
+struct PredictOptions {
   std::string run, file, weights;
   std::vector<std::string> inputs;
   tasks::Given given;  // the task's own
   bool show = false, json = false;
 };
 
-std::vector<std::string> inputs_of(const Options& o) {
+std::vector<std::string> inputs_of(const PredictOptions& o) {
   if (!o.file.empty() && o.file != "-") return text::read_lines(o.file);
   if (!o.inputs.empty() && o.file.empty()) return o.inputs;
   text::Lines lines("predict", "standard input", [](char* to, size_t most) {
@@ -67,7 +67,7 @@ std::vector<tasks::Predictions> predict_all(const tasks::Run& run, const tasks::
 }
 
 // What would keep the picture from being written is said before anything is predicted.
-void check_picture(const Options& o, const tasks::Task& task, tasks::Settings& settings,
+void check_picture(const PredictOptions& o, const tasks::Task& task, tasks::Settings& settings,
                    const std::vector<std::string>& inputs) {
   Reads reads{.files = tasks::files_named_in(settings), .runs = {o.run}};
   reads.files.push_back(o.file);
@@ -87,7 +87,7 @@ void print_json(const std::string& input, const tasks::Predictions& n_best) {
 }
 
 // Scored: a score stands before each, not only before those of several.
-void print(const Options& o, bool scored, const std::string& input,
+void print(const PredictOptions& o, bool scored, const std::string& input,
            const tasks::Predictions& n_best) {
   if (o.json) return print_json(input, n_best);
   for (const tasks::Prediction& p : n_best) {
@@ -114,7 +114,7 @@ std::vector<report::Picture> pictures_of(const std::vector<tasks::Predictions>& 
   return found;
 }
 
-void run(const Options& o) {
+void run(const PredictOptions& o) {
   const tasks::RunFolder folder(o.run);
   const tasks::Task& task = folder.task();
   const auto settings = task.predict_settings();
@@ -159,7 +159,7 @@ void add_predict(CLI::App& program, const Arguments& typed) {
                              "  fovea predict RUN --show \"some text\"\n"
                              "  fovea predict RUN --file in.txt > out.txt\n"
                              "  echo \"some text\" | fovea predict RUN --weights looked.svg");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PredictOptions>();
   const tasks::Task* task = task_of_run_in(*verb, typed);
   const bool files = task != nullptr && task->takes == tasks::Takes::pictures;
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);

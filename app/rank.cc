@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct RankOptions {
   std::string run, svg, png;
   tasks::Given given;  // of the fresh model
   bool json = false;
@@ -35,7 +35,7 @@ void check_picture(const std::string& file, const std::string& ending, const std
 }
 
 // Of a run, all but the number of sequences is its own.
-void check_given(const Options& o) {
+void check_given(const RankOptions& o) {
   if (o.run.empty()) return;
   for (const auto& [name, value] : o.given) {
     if (name == "sequences") continue;
@@ -49,7 +49,7 @@ struct Measured {
   std::vector<explain::RankCurve> curves;
 };
 
-Measured measure(const Options& o) {
+Measured measure(const RankOptions& o) {
   tasks::FreshSettings fresh;
   tasks::from_options(o.given, fresh);
   const explain::FreshConfig& c = fresh.config;
@@ -70,7 +70,7 @@ Measured measure(const Options& o) {
           tasks::rank_run(*opened, c.sequences, progress)};
 }
 
-void run(const Options& o) {
+void run(const RankOptions& o) {
   check_given(o);
   check_picture(o.svg, "svg", o.run);
   check_picture(o.png, "png", o.run);
@@ -97,7 +97,7 @@ void add_rank(CLI::App& program) {
       "  fovea rank                          a fresh BERT-base\n"
       "  fovea rank --blocks 24 --query-depth 1024 --heads 16 --svg curves.svg\n"
       "  fovea rank RUN --json               a trained Transformer, on what it held out");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<RankOptions>();
   verb->add_option("RUN", o->run, "The folder of a run with a Transformer; none: a fresh model")
       ->check(not_empty);
   tasks::FreshSettings settings;

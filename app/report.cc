@@ -12,12 +12,12 @@
 namespace fovea::app {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> runs;
   std::string out;
 };
 
-void run(const Options& o) {
+void run(const ReportOptions& o) {
   const std::vector<tasks::RunFolder> folders(o.runs.begin(), o.runs.end());
   const std::filesystem::path own = folders[0] / tasks::kReportPage;
   const bool alone = folders.size() == 1;
@@ -47,7 +47,7 @@ void add_report(CLI::App& program) {
                              "Write a run's report.html anew, or compare several runs.\n"
                              "  fovea report runs/demo\n"
                              "  fovea report runs/none runs/soft runs/hard --out compared.html");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ReportOptions>();
   verb->add_option("RUN", o->runs, "The run folder; several are compared in a table")
       ->required()
       ->check(not_empty);

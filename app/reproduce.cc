@@ -16,12 +16,12 @@
 namespace fovea::app {
 namespace {
 
-struct Options {
+struct ReproduceOptions {
   std::string paper, out;
   tasks::ReproduceOptions how;
 };
 
-std::string command_of(const Options& o, const std::string& out) {
+std::string command_of(const ReproduceOptions& o, const std::string& out) {
   std::string line = fmt::format("fovea reproduce {} --out {}", o.paper, text::shell_quoted(out));
   if (!o.how.data.empty()) line += " --data " + text::shell_quoted(o.how.data);
   if (o.how.seeds > 0) line += fmt::format(" --seeds {}", o.how.seeds);
@@ -29,7 +29,7 @@ std::string command_of(const Options& o, const std::string& out) {
   return line;
 }
 
-void run(const Options& o) {
+void run(const ReproduceOptions& o) {
   const tasks::Paper& paper = tasks::paper(o.paper);
   const std::filesystem::path out = o.out.empty() ? "runs/" + paper.name : o.out;
   ProgressLine line;
@@ -60,7 +60,7 @@ void add_reproduce(CLI::App& program) {
     about += fmt::format("\n  {:<14} {}", p->name, p->about);
   }
   CLI::App* verb = program.add_subcommand("reproduce", about);
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ReproduceOptions>();
   verb->add_option("PAPER", o->paper, "Which")->required();
   verb->add_option("--data", o->how.data, "Your own data, as its task takes them [built-in]")
       ->check(not_empty);

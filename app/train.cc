@@ -21,13 +21,13 @@ using tasks::RunFolder;
 using tasks::Task;
 using tasks::TaskConfig;
 
-struct Options {
+struct TrainOptions {
   tasks::Given given;
   std::string data, out, config;
   bool resume = false, force = false;
 };
 
-std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
+std::unique_ptr<TaskConfig> config_of(const Task& task, const TrainOptions& o) {
   if (o.config.empty()) return tasks::config_from(task, o.given);
   std::error_code error;
   const fs::path file =
@@ -46,13 +46,13 @@ std::unique_ptr<TaskConfig> config_of(const Task& task, const Options& o) {
 
 // A resumed run is the run it was; only its limits may change.
 std::unique_ptr<TaskConfig> config_to_resume(const Task& task, const RunFolder& folder,
-                                             const Options& o) {
+                                             const TrainOptions& o) {
   auto c = folder.config_of(task);
   tasks::change_limits(task, *c, o.given);
   return c;
 }
 
-void run(const Task& task, Options o) {
+void run(const Task& task, TrainOptions o) {
   if (!o.data.empty() && o.given.contains(task.data_field)) {
     throw Error("train", fmt::format("DATA and --{} are the same setting; name one of them",
                                      task.data_field));
@@ -79,7 +79,7 @@ void run(const Task& task, Options o) {
 
 void add_task(CLI::App& verb, const Task& task) {
   CLI::App* sub = verb.add_subcommand(task.name, task.about);
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<TrainOptions>();
   sub->add_option("DATA", o->data, task.data_about + ". None: built-in")->check(not_empty);
   sub->add_option("--out", o->out, fmt::format("The run folder [runs/{}-…]", task.name))
       ->check(not_empty);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "fovea/runtime.h"
 #include "report/files.h"
 #include "report/label.h"
 #include "report/page.h"
@@ -41,7 +42,7 @@ void add_head(Html& html, const Page& page) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
       "form-action 'none'\"/>\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n",
-      FOVEA_VERSION, escape(page.title), files::page_css, heat_colours());
+      version(), escape(page.title), files::page_css, heat_colours());
 }
 
 void add_headline(Html& html, const Page& page) {
@@ -118,7 +119,7 @@ std::string to_html(const Page& page) {
     }
     html.put("</section>\n");
   }
-  html.put("</main>\n<footer>Fovea {}</footer>\n", FOVEA_VERSION);
+  html.put("</main>\n<footer>Fovea {}</footer>\n", version());
   html.put("<script type=\"application/json\" id=\"figures\">{}</script>\n<script>\n{}</script>\n",
            for_script(html.figures().dump(-1, ' ', false,
                                           nlohmann::ordered_json::error_handler_t::replace)),

@@ -13,21 +13,19 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::vector<std::string> kTiny = {"--examples",  "300", "--hidden", "8",
-                                        "--embedding", "8",   "--epochs", "2"};
+const std::vector<std::string> kTinyClassifier = {"--examples",  "300", "--hidden", "8",
+                                                  "--embedding", "8",   "--epochs", "2"};
 
-std::vector<std::string> train_command(const std::string& run, std::vector<std::string> more) {
-  std::vector<std::string> all = {"train", "documents", "--out", run};
-  all.insert(all.end(), kTiny.begin(), kTiny.end());
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+std::vector<std::string> train_classifier(const std::string& run,
+                                          const std::vector<std::string>& more) {
+  return joined({{"train", "documents", "--out", run}, kTinyClassifier, more});
 }
 
-const std::string& tiny_run() {
+const std::string& tiny_classifier() {
   static const Folder folder;
   static const std::string run = [] {
     const std::string path = folder / "run";
-    const Ran ran = run_program(train_command(path, {}));
+    const Ran ran = run_program(train_classifier(path, {}));
     EXPECT_EQ(ran.code, 0) << ran.err;
     return path;
   }();
@@ -35,24 +33,25 @@ const std::string& tiny_run() {
 }
 
 TEST(DocumentsVerbs, EvalPredictAndReport) {
-  const Ran eval = run_program({"eval", tiny_run(), "--json"});
+  const Ran eval = run_program({"eval", tiny_classifier(), "--json"});
   ASSERT_EQ(eval.code, 0) << eval.err;
   const Json j = Json::parse(eval.out);
   EXPECT_EQ(j["documents"], 30);
   EXPECT_EQ(j["by_confusion"].size(), 2u);
   EXPECT_TRUE(j["by_class"][0]["scores"].contains("f1"));
   const Ran predict =
-      run_program({"predict", tiny_run(), "--show", "The film is dull. It rained."});
+      run_program({"predict", tiny_classifier(), "--show", "The film is dull. It rained."});
   ASSERT_EQ(predict.code, 0) << predict.err;
   EXPECT_TRUE(has(predict.out, "tive\n")) << predict.out;
   EXPECT_TRUE(has(predict.out, "It ") || has(predict.out, "*It")) << predict.out;
   const Folder folder;
   for (const char* file : {"w.json", "w.svg", "w.png"}) {
-    const Ran ran = run_program({"predict", tiny_run(), "One. Two.", "--weights", folder / file});
+    const Ran ran =
+        run_program({"predict", tiny_classifier(), "One. Two.", "--weights", folder / file});
     EXPECT_EQ(ran.code, 0) << ran.err;
     EXPECT_GT(std::filesystem::file_size(folder / file), 50u);
   }
-  EXPECT_EQ(run_program({"report", tiny_run()}).code, 0);
+  EXPECT_EQ(run_program({"report", tiny_classifier()}).code, 0);
   EXPECT_TRUE(has(run_program({"train", "documents", "--help"}).out, "a folder for each class"));
 }
 
@@ -131,7 +130,7 @@ TEST(DocumentsVerbs, ExplainBadInputInOneLine) {
                                                   {"--longest-sentence", "0"},
                                                   {"--word-dropout", "nan"},
                                                   {"--score", "dott"}}) {
-    std::vector<std::string> all = train_command(folder / "r", options);
+    std::vector<std::string> all = train_classifier(folder / "r", options);
     const Ran ran = run_program(all);
     EXPECT_EQ(ran.code, 2) << options[0] << ran.err;
     EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/program.h"
+#include "tests/errors.h"
 
 // What the program does to folders, its own and others': nothing that was not asked for.
 namespace fovea::test {
@@ -16,10 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::vector<std::string> with(std::vector<std::string> command,
                               const std::vector<std::string>& more) {
@@ -45,14 +42,6 @@ std::string pairs(int n = 80) {
 }
 
 // Every file below a folder with its bytes.
-std::map<std::string, std::string> bytes_below(const fs::path& folder) {
-  std::map<std::string, std::string> all;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    all[entry.path().string()] = entry.is_directory() ? "folder" : read_bytes(entry.path());
-  }
-  return all;
-}
-
 // Refused in one line that says this, and nothing below the folder has changed.
 void expect_refused(const fs::path& folder, const std::vector<std::string>& command,
                     const std::string& says, const std::string& setting = {}) {

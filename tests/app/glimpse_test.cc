@@ -8,21 +8,19 @@
 namespace fovea::test {
 namespace {
 
-const std::vector<std::string> kTiny = {"--examples",     "150", "--hidden",   "8", "--parts", "6",
-                                        "--locator",      "4",   "--glimpses", "3", "--steps", "3",
-                                        "--batch-images", "16"};
+const std::vector<std::string> kTinyGlimpses = {
+    "--examples", "150", "--hidden", "8", "--parts",        "6", "--locator", "4",
+    "--glimpses", "3",   "--steps",  "3", "--batch-images", "16"};
 
-std::vector<std::string> train_command(const std::string& run, std::vector<std::string> more = {}) {
-  std::vector<std::string> all = {"train", "glimpse", "--out", run};
-  all.insert(all.end(), kTiny.begin(), kTiny.end());
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+std::vector<std::string> train_glimpses(const std::string& run,
+                                        const std::vector<std::string>& more = {}) {
+  return joined({{"train", "glimpse", "--out", run}, kTinyGlimpses, more});
 }
 
 TEST(GlimpseVerbs, TrainEvalPredict) {
   const Folder folder;
   const std::string run = folder / "run", picture = folder / "way.svg";
-  const Ran trained = run_program(train_command(run, {"--variant", "cluttered"}));
+  const Ran trained = run_program(train_glimpses(run, {"--variant", "cluttered"}));
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_TRUE(std::filesystem::exists(run + "/classes.json"));
   EXPECT_TRUE(std::filesystem::exists(run + "/report.html"));
@@ -41,7 +39,7 @@ TEST(GlimpseVerbs, SayWhatIsWrongInOneLine) {
   const Folder folder;
   const std::string run = folder / "run";
   const auto refused = [&](std::vector<std::string> more, const std::string& why) {
-    const Ran ran = run_program(train_command(run, std::move(more)));
+    const Ran ran = run_program(train_glimpses(run, std::move(more)));
     EXPECT_EQ(ran.code, 2) << ran.err;
     EXPECT_NE(ran.err.find(why), std::string::npos) << ran.err;
     EXPECT_FALSE(std::filesystem::exists(run + "/config.json"));
@@ -51,7 +49,7 @@ TEST(GlimpseVerbs, SayWhatIsWrongInOneLine) {
   refused({"--model", "soft", "--weighting", "sample"}, "recurrent");
   refused({"--hidden", "16384", "--model", "dense", "--canvas", "1024", "--variant", "translated"},
           "GB are free");
-  const Ran ran = run_program(train_command(run, {"--model", "dense"}));
+  const Ran ran = run_program(train_glimpses(run, {"--model", "dense"}));
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Ran blind = run_program({"predict", run, "--show", "test:0"});
   EXPECT_EQ(blind.code, 2);

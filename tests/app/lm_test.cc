@@ -8,21 +8,19 @@
 namespace fovea::test {
 namespace {
 
-const std::vector<std::string> kTiny = {
+const std::vector<std::string> kTinyLm = {
     "--examples", "100", "--query-depth", "16", "--heads",        "2",  "--blocks", "1",
     "--context",  "32",  "--steps",       "5",  "--batch-tokens", "256"};
 
-std::vector<std::string> train_command(const std::string& run, std::vector<std::string> more = {}) {
-  std::vector<std::string> all = {"train", "lm", "--out", run};
-  all.insert(all.end(), kTiny.begin(), kTiny.end());
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+std::vector<std::string> train_lm(const std::string& run,
+                                  const std::vector<std::string>& more = {}) {
+  return joined({{"train", "lm", "--out", run}, kTinyLm, more});
 }
 
 TEST(LmVerbs, TrainEvalPredict) {
   const Folder folder;
   const std::string run = folder / "run";
-  const Ran trained = run_program(train_command(run));
+  const Ran trained = run_program(train_lm(run));
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_TRUE(std::filesystem::exists(run + "/text.vocab"));
   EXPECT_EQ(run_program({"eval", run}).code, 0);
@@ -48,7 +46,7 @@ TEST(LmVerbs, SayWhatIsWrongInOneLine) {
   const Folder folder;
   const std::string run = folder / "run";
   const auto refused = [&](std::vector<std::string> more, const std::string& why) {
-    const Ran ran = run_program(train_command(run, std::move(more)));
+    const Ran ran = run_program(train_lm(run, std::move(more)));
     EXPECT_EQ(ran.code, 2) << ran.err;
     EXPECT_NE(ran.err.find(why), std::string::npos) << ran.err;
     EXPECT_FALSE(std::filesystem::exists(run + "/config.json"));
@@ -67,7 +65,7 @@ TEST(LmVerbs, LinearAttentionAndSubwords) {
   const Folder folder;
   const std::string run = folder / "run";
   const Ran trained =
-      run_program(train_command(run, {"--linear", "--unit", "subwords", "--vocab", "200"}));
+      run_program(train_lm(run, {"--linear", "--unit", "subwords", "--vocab", "200"}));
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Ran written = run_program({"predict", run, "Ada has", "--length", "60"});
   EXPECT_EQ(written.code, 0) << written.err;

@@ -25,14 +25,6 @@ std::string trained(const std::string& task, const std::string& run, const Words
   return run;
 }
 
-std::map<std::string, std::string> bytes_below(const fs::path& folder) {
-  std::map<std::string, std::string> all;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) all[entry.path().string()] = read_bytes(entry.path());
-  }
-  return all;
-}
-
 class Outputs : public testing::Test {
  protected:
   void expect_refused(const Words& command, const std::string& why) const {

@@ -31,10 +31,6 @@ Words training(const std::string& run) {
           "--hidden", "8",         "--embedding",    "4",   "--valid-sentences", "2",
           "--steps",  "4",         "--batch-tokens", "512", "--validate-every",  "2"};
 }
-std::string trained_in(const std::string& run) {
-  return read_bytes(run + "/model.safetensors") + read_bytes(run + "/log.jsonl");
-}
-
 // An open descriptor that a shell can name by one digit.
 class Descriptor {
  public:

@@ -134,10 +134,6 @@ std::vector<std::string> small_run(const tasks::Task& task, const std::string& o
   for (const auto& [name, value] : typed) command.insert(command.end(), {"--" + name, value});
   return command;
 }
-std::string trained_in(const std::string& run) {
-  return read_bytes(run + "/model.safetensors") + read_bytes(run + "/log.jsonl");
-}
-
 // Killed before there was a checkpoint, a training begins anew; otherwise it goes on.
 Process::Ended taken_up(const tasks::Task& task, const std::string& out) {
   const bool begun = std::filesystem::exists(out + "/state.safetensors");

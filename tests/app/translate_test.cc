@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "app/program.h"
+#include "tests/errors.h"
 
 // The verbs train, eval, predict and report, as a user runs them, on a run small enough for a test.
 namespace fovea::test {
@@ -16,15 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-const std::vector<std::string> kTiny = {"--examples",  "200",  "--hidden",          "12",
-                                        "--embedding", "8",    "--batch-tokens",    "512",
-                                        "--rate",      "0.01", "--valid-sentences", "5"};
+const std::vector<std::string> kTinyTranslator = {"--examples",  "200",  "--hidden",          "12",
+                                                  "--embedding", "8",    "--batch-tokens",    "512",
+                                                  "--rate",      "0.01", "--valid-sentences", "5"};
 
-std::vector<std::string> train_command(const std::string& run, std::vector<std::string> more) {
-  std::vector<std::string> all = {"train", "translate", "--out", run};
-  all.insert(all.end(), kTiny.begin(), kTiny.end());
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+std::vector<std::string> train_translator(const std::string& run,
+                                          const std::vector<std::string>& more) {
+  return joined({{"train", "translate", "--out", run}, kTinyTranslator, more});
 }
 
 int lines_of(const std::string& text) {
@@ -36,16 +35,12 @@ std::string last_line(std::string text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // One run for all tests that only read it.
-const std::string& tiny_run() {
+const std::string& tiny_translator() {
   static const Folder folder;
   static const std::string run = [] {
     const std::string path = folder / "run";
-    const Ran ran = run_program(train_command(path, {"--epochs", "2"}));
+    const Ran ran = run_program(train_translator(path, {"--epochs", "2"}));
     EXPECT_EQ(ran.code, 0) << ran.err;
     return path;
   }();
@@ -55,9 +50,9 @@ const std::string& tiny_run() {
 TEST(TrainVerb, WritesARunFolder) {
   for (const char* file : {"config.json", "source.vocab", "target.vocab", "model.safetensors",
                            "state.safetensors", "log.jsonl", "results.json", "report.html"}) {
-    EXPECT_TRUE(fs::exists(fs::path(tiny_run()) / file)) << file;
+    EXPECT_TRUE(fs::exists(fs::path(tiny_translator()) / file)) << file;
   }
-  const Json config = Json::parse(read_bytes(tiny_run() + "/config.json"));
+  const Json config = Json::parse(read_bytes(tiny_translator() + "/config.json"));
   EXPECT_EQ(config["task"], "translate");
   EXPECT_EQ(config["hidden"], 12);
 }
@@ -65,17 +60,18 @@ TEST(TrainVerb, WritesARunFolder) {
 TEST(TrainVerb, RepeatsARunFromItsConfig) {
   const Folder folder;
   const Ran ran =
-      run_program({"train", "translate", "--config", tiny_run(), "--out", folder / "again"});
+      run_program({"train", "translate", "--config", tiny_translator(), "--out", folder / "again"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   for (const std::string file : {"config.json", "model.safetensors", "log.jsonl", "source.vocab"}) {
-    EXPECT_EQ(read_bytes(tiny_run() + "/" + file), read_bytes(folder / "again" / file)) << file;
+    EXPECT_EQ(read_bytes(tiny_translator() + "/" + file), read_bytes(folder / "again" / file))
+        << file;
   }
 }
 
 TEST(TrainVerb, TheLastOfAnOptionCounts) {
   const Folder folder;
   const Ran ran = run_program(
-      train_command(folder / "run", {"--steps", "1", "--hidden", "7", "--dropout", "0.4"}));
+      train_translator(folder / "run", {"--steps", "1", "--hidden", "7", "--dropout", "0.4"}));
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json config = Json::parse(read_bytes(folder / "run" / "config.json"));
   EXPECT_EQ(config["hidden"], 7);
@@ -83,7 +79,7 @@ TEST(TrainVerb, TheLastOfAnOptionCounts) {
 }
 
 TEST(TrainVerb, KeepsARunUnlessTold) {
-  const Ran ran = run_program(train_command(tiny_run(), {}));
+  const Ran ran = run_program(train_translator(tiny_translator(), {}));
   EXPECT_EQ(ran.code, 2);
   EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
   EXPECT_NE(ran.err.find("--resume"), std::string::npos) << ran.err;
@@ -92,15 +88,15 @@ TEST(TrainVerb, KeepsARunUnlessTold) {
 TEST(TrainVerb, ForceReplacesARun) {
   const Folder folder;
   const std::string run = folder / "run";
-  ASSERT_EQ(run_program(train_command(run, {"--steps", "3", "--hidden", "7"})).code, 0);
+  ASSERT_EQ(run_program(train_translator(run, {"--steps", "3", "--hidden", "7"})).code, 0);
   write_bytes(run + "/.model.safetensors.1.0.tmp", "of a save that was killed");
-  const Ran ran = run_program(train_command(run, {"--steps", "2", "--force"}));
+  const Ran ran = run_program(train_translator(run, {"--steps", "2", "--force"}));
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(Json::parse(read_bytes(run + "/config.json"))["hidden"], 12);
   EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 2);
   EXPECT_FALSE(fs::exists(run + "/.model.safetensors.1.0.tmp"));
   // What is wrong is found before anything is removed.
-  const Ran wrong = run_program(train_command(run, {"--force", "--layers", "0"}));
+  const Ran wrong = run_program(train_translator(run, {"--force", "--layers", "0"}));
   EXPECT_EQ(wrong.code, 2) << wrong.err;
   EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 2);
 }
@@ -137,12 +133,12 @@ TEST(TrainVerb, ExplainsBadInputInOneLine) {
       {"report", folder / "none"},
       {"reproduce", "nobody1999"},
       {"predict", folder / "none", "--beam", "3", "x"},
-      {"predict", tiny_run(), "--beam", "1025", "x"},
-      {"predict", tiny_run(), "--bim", "3", "x"},
-      {"eval", tiny_run(), "--n-best", "3"},
-      {"eval", tiny_run(), "--beam", "0"},
+      {"predict", tiny_translator(), "--beam", "1025", "x"},
+      {"predict", tiny_translator(), "--bim", "3", "x"},
+      {"eval", tiny_translator(), "--n-best", "3"},
+      {"eval", tiny_translator(), "--beam", "0"},
       {"train", "--hidden", "8"},
-      {"train", "translate", "--resume", "--out", tiny_run(), "--hidden", "8"},
+      {"train", "translate", "--resume", "--out", tiny_translator(), "--hidden", "8"},
   };
   for (const auto& arguments : bad) {
     const Ran ran = run_program(arguments);
@@ -156,11 +152,11 @@ TEST(TrainVerb, ExplainsBadInputInOneLine) {
 TEST(TrainVerb, AnEmptyNameIsNoName) {
   const Folder folder;
   const std::vector<std::vector<std::string>> bad = {
-      train_command(folder / "r", {"--steps", "1", ""}),
-      train_command(folder / "r", {"--steps", "1", "--tsv", ""}),
-      train_command(folder / "r", {"--steps", "1", "--config", ""}),
-      {"eval", tiny_run(), ""},
-      {"predict", tiny_run(), "--weights", "", "3 May 2021"},
+      train_translator(folder / "r", {"--steps", "1", ""}),
+      train_translator(folder / "r", {"--steps", "1", "--tsv", ""}),
+      train_translator(folder / "r", {"--steps", "1", "--config", ""}),
+      {"eval", tiny_translator(), ""},
+      {"predict", tiny_translator(), "--weights", "", "3 May 2021"},
       {"reproduce", "bahdanau2015", "--data", "", "--effort", "0.01", "--out", folder / "r"}};
   for (const auto& arguments : bad) {
     const Ran ran = run_program(arguments);
@@ -179,14 +175,14 @@ TEST(TrainVerb, NumbersThatAreNoneAreNamed) {
     EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
   };
   for (const char* number : {"nan", "inf", "-1", "1e99"}) {
-    says({"predict", tiny_run(), "--length-power", number, "3 May 2021"}, "--length-power");
-    says({"eval", tiny_run(), "--length-power", number}, "--length-power");
+    says({"predict", tiny_translator(), "--length-power", number, "3 May 2021"}, "--length-power");
+    says({"eval", tiny_translator(), "--length-power", number}, "--length-power");
     says({"reproduce", "luong2015", "--effort", number, "--out", folder / "r"}, "--effort");
     says({"reproduce", "luong2015", "--seeds", number, "--out", folder / "r"}, "--seeds");
   }
   for (const char* side : {"src", "tgt"}) {
     const std::string option = fmt::format("--{}-vocab", side);
-    says(train_command(folder / "r", {fmt::format("--{}-unit", side), "subwords", option, "5"}),
+    says(train_translator(folder / "r", {fmt::format("--{}-unit", side), "subwords", option, "5"}),
          option + " must be at least 6 for subwords, found 5");
   }
   EXPECT_FALSE(fs::exists(folder / "r"));
@@ -195,7 +191,8 @@ TEST(TrainVerb, NumbersThatAreNoneAreNamed) {
 TEST(TrainVerb, SaysWhenTheDiskIsFull) {
   const Folder folder;
   const std::string run = folder / "run";
-  ASSERT_EQ(run_program(train_command(run, {"--steps", "20", "--validate-every", "10"})).code, 0);
+  ASSERT_EQ(run_program(train_translator(run, {"--steps", "20", "--validate-every", "10"})).code,
+            0);
   const std::string before = read_bytes(run + "/state.safetensors");
   const Ran ran = run_program({"train", "translate", "--out", run, "--resume", "--steps", "40"},
                               "trap '' XFSZ; ulimit -f 8;");
@@ -210,10 +207,11 @@ TEST(TrainVerb, SaysWhenTheDiskIsFull) {
 TEST(PredictVerb, ReadsArgumentsFilesAndStandardInput) {
   const Folder folder;
   write_bytes(folder / "in.txt", "3 May 2021\r\nle 4 mai 2022\n");
-  const Ran by_argument = run_program({"predict", tiny_run(), "3 May 2021", "le 4 mai 2022"});
-  const Ran by_file = run_program({"predict", tiny_run(), "--file", folder / "in.txt"});
+  const Ran by_argument =
+      run_program({"predict", tiny_translator(), "3 May 2021", "le 4 mai 2022"});
+  const Ran by_file = run_program({"predict", tiny_translator(), "--file", folder / "in.txt"});
   const Ran by_pipe =
-      run_program({"predict", tiny_run()}, "cat " + shell_quoted(folder / "in.txt") + " |");
+      run_program({"predict", tiny_translator()}, "cat " + shell_quoted(folder / "in.txt") + " |");
   ASSERT_EQ(by_argument.code, 0) << by_argument.err;
   EXPECT_EQ(lines_of(by_argument.out), 2);
   EXPECT_EQ(by_argument.out, by_file.out);
@@ -221,7 +219,8 @@ TEST(PredictVerb, ReadsArgumentsFilesAndStandardInput) {
 }
 
 TEST(PredictVerb, GivesNBestWithScoresAndJson) {
-  const Ran ran = run_program({"predict", tiny_run(), "--n-best", "3", "--json", "3 May 2021"});
+  const Ran ran =
+      run_program({"predict", tiny_translator(), "--n-best", "3", "--json", "3 May 2021"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   const Json j = Json::parse(ran.out);
   ASSERT_EQ(j["predictions"].size(), 3u);
@@ -232,7 +231,8 @@ TEST(PredictVerb, GivesNBestWithScoresAndJson) {
 TEST(PredictVerb, WritesAndDrawsWhereItLooked) {
   const Folder folder;
   for (const char* name : {"w.json", "w.svg", "w.png"}) {
-    const Ran ran = run_program({"predict", tiny_run(), "--weights", folder / name, "3 May 2021"});
+    const Ran ran =
+        run_program({"predict", tiny_translator(), "--weights", folder / name, "3 May 2021"});
     ASSERT_EQ(ran.code, 0) << ran.err;
     EXPECT_GT(fs::file_size(folder / name), 100u);
   }
@@ -242,16 +242,18 @@ TEST(PredictVerb, WritesAndDrawsWhereItLooked) {
   double total = 0;
   for (const double w : one["weights"][0]) total += w;
   EXPECT_NEAR(total, 1.0, 1e-4);
-  const Ran drawn = run_program({"predict", tiny_run(), "--show", "3 May 2021"});
+  const Ran drawn = run_program({"predict", tiny_translator(), "--show", "3 May 2021"});
   EXPECT_NE(drawn.out.find("M a y"), std::string::npos) << drawn.out;
   EXPECT_EQ(drawn.out.find('\x1b'), std::string::npos);
-  EXPECT_EQ(run_program({"predict", tiny_run(), "--weights", folder / "w.gif", "x"}).code, 2);
+  EXPECT_EQ(run_program({"predict", tiny_translator(), "--weights", folder / "w.gif", "x"}).code,
+            2);
 }
 
 TEST(PredictVerb, SaysWhatCannotBeWrittenBeforeItPredicts) {
   const Folder folder;
   for (const char* name : {"w.txt", "w", "none/w.svg"}) {
-    const Ran ran = run_program({"predict", tiny_run(), "--weights", folder / name, "3 May 2021"});
+    const Ran ran =
+        run_program({"predict", tiny_translator(), "--weights", folder / name, "3 May 2021"});
     EXPECT_EQ(ran.code, 2) << name;
     EXPECT_EQ(ran.out, "") << name;
     EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
@@ -263,9 +265,10 @@ TEST(PredictVerb, LinesHaveALimitWhereverTheyComeFrom) {
   const Folder folder;
   write_bytes(folder / "in.txt", "3 May 2021\n" + std::string(1'000'001, 'x') + "\n");
   const std::string pipe = "cat " + shell_quoted(folder / "in.txt") + " |";
-  const std::vector<Ran> all = {run_program({"predict", tiny_run(), "--file", folder / "in.txt"}),
-                                run_program({"predict", tiny_run()}, pipe),
-                                run_program({"predict", tiny_run(), "--file", "-"}, pipe)};
+  const std::vector<Ran> all = {
+      run_program({"predict", tiny_translator(), "--file", folder / "in.txt"}),
+      run_program({"predict", tiny_translator()}, pipe),
+      run_program({"predict", tiny_translator(), "--file", "-"}, pipe)};
   for (const Ran& ran : all) {
     EXPECT_EQ(ran.code, 2) << ran.err;
     EXPECT_TRUE(has(ran.err, ":2: a line of more than 1000000 bytes")) << ran.err;
@@ -275,19 +278,19 @@ TEST(PredictVerb, LinesHaveALimitWhereverTheyComeFrom) {
 TEST(PredictVerb, SurvivesOddInput) {
   for (const std::string& odd : {std::string(), std::string("\xff\xfe"), std::string(3000, 'x'),
                                  std::string("日本語 🙂")}) {
-    const Ran ran = run_program({"predict", tiny_run(), "--longest", "20", odd});
+    const Ran ran = run_program({"predict", tiny_translator(), "--longest", "20", odd});
     EXPECT_EQ(ran.code, 0) << ran.err;
   }
 }
 
 TEST(EvalVerb, ScoresHeldOutAndOtherPairs) {
-  const Ran own = run_program({"eval", tiny_run(), "--json"});
+  const Ran own = run_program({"eval", tiny_translator(), "--json"});
   ASSERT_EQ(own.code, 0) << own.err;
-  const Json results = Json::parse(read_bytes(tiny_run() + "/results.json"));
+  const Json results = Json::parse(read_bytes(tiny_translator() + "/results.json"));
   EXPECT_EQ(Json::parse(own.out)["scores"], results["test"]["scores"]);
   const Folder folder;
   write_bytes(folder / "more.tsv", "3 May 2021\t2021-05-03\n3 May 2021\t2021-05-04\n");
-  const Ran more = run_program({"eval", tiny_run(), folder / "more.tsv", "--json"});
+  const Ran more = run_program({"eval", tiny_translator(), folder / "more.tsv", "--json"});
   ASSERT_EQ(more.code, 0) << more.err;
   EXPECT_EQ(Json::parse(more.out)["sentences"], 1);
 }
@@ -297,13 +300,13 @@ TEST(RunVerbs, KnowTheOptionsOfARunsTask) {
     const Ran alone = run_program({verb, "--help"});
     EXPECT_EQ(alone.code, 0);
     EXPECT_TRUE(has(alone.out, "\n  translate    --beam")) << alone.out;
-    const Ran of_run = run_program({verb, tiny_run(), "--help"});
+    const Ran of_run = run_program({verb, tiny_translator(), "--help"});
     EXPECT_EQ(of_run.code, 0);
     EXPECT_TRUE(has(of_run.out, "--beam N ")) << of_run.out;
     EXPECT_EQ(has(of_run.out, "--n-best N "), verb == "predict") << of_run.out;
   }
   // Before the run, too.
-  const Ran before = run_program({"predict", "--n-best", "2", tiny_run(), "3 May 2021"});
+  const Ran before = run_program({"predict", "--n-best", "2", tiny_translator(), "3 May 2021"});
   EXPECT_EQ(before.code, 0) << before.err;
   EXPECT_EQ(lines_of(before.out), 2) << before.out;
 }
@@ -341,9 +344,7 @@ TEST(ReproduceVerb, TrainsAndGoesOnWhereItWas) {
 }
 
 std::vector<std::string> demo_command(const std::string& run, const std::string& steps) {
-  std::vector<std::string> all = {"demo", "--out", run, "--steps", steps};
-  all.insert(all.end(), kTiny.begin(), kTiny.end());
-  return all;
+  return joined({{"demo", "--out", run, "--steps", steps}, kTinyTranslator});
 }
 
 TEST(DemoVerb, TrainsAndShowsWhereItLooked) {
@@ -365,14 +366,14 @@ TEST(DemoVerb, TrainsAndShowsWhereItLooked) {
 TEST(ReportVerb, RefusesDamagedResults) {
   const Folder folder;
   const std::string run = folder / "run";
-  fs::copy(tiny_run(), run);
+  fs::copy(tiny_translator(), run);
   for (const char* damaged :
        {"", "3", "{}", "[]", R"({"seconds": []})", R"({"seconds": 1, "test": 3})",
         R"({"seconds": 1, "test": {"sentences": {}, "scores": {"loss": 1}}})",
         R"({"seconds": 1, "test": {"sentences": 1, "scores": {"loss": "x"}}})"}) {
     write_bytes(run + "/results.json", damaged);
     for (const Ran& ran :
-         {run_program({"report", run}), run_program({"report", tiny_run(), run})}) {
+         {run_program({"report", run}), run_program({"report", tiny_translator(), run})}) {
       EXPECT_EQ(ran.code, 2) << damaged;
       EXPECT_TRUE(has(ran.err, "results.json")) << ran.err;
       EXPECT_EQ(lines_of(ran.err), 1) << ran.err;
@@ -382,10 +383,10 @@ TEST(ReportVerb, RefusesDamagedResults) {
 
 TEST(ReportVerb, WritesTheSamePageAgainAndCompares) {
   const Folder folder;
-  ASSERT_EQ(run_program({"report", tiny_run(), "--out", folder / "page.html"}).code, 0);
-  EXPECT_EQ(read_bytes(folder / "page.html"), read_bytes(tiny_run() + "/report.html"));
-  const Ran ran =
-      run_program({"report", tiny_run(), tiny_run(), "--out", folder / "compared.html"});
+  ASSERT_EQ(run_program({"report", tiny_translator(), "--out", folder / "page.html"}).code, 0);
+  EXPECT_EQ(read_bytes(folder / "page.html"), read_bytes(tiny_translator() + "/report.html"));
+  const Ran ran = run_program(
+      {"report", tiny_translator(), tiny_translator(), "--out", folder / "compared.html"});
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_NE(ran.out.find("global additive, softmax"), std::string::npos) << ran.out;
 }

@@ -23,11 +23,6 @@ struct Expected {
   std::vector<std::pair<std::string, Tensor>> leaves;  // by the names of the gradients
 };
 
-std::vector<double> normals(int64_t n, uint64_t seed) {
-  const std::vector<float> x = Tensor::randn({n}, seed).to_vector();
-  return {x.begin(), x.end()};
-}
-
 Tensor tensor(const std::vector<double>& x, const Shape& shape) {
   return Tensor::from(std::vector<float>(x.begin(), x.end()), shape);
 }
@@ -49,11 +44,11 @@ Expected expect(const Sizes& n, const Attention& a, uint64_t seed = 3) {
   const generate::Qkv x = generate::qkv(n, seed);
   Expected e{.in = {.q = x.q, .k = x.k, .v = x.v, .attention = a, .n = n, .weights = true}};
   const int64_t rows = n.B * n.H * n.Lq;
-  e.up = {.context = normals(rows * n.Dv, 11),
-          .weights = normals(rows * n.Lk, 12),
-          .log_sum_exp = normals(rows, 13),
-          .entropy = normals(rows, 14)};
-  if (def_of(a.weighting).hard) e.up.log_prob = normals(rows, 15);
+  e.up = {.context = generate::normals(rows * n.Dv, 11),
+          .weights = generate::normals(rows * n.Lk, 12),
+          .log_sum_exp = generate::normals(rows, 13),
+          .entropy = generate::normals(rows, 14)};
+  if (def_of(a.weighting).hard) e.up.log_prob = generate::normals(rows, 15);
   e.out = reference_forward(e.in);
   e.gradients = reference_backward(e.in, e.up);
   name_leaves(a, e);
@@ -142,7 +137,7 @@ void on_every_isa(const Expected& e, bool factored, const std::string& what) {
   use_isa("");
 }
 
-std::vector<std::pair<std::string, Mask>> all_masks(const Sizes& n) {
+std::vector<std::pair<std::string, Mask>> masks_for(const Sizes& n) {
   std::vector<std::pair<std::string, Mask>> masks;
   const generate::Free free{.A = 5, .A2 = 4, .width = 3};
   for (const MaskDef* def : mask_table())
@@ -151,7 +146,7 @@ std::vector<std::pair<std::string, Mask>> all_masks(const Sizes& n) {
     for (const auto& [known, m] : masks) {
       if (known == name) return m;
     }
-    throw Error("all_masks", name);
+    throw Error("masks_for", name);
   };
   masks.emplace_back("causal+window", of("causal") & of("window"));
   masks.emplace_back("window:4,1", masks::window(4, 1));
@@ -167,7 +162,7 @@ class AttendWithScore : public testing::TestWithParam<const ScoreDef*> {};
 
 TEST_P(AttendWithScore, MatchesTheReferenceUnderEveryMaskAndWeighting) {
   const Sizes n{.B = 2, .H = 2, .Hk = 1, .Lq = 11, .Lk = 19, .Dq = 7, .Dk = 7, .Dv = 5};
-  for (const auto& [mask_name, mask] : all_masks(n)) {
+  for (const auto& [mask_name, mask] : masks_for(n)) {
     for (const WeightingDef* weighting : weighting_table()) {
       const Attention a{generate::score(*GetParam(), n, 17),
                         mask,
@@ -189,7 +184,7 @@ TEST_P(AttendWithScore, MatchesTheReferenceUnderEveryMaskAndWeighting) {
 // chosen it is higher: scores that are far beyond a cap are equal.
 TEST_P(AttendWithScore, MatchesTheReferenceWhenCapped) {
   const Sizes n{.B = 2, .H = 2, .Hk = 1, .Lq = 11, .Lk = 19, .Dq = 7, .Dk = 7, .Dv = 5};
-  for (const auto& [mask_name, mask] : all_masks(n)) {
+  for (const auto& [mask_name, mask] : masks_for(n)) {
     for (const WeightingDef* weighting : weighting_table()) {
       Attention a{generate::score(*GetParam(), n, 17),
                   mask,
@@ -221,7 +216,7 @@ TEST_P(AttendWithScore, MatchesTheReferenceWhenCapped) {
 // Some rows see no key, and their log-sum-exp is the sink.
 TEST_P(AttendWithScore, MatchesTheReferenceWithASink) {
   const Sizes n{.B = 2, .H = 2, .Hk = 1, .Lq = 11, .Lk = 19, .Dq = 7, .Dk = 7, .Dv = 5};
-  std::vector<std::pair<std::string, Mask>> masks = all_masks(n);
+  std::vector<std::pair<std::string, Mask>> masks = masks_for(n);
   masks.emplace_back(
       "window past the keys",
       masks::window(0) & masks::lengths(Tensor::from_ids(std::vector<int64_t>{4, 0}, {2})));

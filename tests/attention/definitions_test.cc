@@ -16,8 +16,6 @@ namespace fovea {
 namespace {
 
 constexpr Sizes kSizes{.B = 2, .H = 4, .Hk = 2, .Lq = 3, .Lk = 5, .Dq = 6, .Dk = 6, .Dv = 1};
-constexpr auto kByName = [](const auto& test) { return test.param->name; };
-
 // [B,Hk,Lk,D] → [B,H,Lk,D], each key head repeated for its group.
 Tensor repeat_heads(const Tensor& k, const Sizes& n) {
   const int64_t group = n.H / n.Hk, L = k.size(2), D = k.size(3);
@@ -43,7 +41,8 @@ Tensor evaluate(const ScoreDef& def, const Tensor& q, const Tensor& k_in, const 
 
 class Scores : public testing::TestWithParam<const ScoreDef*> {};
 INSTANTIATE_TEST_SUITE_P(Definitions, Scores,
-                         testing::ValuesIn(score_table().begin(), score_table().end()), kByName);
+                         testing::ValuesIn(score_table().begin(), score_table().end()),
+                         generate::kByName);
 
 TEST_P(Scores, SayWhatTheirFormReads) {
   const ScoreDef& def = *GetParam();
@@ -129,7 +128,8 @@ TEST_P(Scores, RefuseParametersThatDoNotFit) {
 
 class Masks : public testing::TestWithParam<const MaskDef*> {};
 INSTANTIATE_TEST_SUITE_P(Definitions, Masks,
-                         testing::ValuesIn(mask_table().begin(), mask_table().end()), kByName);
+                         testing::ValuesIn(mask_table().begin(), mask_table().end()),
+                         generate::kByName);
 
 TEST_P(Masks, SayWhichKeysInOneWay) {
   const MaskDef& def = *GetParam();

@@ -26,6 +26,11 @@ inline Tensor normal(const Shape& shape, uint64_t seed, float scale = 1.0f) {
   return t;
 }
 
+inline std::vector<double> normals(int64_t n, uint64_t seed) {
+  const std::vector<float> x = Tensor::randn({n}, seed).to_vector();
+  return {x.begin(), x.end()};
+}
+
 inline Shape shape_of(const ParameterDef& p, const Sizes& n, const Free& free) {
   Shape shape;
   for (const std::string& letter : p.shape) {
@@ -122,5 +127,16 @@ inline Qkv qkv(const Sizes& n, uint64_t seed, float scale = 1.0f) {
           .k = normal({n.B, n.Hk, n.Lk, n.Dk}, seed * 3 + 2, scale),
           .v = normal({n.B, n.Hk, n.Lk, n.Dv}, seed * 3 + 3)};
 }
+
+// A batch of two, keys as wide as queries.
+struct Heads {
+  int64_t H, Hk, Lq, Lk, D, Dv;
+};
+constexpr Sizes sizes(const Heads& s) {
+  return {.B = 2, .H = s.H, .Hk = s.Hk, .Lq = s.Lq, .Lk = s.Lk, .Dq = s.D, .Dk = s.D, .Dv = s.Dv};
+}
+
+// What a test of one mechanism is called.
+inline constexpr auto kByName = [](const auto& test) { return test.param->name; };
 
 }  // namespace fovea::generate

@@ -9,7 +9,8 @@
 namespace fovea::tests {
 namespace {
 
-constexpr Sizes kSizes{.B = 2, .H = 4, .Hk = 2, .Lq = 37, .Lk = 45, .Dq = 12, .Dk = 12, .Dv = 10};
+constexpr Sizes kInspectSizes{
+    .B = 2, .H = 4, .Hk = 2, .Lq = 37, .Lk = 45, .Dq = 12, .Dk = 12, .Dv = 10};
 
 // ---- looking -----------------------------------------------------------------------------------
 
@@ -18,8 +19,8 @@ TEST(Weights, OfChosenHeadsAndRowsAreRowsOfAll) {
   for (const ScoreDef* score : score_table()) {
     for (const char* weighting : {"softmax", "sample", "sparsemax", "sigmoid"}) {
       for (const bool keep : {false, true}) {
-        const Call x = call(kSizes, {generate::score(*score, kSizes, 2), masks::causal(),
-                                     fovea::weighting(weighting)});
+        const Call x = call(kInspectSizes, {generate::score(*score, kInspectSizes, 2),
+                                            masks::causal(), fovea::weighting(weighting)});
         const Attended a = attend(x.q, x.k, x.v, x.attention, {.weights = keep});
         const Tensor all = a.weights();
         for (const Select& pick : picks) {
@@ -45,7 +46,7 @@ TEST(Weights, OfChosenHeadsAndRowsAreRowsOfAll) {
 TEST(Weights, OfASelectionHaveTheGradientOfThatSelection) {
   const Select pick{{3, 0}, {20, 1, 20}};
   for (const std::string& score : families()) {
-    Call x = call(kSizes, {score_for(score, kSizes), masks::causal()});
+    Call x = call(kInspectSizes, {score_for(score, kInspectSizes), masks::causal()});
     const Leaves leaves = make_leaves(x);
     const Attended a = attend(x.q, x.k, x.v, x.attention);
     const Tensor some = a.weights(pick), d = Tensor::randn(some.shape(), 4);
@@ -61,7 +62,7 @@ TEST(Weights, OfASelectionHaveTheGradientOfThatSelection) {
 TEST(Top, IsTheWeightsSorted) {
   for (const char* weighting : {"softmax", "entmax15", "sample"}) {
     for (const Select& pick : {Select{}, Select{{2}, {36, 3}}}) {
-      const Call x = call(kSizes, {{}, masks::causal(), fovea::weighting(weighting)});
+      const Call x = call(kInspectSizes, {{}, masks::causal(), fovea::weighting(weighting)});
       const Attended a = attend(x.q, x.k, x.v, x.attention);
       const std::vector<float> w = a.weights(pick).to_vector();
       for (const int64_t k : {0, 1, 5, 45}) {
@@ -84,7 +85,8 @@ TEST(Top, IsTheWeightsSorted) {
 
 TEST(Statistics, AreThoseOfTheWeights) {
   for (const ScoreDef* score : score_table()) {
-    const Call x = call(kSizes, {generate::score(*score, kSizes, 2), masks::causal()});
+    const Call x =
+        call(kInspectSizes, {generate::score(*score, kInspectSizes, 2), masks::causal()});
     const Attended a = attend(x.q, x.k, x.v, x.attention);
     const std::vector<float> w = a.weights().to_vector(), h = a.entropy().to_vector();
     for (size_t row = 0; row < h.size(); ++row) {
@@ -95,7 +97,7 @@ TEST(Statistics, AreThoseOfTheWeights) {
     }
   }
   // Scores q·k/√D written out: log Σ e^s.
-  Sizes n = kSizes;
+  Sizes n = kInspectSizes;
   n.Hk = n.H;
   const Call x = call(n);
   const Tensor s = matmul(x.q, x.k.transpose(2, 3)) * (1.0f / std::sqrt(12.0f));
@@ -129,7 +131,7 @@ TEST(Weights, TrainADoublyStochasticPenalty) {
 }
 
 TEST(Looking, ChangesNeitherContextNorGradient) {
-  Call x = call(kSizes, {{}, masks::causal()});
+  Call x = call(kInspectSizes, {{}, masks::causal()});
   const Results alone = results(x, Ask::context);
   const Leaves leaves = make_leaves(x);
   const Attended a = attend(x.q, x.k, x.v, x.attention);
@@ -145,13 +147,14 @@ TEST(Looking, ChangesNeitherContextNorGradient) {
 // What a look returns stands by itself when the result is gone.
 TEST(Looking, OutlivesTheResult) {
   for (const char* weighting : {"softmax", "sparsemax", "entmax15", "sample"}) {
-    Call x = call(kSizes, {{}, masks::causal() & masks::window(5), fovea::weighting(weighting)});
+    Call x =
+        call(kInspectSizes, {{}, masks::causal() & masks::window(5), fovea::weighting(weighting)});
     const Results expected = results(x);
     const Leaves leaves = make_leaves(x);
     const Tensor entropy = attend(x.q, x.k, x.v, x.attention).entropy();
     const Tensor weights = attend(x.q, x.k, x.v, x.attention).weights();
     std::vector<std::vector<int32_t>> others(
-        50, std::vector<int32_t>(kSizes.Lq, -7));  // reuse freed memory
+        50, std::vector<int32_t>(kInspectSizes.Lq, -7));  // reuse freed memory
     Results r;
     add_gradients(entropy, Tensor::randn(entropy.shape(), 11), "entropy", leaves, r);
     add_gradients(weights, Tensor::randn(weights.shape(), 11), "weights", leaves, r);
@@ -164,7 +167,7 @@ TEST(Looking, OutlivesTheResult) {
 TEST(ChangesInPlace, BetweenAttendAndBackwardAreNoticed) {
   for (const std::string& score : families()) {
     for (const char* what : {"q", "k", "v", "u", "w", "w_q", "w_k"}) {
-      Call x = call(kSizes, {score_for(score, kSizes)});
+      Call x = call(kInspectSizes, {score_for(score, kInspectSizes)});
       for (auto& [name, leaf] : make_leaves(x)) {
         if (name != what) continue;
         const Attended a = attend(x.q, x.k, x.v, x.attention);
@@ -181,7 +184,7 @@ TEST(ChangesInPlace, BetweenAttendAndBackwardAreNoticed) {
 
 TEST(ChangesInPlace, OfTheContextOrTheMaskAreNoticed) {
   Tensor allowed = Tensor::from_bools(std::vector<uint8_t>(37 * 45, 1), {37, 45});
-  Call x = call(kSizes, {.mask = masks::matrix(allowed)});
+  Call x = call(kInspectSizes, {.mask = masks::matrix(allowed)});
   make_leaves(x);
   const auto expect_noticed = [&](const std::function<void(Attended&)>& change) {
     Attended a = attend(x.q, x.k, x.v, x.attention);
@@ -197,7 +200,7 @@ TEST(ChangesInPlace, OfTheContextOrTheMaskAreNoticed) {
 
 // Weights on demand are computed from q and k: those of the call, or none.
 TEST(ChangesInPlace, BeforeALookAreNoticed) {
-  Call x = call(kSizes);
+  Call x = call(kInspectSizes);
   const Attended a = attend(x.q, x.k, x.v);
   const Attended kept = attend(x.q, x.k, x.v, {}, {.weights = true});
   const std::vector<float> before = kept.weights().to_vector();
@@ -284,7 +287,7 @@ TEST(Errors, OfMechanismsNameTheParameter) {
 }
 
 TEST(Errors, OfLooksSayWhatThereIs) {
-  const Call x = call(kSizes);
+  const Call x = call(kInspectSizes);
   const Attended a = attend(x.q, x.k, x.v);
   expect_error([&] { a.weights({{4}, {}}); }, {"[Attended::weights]", "no head 4", "there are 4"});
   expect_error([&] { a.weights({{-1}, {}}); }, {"no head -1"});
@@ -304,7 +307,7 @@ TEST(Errors, SuggestTheNearestName) {
 }
 
 TEST(Errors, OfAPlanThatCannotSayWhatItWants) {
-  const Call x = call(kSizes, {score_for("mlp", kSizes)});
+  const Call x = call(kInspectSizes, {score_for("mlp", kInspectSizes)});
   expect_error([&] { attend(x.q, x.k, x.v, x.attention, {.plan = Plan::fused}); },
                {"[attend]", "plan fused cannot", "dot or an additive form"});
   expect_error([&] { attend(x.q, x.k, x.v, {}, {.plan = Plan::linear}); },

@@ -6,18 +6,18 @@
 namespace fovea::tests {
 namespace {
 
-struct Shape {
+struct KeptShape {
   int64_t Lq, Lk, D, Dv;
 };
 
 // On both sides of what is kept: 64 keys, or as many as the context is wide; few queries of wide
 // values; rows of several blocks.
-constexpr Shape kShapes[] = {{19, 64, 8, 8},     {19, 65, 8, 8},   {10, 40, 32, 256},
-                             {10, 130, 16, 256}, {70, 33, 16, 16}, {130, 16, 32, 32},
-                             {9, 140, 7, 139},   {9, 139, 7, 139}};
+constexpr KeptShape kKeptShapes[] = {{19, 64, 8, 8},     {19, 65, 8, 8},   {10, 40, 32, 256},
+                                     {10, 130, 16, 256}, {70, 33, 16, 16}, {130, 16, 32, 32},
+                                     {9, 140, 7, 139},   {9, 139, 7, 139}};
 
 TEST(Kept, GradientsAreThoseOfTheReference) {
-  for (const Shape& s : kShapes) {
+  for (const KeptShape& s : kKeptShapes) {
     const Sizes n{
         .B = 2, .H = 2, .Hk = 1, .Lq = s.Lq, .Lk = s.Lk, .Dq = s.D, .Dk = s.D, .Dv = s.Dv};
     for (const char* score : {"scaled_dot", "additive_keras"}) {
@@ -34,7 +34,7 @@ TEST(Kept, GradientsAreThoseOfTheReference) {
   }
 }
 
-int64_t held_by_forward(const Shape& s) {
+int64_t held_by_forward(const KeptShape& s) {
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = s.Lq, .Lk = s.Lk, .Dq = s.D, .Dk = s.D, .Dv = s.Dv};
   Call x = call(n);
   const Leaves leaves = make_leaves(x);
@@ -44,7 +44,7 @@ int64_t held_by_forward(const Shape& s) {
 }
 
 TEST(Kept, NoMoreThanTheContextOr64NumbersARow) {
-  const auto floats = [](const Shape& s) { return held_by_forward(s) / 4 / s.Lq; };
+  const auto floats = [](const KeptShape& s) { return held_by_forward(s) / 4 / s.Lq; };
   const int64_t few = floats({1000, 64, 8, 8});  // context, statistic, weights; in whole blocks
   EXPECT_GT(few, 8 + 64);
   EXPECT_LT(few, 2 * (8 + 1 + 64));

@@ -59,15 +59,15 @@ Results comparable(Results r, const std::string& what, bool masked = false) {
   return r;
 }
 
-struct Shape4 {
+struct NanShape {
   int64_t Lq, Lk, D;
 };
 
 // A part of a vector; several blocks of queries; several of keys; one query, which has a kernel of
 // its own.
-const std::vector<Shape4> kShapes = {{5, 21, 5}, {67, 19, 3}, {3, 530, 4}, {1, 1030, 16}};
+const std::vector<NanShape> kNanShapes = {{5, 21, 5}, {67, 19, 3}, {3, 530, 4}, {1, 1030, 16}};
 
-Sizes sizes(const Shape4& s) {
+Sizes sizes(const NanShape& s) {
   return {.B = 1, .H = 2, .Hk = 1, .Lq = s.Lq, .Lk = s.Lk, .Dq = s.D, .Dk = s.D, .Dv = s.D};
 }
 
@@ -126,7 +126,7 @@ void expect_every_plan_alike(const Sizes& n, const Mask& mask, const WeightingDe
 class Nan : public testing::TestWithParam<const WeightingDef*> {};
 
 TEST_P(Nan, AndInfinityAreTheSameInEveryPlan) {
-  for (const Shape4& shape : kShapes) {
+  for (const NanShape& shape : kNanShapes) {
     const Sizes n = sizes(shape);
     SCOPED_TRACE("Lq " + std::to_string(n.Lq) + " Lk " + std::to_string(n.Lk));
     std::vector<Mask> masks{{}};
@@ -136,17 +136,17 @@ TEST_P(Nan, AndInfinityAreTheSameInEveryPlan) {
       if (HasFatalFailure()) return;
     }
   }
-  expect_every_plan_alike(sizes(kShapes[0]), masks::causal(), GetParam(), 0.5f);
+  expect_every_plan_alike(sizes(kNanShapes[0]), masks::causal(), GetParam(), 0.5f);
 }
 
 // Capped, a score beyond floats is c and one below them −c; NaN stays.
 TEST_P(Nan, AndInfinityAreTheSameInEveryPlanWhenCapped) {
-  for (const Shape4& shape : kShapes) {
+  for (const NanShape& shape : kNanShapes) {
     SCOPED_TRACE("Lq " + std::to_string(shape.Lq) + " Lk " + std::to_string(shape.Lk));
     expect_every_plan_alike(sizes(shape), {}, GetParam(), 0.0f, 1.5f);
     if (HasFatalFailure()) return;
   }
-  expect_every_plan_alike(sizes(kShapes[0]), masks::causal(), GetParam(), 0.0f, 1.5f);
+  expect_every_plan_alike(sizes(kNanShapes[0]), masks::causal(), GetParam(), 0.0f, 1.5f);
 }
 
 // The rule itself, not by the reference's word: the last keys hold a NaN, which the last queries of

@@ -8,13 +8,13 @@
 namespace fovea::tests {
 namespace {
 
-struct Shape4 {
+struct PairsShape {
   const char* what;
   Sizes n;
 };
 
 // Several entries a part, several groups of heads, heads of one group, rows of one head.
-const std::vector<Shape4> kShapes = {
+const std::vector<PairsShape> kPairsShapes = {
     {"entries", {.B = 9, .H = 2, .Hk = 2, .Lq = 30, .Lk = 120, .Dq = 3, .Dk = 3, .Dv = 2}},
     {"groups", {.B = 2, .H = 6, .Hk = 3, .Lq = 50, .Lk = 130, .Dq = 3, .Dk = 3, .Dv = 2}},
     {"heads", {.B = 1, .H = 4, .Hk = 2, .Lq = 90, .Lk = 110, .Dq = 3, .Dk = 3, .Dv = 2}},
@@ -23,7 +23,7 @@ const std::vector<Shape4> kShapes = {
 };
 
 TEST(Parts, CoverEveryRowOnceWithinTheirBounds) {
-  for (const auto& [what, n] : kShapes) {
+  for (const auto& [what, n] : kPairsShapes) {
     for (const Mask& mask : {Mask{}, masks::window(4)}) {
       const LoweredMask lowered = lower_mask({.mask = mask}, n, {});
       std::vector<int> seen(n.B * n.H * n.Lq);
@@ -48,7 +48,7 @@ TEST(Parts, CoverEveryRowOnceWithinTheirBounds) {
 
 // Draws and dropped weights are the same by any plan: they go by the row's place in the call.
 TEST(Parts, GiveWhatTheFusedPlanGives) {
-  for (const auto& [what, n] : kShapes) {
+  for (const auto& [what, n] : kPairsShapes) {
     std::vector<Attention> all;
     for (const WeightingDef* weighting : weighting_table()) {
       all.push_back({.score = score_for("additive", n),
@@ -76,7 +76,7 @@ TEST(Parts, GiveWhatTheFusedPlanGives) {
 }
 
 TEST(Parts, AnswerForChosenHeadsAndRows) {
-  const Sizes n = kShapes[3].n;
+  const Sizes n = kPairsShapes[3].n;
   const Call x = call(n, {.score = score_for("mlp", n)});
   const Attended a = attend(x.q, x.k, x.v, x.attention);
   ASSERT_EQ(a.plan(), Plan::composed);
@@ -90,7 +90,7 @@ TEST(Parts, AnswerForChosenHeadsAndRows) {
 
 TEST(Parts, AreTheSameAtAnyNumberOfThreads) {
   const int before = threads();
-  const Sizes n = kShapes[2].n;
+  const Sizes n = kPairsShapes[2].n;
   const Call x = call(n, {.score = score_for("mlp", n), .mask = masks::causal()});
   set_threads(1);
   const Results one = results(x);

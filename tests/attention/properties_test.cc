@@ -8,7 +8,8 @@
 namespace fovea::tests {
 namespace {
 
-constexpr Sizes kSizes{.B = 2, .H = 4, .Hk = 2, .Lq = 21, .Lk = 45, .Dq = 12, .Dk = 12, .Dv = 10};
+constexpr Sizes kPropertySizes{
+    .B = 2, .H = 4, .Hk = 2, .Lq = 21, .Lk = 45, .Dq = 12, .Dk = 12, .Dv = 10};
 constexpr Tolerance kSame{5e-6, 5e-6};
 
 Tensor shuffled(int64_t n, uint64_t seed) {
@@ -24,9 +25,9 @@ std::vector<float> context_of(const Call& x) {
 }
 
 TEST(Property, PermutedQueriesGivePermutedContexts) {
-  const Tensor ids = shuffled(kSizes.Lq, 3);
+  const Tensor ids = shuffled(kPropertySizes.Lq, 3);
   for (const ScoreDef* score : score_table()) {
-    Call x = call(kSizes, {generate::score(*score, kSizes, 2)});
+    Call x = call(kPropertySizes, {generate::score(*score, kPropertySizes, 2)});
     const Tensor expected = index_select(attend(x.q, x.k, x.v, x.attention).context, 2, ids);
     x.q = index_select(x.q, 2, ids);
     expect_near(context_of(x), expected.to_vector(), kSame, score->name);
@@ -34,12 +35,12 @@ TEST(Property, PermutedQueriesGivePermutedContexts) {
 }
 
 TEST(Property, PermutedKeysAndValuesGiveTheSameContext) {
-  const Tensor ids = shuffled(kSizes.Lk, 4);
+  const Tensor ids = shuffled(kPropertySizes.Lk, 4);
   for (const ScoreDef* score : score_table()) {
     if (score->name == "location") continue;  // there a key's position is what counts
     for (const WeightingDef* weighting : weighting_table()) {
       if (weighting->hard) continue;  // draws go by position, and so do ties
-      Call x = call(kSizes, {generate::score(*score, kSizes, 2),
+      Call x = call(kPropertySizes, {generate::score(*score, kPropertySizes, 2),
                              {},
                              {.def = weighting, .numbers = generate::numbers(weighting)}});
       const std::vector<float> expected = context_of(x);
@@ -57,7 +58,7 @@ TEST(Property, NormalisedWeightsSumTo1AndNoneIsNegative) {
     for (const WeightingDef* weighting : weighting_table()) {
       if (!weighting->normalised) continue;
       for (const char* mask : {"everything", "causal", "window:5"}) {
-        const Call x = call(kSizes, {generate::score(*score, kSizes, 2),
+        const Call x = call(kPropertySizes, {generate::score(*score, kPropertySizes, 2),
                                      fovea::mask(mask),
                                      {.def = weighting, .numbers = generate::numbers(weighting)}});
         const Tensor w = attend(x.q, x.k, x.v, x.attention).weights();
@@ -70,7 +71,7 @@ TEST(Property, NormalisedWeightsSumTo1AndNoneIsNegative) {
 }
 
 TEST(Property, TheContextIsTheWeightsTimesTheValues) {
-  Sizes n = kSizes;
+  Sizes n = kPropertySizes;
   n.Hk = n.H;
   for (const WeightingDef* weighting : weighting_table()) {
     Call x = call(
@@ -86,7 +87,8 @@ TEST(Property, TheContextIsTheWeightsTimesTheValues) {
 
 TEST(Property, AWindowWideEnoughSeesEverything) {
   for (const std::string& score : families()) {
-    Call x = call(kSizes, {score_for(score, kSizes), masks::window(kSizes.Lk)});
+    Call x =
+        call(kPropertySizes, {score_for(score, kPropertySizes), masks::window(kPropertySizes.Lk)});
     const Results wide = results(x);
     x.attention.mask = {};
     expect_near(wide, results(x), kSame, {2e-5, 1e-5}, score);
@@ -98,7 +100,7 @@ TEST(Property, AWindowWideEnoughSeesEverything) {
 }
 
 TEST(Property, AWindowOpenOnTheLeftIsCausal) {
-  Sizes n = kSizes;
+  Sizes n = kPropertySizes;
   n.Lq = n.Lk;
   for (const std::string& score : families()) {
     Call x = call(n, {score_for(score, n), masks::window(masks::kUnbounded, 0)});
@@ -153,7 +155,7 @@ TEST(Property, GroupedHeadsAreRepeatedKeysAndValues) {
   };
   for (const std::string& score : families()) {
     for (const int64_t Lq : {1, 21}) {
-      Sizes n = kSizes;
+      Sizes n = kPropertySizes;
       n.Lq = Lq;
       Call x = call(n, {score_for(score, n), masks::causal()});
       const Results grouped = results(x, Ask::context);
@@ -169,14 +171,14 @@ TEST(Property, GroupedHeadsAreRepeatedKeysAndValues) {
 TEST(Property, MultiplicativeWithTheIdentityIsDot) {
   std::vector<float> identity(12 * 12);
   for (int64_t i = 0; i < 12; ++i) identity[i * 13] = 1.0f;
-  Call x = call(kSizes, {scores::dot()});
-  Call y = call(kSizes, {scores::multiplicative(Tensor::from(identity, {12, 12}))});
+  Call x = call(kPropertySizes, {scores::dot()});
+  Call y = call(kPropertySizes, {scores::multiplicative(Tensor::from(identity, {12, 12}))});
   Results expected = results(x);
   expect_near(results(y), expected, kSame, {2e-5, 1e-5}, "");
 }
 
 TEST(Property, CosineDoesNotDependOnLengthsOfVectors) {
-  Call x = call(kSizes, {scores::cosine(Tensor::from({3.0f}, {1}))});
+  Call x = call(kPropertySizes, {scores::cosine(Tensor::from({3.0f}, {1}))});
   const std::vector<float> expected = context_of(x);
   for (const float factor : {0.01f, 1000.0f}) {
     Call y = x;
@@ -209,7 +211,8 @@ TEST(Property, PlansAgree) {
 TEST(Property, ComposedIsFused) {
   for (const ScoreDef* score : score_table()) {
     if (score->name == "mlp") continue;  // composed is all it has
-    Call x = call(kSizes, {generate::score(*score, kSizes, 2), masks::causal() & masks::window(9)});
+    Call x = call(kPropertySizes,
+                  {generate::score(*score, kPropertySizes, 2), masks::causal() & masks::window(9)});
     x.want.plan = Plan::fused;
     const Results fused = results(x);
     x.want.plan = Plan::composed;
@@ -220,7 +223,7 @@ TEST(Property, ComposedIsFused) {
 TEST(Property, TemperatureDividesTheScale) {
   for (const std::string& score : families()) {
     for (const WeightingDef* weighting : weighting_table()) {
-      Call x = call(kSizes, {score_for(score, kSizes),
+      Call x = call(kPropertySizes, {score_for(score, kPropertySizes),
                              {},
                              {.def = weighting,
                               .numbers = generate::numbers(weighting),
@@ -236,7 +239,7 @@ TEST(Property, TemperatureDividesTheScale) {
 }
 
 TEST(Property, AColdSoftmaxIsArgmax) {
-  Call x = call(kSizes, {.weighting = weightings::softmax(1e-4f)});
+  Call x = call(kPropertySizes, {.weighting = weightings::softmax(1e-4f)});
   const std::vector<float> cold = context_of(x);
   x.attention.weighting = weightings::argmax();
   expect_near(cold, context_of(x), {1e-3, 1e-3}, "");
@@ -244,7 +247,7 @@ TEST(Property, AColdSoftmaxIsArgmax) {
 
 // The same numbers as [H,Lq,Lk] matrices, forward and in every gradient but the bias's own shape.
 TEST(Property, BiasesByDistanceAreTheirMatrices) {
-  const Sizes& n = kSizes;
+  const Sizes& n = kPropertySizes;
   const Tensor slopes = Tensor::from({0.5f, 0.25f, 0.125f, 0.0625f}, {4});
   const Tensor table = Tensor::randn({16, 4}, 9);
   const std::vector<std::pair<std::string, Bias>> biases = {
@@ -283,7 +286,7 @@ TEST(Property, BiasesByDistanceAreTheirMatrices) {
 
 // T5's buckets reach its table: the gradient is the distances' gradient, bucket by bucket.
 TEST(Property, ABiasTableLearnsThroughItsBuckets) {
-  const Sizes& n = kSizes;
+  const Sizes& n = kPropertySizes;
   Tensor table = Tensor::randn({16, 4}, 9);
   table.set_requires_grad();
   Call x = call(n);

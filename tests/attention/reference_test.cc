@@ -23,18 +23,13 @@ ReferenceInputs inputs(const Sizes& n, Attention attention, uint64_t seed = 1) {
   return {.q = x.q, .k = x.k, .v = x.v, .attention = std::move(attention), .n = n, .weights = true};
 }
 
-std::vector<double> normals(int64_t n, uint64_t seed) {
-  const std::vector<float> x = Tensor::randn({n}, seed).to_vector();
-  return {x.begin(), x.end()};
-}
-
 ReferenceUpstream random_upstream(const Sizes& n, bool hard) {
   const int64_t rows = n.B * n.H * n.Lq;
-  ReferenceUpstream up{.context = normals(rows * n.Dv, 11),
-                       .weights = normals(rows * n.Lk, 12),
-                       .log_sum_exp = normals(rows, 13),
-                       .entropy = normals(rows, 14)};
-  if (hard) up.log_prob = normals(rows, 15);
+  ReferenceUpstream up{.context = generate::normals(rows * n.Dv, 11),
+                       .weights = generate::normals(rows * n.Lk, 12),
+                       .log_sum_exp = generate::normals(rows, 13),
+                       .entropy = generate::normals(rows, 14)};
+  if (hard) up.log_prob = generate::normals(rows, 15);
   return up;
 }
 
@@ -92,11 +87,10 @@ std::vector<std::pair<std::string, Mask>> all_masks(const Sizes& n) {
 // A copy of softmax(s + g) is what a straight-through draw differentiates: tested on its own.
 bool differentiable(const WeightingDef& def) { return def.kind != WeightingKind::gumbel; }
 
-constexpr auto kByName = [](const auto& test) { return test.param->name; };
-
 class EveryScore : public testing::TestWithParam<const ScoreDef*> {};
 INSTANTIATE_TEST_SUITE_P(Reference, EveryScore,
-                         testing::ValuesIn(score_table().begin(), score_table().end()), kByName);
+                         testing::ValuesIn(score_table().begin(), score_table().end()),
+                         generate::kByName);
 
 TEST_P(EveryScore, HasTheGradientOfItsDifferencesUnderEveryMaskAndWeighting) {
   Sizes n = kSmall;
@@ -205,7 +199,7 @@ TEST_P(EveryScore, NeverReadsWhatIsMasked) {
 class EveryWeighting : public testing::TestWithParam<const WeightingDef*> {};
 INSTANTIATE_TEST_SUITE_P(Reference, EveryWeighting,
                          testing::ValuesIn(weighting_table().begin(), weighting_table().end()),
-                         kByName);
+                         generate::kByName);
 
 TEST_P(EveryWeighting, SumsToOneWhereItSaysSo) {
   const Sizes n{.B = 2, .H = 3, .Hk = 3, .Lq = 5, .Lk = 17, .Dq = 4, .Dk = 4, .Dv = 2};
@@ -417,7 +411,7 @@ TEST(Reference, DifferentiatesAGumbelDrawAsItsNoisySoftmax) {
           const double t = unit_open(bits32(random_key(5, Purpose::gumbel, b, h, i), j));
           x.bias.data[e] = -std::log(-std::log1p(-t)) * static_cast<double>(temperature);
         }
-  ReferenceUpstream up{.context = normals(24, 11), .weights = normals(48, 12)};
+  ReferenceUpstream up{.context = generate::normals(24, 11), .weights = generate::normals(48, 12)};
   const ReferenceGradients hard = reference_backward(in, up),
                            expected = reference_backward(soft, x, up);
   for (const char* name : {"q", "k"})

@@ -4,7 +4,8 @@
 namespace fovea::tests {
 namespace {
 
-constexpr Sizes kSizes{.B = 2, .H = 2, .Hk = 1, .Lq = 40, .Lk = 70, .Dq = 6, .Dk = 6, .Dv = 5};
+constexpr Sizes kSegmentSizes{
+    .B = 2, .H = 2, .Hk = 1, .Lq = 40, .Lk = 70, .Dq = 6, .Dk = 6, .Dv = 5};
 
 // Segments of B rows of L, of given lengths one after another.
 Tensor packed(int64_t L, const std::vector<std::vector<int64_t>>& lengths) {
@@ -24,7 +25,8 @@ TEST(Segments, SortedOrNotAreAsTheReferenceSays) {
   for (const std::string& score : families()) {
     for (const Tensor& k : {sorted, mixed}) {
       for (const Mask& also : {Mask{}, masks::causal()}) {
-        const Call x = call(kSizes, {score_for(score, kSizes), masks::segments(q, k) & also});
+        const Call x =
+            call(kSegmentSizes, {score_for(score, kSegmentSizes), masks::segments(q, k) & also});
         expect_near(results(x, Ask::context), reference_results(x), {1e-5, 1e-5}, {2e-5, 1e-4},
                     score);
         if (HasFatalFailure()) return;

@@ -10,19 +10,11 @@
 namespace fovea::tests {
 namespace {
 
-struct Shape {
-  int64_t H, Hk, Lq, Lk, D, Dv;
-};
-
 // Few keys, whose weights are kept; few of wide values; several blocks; one query; grouped heads.
-constexpr Shape kShapes[] = {{2, 1, 19, 64, 8, 8},    {2, 2, 70, 13, 16, 16},
-                             {1, 1, 10, 40, 32, 256}, {2, 1, 130, 600, 9, 10},
-                             {4, 2, 1, 1030, 32, 32}, {4, 1, 2, 100, 16, 16},
-                             {2, 2, 3, 1100, 16, 16}};
-
-Sizes sizes(const Shape& s) {
-  return {.B = 2, .H = s.H, .Hk = s.Hk, .Lq = s.Lq, .Lk = s.Lk, .Dq = s.D, .Dk = s.D, .Dv = s.Dv};
-}
+constexpr generate::Heads kSinkHeads[] = {{2, 1, 19, 64, 8, 8},    {2, 2, 70, 13, 16, 16},
+                                          {1, 1, 10, 40, 32, 256}, {2, 1, 130, 600, 9, 10},
+                                          {4, 2, 1, 1030, 32, 32}, {4, 1, 2, 100, 16, 16},
+                                          {2, 2, 3, 1100, 16, 16}};
 
 // About what the keys weigh together, so that it matters.
 Tensor sink_for(const Sizes& n, float more = 0.0f) {
@@ -37,7 +29,7 @@ Results by_reference(Call x) {
 }
 
 TEST(Sink, IsThatOfTheReferenceInEveryShape) {
-  for (const Shape& s : kShapes) {
+  for (const generate::Heads& s : kSinkHeads) {
     const Sizes n = sizes(s);
     for (const char* score : {"scaled_dot", "additive_keras"}) {
       for (const char* mask : {"", "causal", "window:200,3"}) {
@@ -62,7 +54,7 @@ TEST(Sink, IsThatOfTheReferenceInEveryShape) {
 
 // Written out: a key of zeros and a value of zeros behind the others, whose bias is the sink.
 TEST(Sink, IsAKeyOfValueZero) {
-  for (const Shape& s : kShapes) {
+  for (const generate::Heads& s : kSinkHeads) {
     const Sizes n = sizes(s);
     SCOPED_TRACE("Lq=" + std::to_string(s.Lq) + " Lk=" + std::to_string(s.Lk));
     Call x = call(n, {.weighting = weightings::softmax(0.8f, sink_for(n))});
@@ -94,7 +86,7 @@ TEST(Sink, IsAKeyOfValueZero) {
 }
 
 TEST(Sink, TakesWhatTheWeightsLack) {
-  const Sizes n = sizes(kShapes[0]);
+  const Sizes n = sizes(kSinkHeads[0]);
   const Tensor sink = sink_for(n);
   for (const bool keep : {false, true}) {
     const Call x = call(n, {{}, masks::causal(), weightings::softmax(1.0f, sink)});
@@ -190,7 +182,7 @@ TEST(Sink, IgnoresWhatIsHidden) {
 }
 
 TEST(Sink, OfMinusInfinityIsNone) {
-  for (const Shape& s : kShapes) {
+  for (const generate::Heads& s : kSinkHeads) {
     const Sizes n = sizes(s);
     Call x = call(n, {{}, masks::causal()});
     const Results plain = results(x);
@@ -205,7 +197,7 @@ TEST(Sink, OfMinusInfinityIsNone) {
 }
 
 TEST(Sink, ThatIsNanOrInfiniteShows) {
-  for (const Shape& s : kShapes) {
+  for (const generate::Heads& s : kSinkHeads) {
     const Sizes n = sizes(s);
     for (const float wrong : {kNan, kInf}) {
       std::vector<float> sink(n.H, 0.5f);
@@ -248,7 +240,7 @@ TEST(Sink, IsExactAmongLargeScores) {
 }
 
 TEST(Sink, IsForSoftmaxAlone) {
-  const Sizes n = sizes(kShapes[1]);
+  const Sizes n = sizes(kSinkHeads[1]);
   const Call x = call(n);
   for (const WeightingDef* def : weighting_table()) {
     if (def->kind == WeightingKind::softmax) continue;
@@ -280,7 +272,7 @@ TEST(Sink, OfAMemoryIsThatOfACall) {
 
 TEST(Sink, GivesTheSameBitsAtAnyNumberOfThreads) {
   const int before = threads();
-  for (const Shape& s : kShapes) {
+  for (const generate::Heads& s : kSinkHeads) {
     const Sizes n = sizes(s);
     const Call x = call(n, {{}, masks::causal(), weightings::softmax(1.0f, sink_for(n))});
     set_threads(1);

@@ -9,20 +9,12 @@
 namespace fovea::tests {
 namespace {
 
-struct Shape {
-  int64_t H, Hk, Lq, Lk, D, Dv;
-};
-
-constexpr Shape kShapes[] = {{2, 1, 19, 64, 8, 8},    {2, 2, 70, 33, 16, 16},
-                             {1, 1, 10, 40, 32, 256}, {2, 1, 130, 600, 9, 10},
-                             {4, 2, 1, 1030, 32, 32}, {4, 1, 2, 100, 16, 16}};
-
-Sizes sizes(const Shape& s) {
-  return {.B = 2, .H = s.H, .Hk = s.Hk, .Lq = s.Lq, .Lk = s.Lk, .Dq = s.D, .Dk = s.D, .Dv = s.Dv};
-}
+constexpr generate::Heads kSoftcapHeads[] = {{2, 1, 19, 64, 8, 8},    {2, 2, 70, 33, 16, 16},
+                                             {1, 1, 10, 40, 32, 256}, {2, 1, 130, 600, 9, 10},
+                                             {4, 2, 1, 1030, 32, 32}, {4, 1, 2, 100, 16, 16}};
 
 TEST(Softcap, IsThatOfTheReferenceInEveryShape) {
-  for (const Shape& s : kShapes) {
+  for (const generate::Heads& s : kSoftcapHeads) {
     const Sizes n = sizes(s);
     for (const char* score : {"scaled_dot", "additive_keras"}) {
       for (const char* mask : {"", "causal", "window:200,3"}) {
@@ -40,7 +32,7 @@ TEST(Softcap, IsThatOfTheReferenceInEveryShape) {
 }
 
 TEST(Softcap, FarAboveTheScoresIsNone) {
-  const Sizes n = sizes(kShapes[1]);
+  const Sizes n = sizes(kSoftcapHeads[1]);
   for (const std::string& score : families()) {
     Call x = call(n, {score_for(score, n), masks::causal()});
     const Results plain = results(x);
@@ -115,7 +107,7 @@ TEST(Softcap, OfAMemoryIsThatOfACall) {
 }
 
 TEST(Softcap, MustBeAboveZeroAndFinite) {
-  const Call x = call(sizes(kShapes[1]));
+  const Call x = call(sizes(kSoftcapHeads[1]));
   for (const float bad : {0.0f, -1.0f, kInf, kNan}) {
     Attention a;
     a.score.softcap = bad;

@@ -15,15 +15,10 @@
 #include "core/threads.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
+#include "tests/core/with_threads.h"
 
 namespace fovea {
 namespace {
-
-struct Threads {
-  int before = threads();
-  explicit Threads(int n) { set_threads(n); }
-  ~Threads() { set_threads(before); }
-};
 
 TEST(Error, TellsItsMessageWithoutTheCall) {
   EXPECT_EQ(Error("attend", "k has D=48, q has D=64").message(), "k has D=48, q has D=64");

@@ -15,17 +15,12 @@
 #include <thread>
 
 #include "fovea/error.h"
+#include "tests/core/with_threads.h"
 
 namespace fovea {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Threads {
-  int before = threads();
-  explicit Threads(int n) { set_threads(n); }
-  ~Threads() { set_threads(before); }
-};
 
 int64_t sum_in_parallel(int64_t n) {
   std::atomic<int64_t> total{0};

@@ -13,6 +13,7 @@
 #include "report/shaded_text.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
+#include "tests/explorer/here.h"
 #include "tests/io/files.h"
 
 namespace fovea::explorer {
@@ -22,15 +23,8 @@ using test::error_of;
 using test::Folder;
 using test::has;
 
-struct Here final : Caller {
-  bool gone() const override { return left; }
-  void send(std::string_view part) override { sent += part; }
-  bool left = false;
-  std::string sent;
-};
-
 // A folder with a run that has hardly been trained.
-const Folder& trained() {
+const Folder& trained_to_write() {
   static const Folder folder;
   static const bool once = [] {
     const tasks::Task& task = tasks::task("translate");
@@ -50,8 +44,8 @@ const Folder& trained() {
 }
 
 struct Answers : testing::Test {
-  Runs runs{{(trained() / "").string()}};
-  Training training{trained() / "more"};
+  Runs runs{{(trained_to_write() / "").string()}};
+  Training training{trained_to_write() / "more"};
   Here caller;
 
   Response ask(const std::string& method, const std::string& path, const Json& body = {}) {
@@ -140,7 +134,7 @@ TEST_F(Answers, DeepRequestsAndFilesAreRefused) {
     }
   }
   const Folder folder;
-  std::filesystem::copy(trained() / "dates", folder / "dates");
+  std::filesystem::copy(trained_to_write() / "dates", folder / "dates");
   test::write_bytes(folder / "dates" / "looks.json", "{\"input\":\"x\",\"looks\":" + deep + "}");
   Runs others({(folder / "").string()});
   const Response r =
@@ -318,7 +312,7 @@ TEST_F(Answers, ARunIsOpenedOnceForAll) {
 }
 
 TEST(Explorer, TheAddressHoldsAnyToken) {
-  const Explorer explorer({.runs = {(trained() / "").string()},
+  const Explorer explorer({.runs = {(trained_to_write() / "").string()},
                            .host = "0.0.0.0",
                            .port = 0,
                            .token = "a b;c&d+e#f\"g"});
@@ -327,9 +321,9 @@ TEST(Explorer, TheAddressHoldsAnyToken) {
 }
 
 TEST(Explorer, OthersNeedAToken) {
-  EXPECT_TRUE(
-      has(error_of([] { Explorer({.runs = {(trained() / "").string()}, .host = "0.0.0.0"}); }),
-          "--token"));
+  EXPECT_TRUE(has(
+      error_of([] { Explorer({.runs = {(trained_to_write() / "").string()}, .host = "0.0.0.0"}); }),
+      "--token"));
   EXPECT_TRUE(
       has(error_of([] { Explorer({.runs = {"/nowhere/at/all"}, .port = 0}); }), "no folder"));
 }

@@ -13,6 +13,7 @@
 #include "report/seen_image.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
+#include "tests/explorer/here.h"
 #include "tests/io/files.h"
 
 // What is asked of runs that see: images in, and where they were looked at.
@@ -23,18 +24,13 @@ using test::error_of;
 using test::Folder;
 using test::has;
 
-struct Here final : Caller {
-  bool gone() const override { return false; }
-  void send(std::string_view) override {}
-};
-
 void train_hardly(const Folder& folder, const std::string& task, const tasks::Given& typed) {
   const tasks::Task& t = tasks::task(task);
   train_run(t, tasks::RunFolder(folder / task), *tasks::config_from(t, typed),
             tasks::Former::refuse, {});
 }
 
-const Folder& trained() {
+const Folder& trained_to_see() {
   static const Folder folder;
   static const bool once = [] {
     train_hardly(folder, "caption",
@@ -57,8 +53,8 @@ const Folder& trained() {
 }
 
 struct Seeing : testing::Test {
-  Runs runs{{(trained() / "").string()}};
-  Training training{trained() / "more"};
+  Runs runs{{(trained_to_see() / "").string()}};
+  Training training{trained_to_see() / "more"};
   Here caller;
 
   Response ask(const std::string& path, const Json& body) {

@@ -27,7 +27,7 @@ std::string header(const std::vector<uint32_t>& shape, uint8_t type = 8) {
   return bytes;
 }
 
-Idx parse(std::string bytes) {
+Idx parsed_idx(std::string bytes) {
   return parse_idx("some", [bytes, at = size_t{0}](char* to, size_t most) mutable {
     const size_t n = std::min({most, bytes.size() - at, size_t{7}});  // in small pieces
     std::memcpy(to, bytes.data() + at, n);
@@ -61,7 +61,7 @@ TEST(Idx, ImagesAndLabelsFromPlainAndPackedFiles) {
 }
 
 TEST(Idx, WhatItSaysMustBeThere) {
-  const auto error = [](const std::string& bytes) { return error_of([&] { parse(bytes); }); };
+  const auto error = [](const std::string& bytes) { return error_of([&] { parsed_idx(bytes); }); };
   EXPECT_TRUE(has(error(""), "ends within the header"));
   EXPECT_TRUE(has(error(header({2}).substr(0, 7)), "ends within the header"));
   EXPECT_TRUE(has(error("PNG and more"), "is no idx file"));
@@ -73,7 +73,7 @@ TEST(Idx, WhatItSaysMustBeThere) {
   EXPECT_TRUE(has(error(header({~0u, ~0u, ~0u, ~0u})), "at most"));
   // Nothing is taken for two gigabytes that never come.
   EXPECT_TRUE(has(error(header({1u << 31}) + "abc"), "and has 3"));
-  EXPECT_TRUE(parse(header({0, 28, 28})).values.empty());
+  EXPECT_TRUE(parsed_idx(header({0, 28, 28})).values.empty());
   EXPECT_TRUE(has(error_of([] { images_of("labels", {{2}, {1, 2}}); }), "expected images"));
   EXPECT_TRUE(has(error_of([] { images_of("empty", {{2, 0, 5}, {}}); }), "no pixels"));
 }

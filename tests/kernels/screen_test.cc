@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,8 +12,6 @@
 
 namespace fovea::kernels {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 struct Layer {
   std::string name;
@@ -260,21 +257,21 @@ TEST(Screen, LargestSums) {
 
 TEST(Screen, NumbersThatAreNotFinite) {
   const Layer l = layer("fine", 100, 16, 1.0f);
-  for (const float bad : {kInf, -kInf, std::nanf("")}) {
+  for (const float bad : {INFINITY, -INFINITY, std::nanf("")}) {
     Layer w = l, x = l;
     w.w[700] = bad;
     x.x[3] = bad;
     EXPECT_FALSE(screened(w).has_value()) << bad;
     EXPECT_FALSE(screened(x).has_value()) << bad;
   }
-  for (const float bad : {kInf, std::nanf("")}) {
+  for (const float bad : {INFINITY, std::nanf("")}) {
     Layer b = l;
     b.bias[50] = bad;
     EXPECT_FALSE(screened(b).has_value()) << bad;
   }
   Layer banned = l;
   const int64_t best = full(l).row;
-  banned.bias[static_cast<size_t>(best)] = -kInf;
+  banned.bias[static_cast<size_t>(best)] = -INFINITY;
   expect_same(screened(banned).value(), full(l, {best}), "a bias of -inf");
 }
 

@@ -14,7 +14,7 @@ namespace {
 using test::error_of;
 using test::has;
 
-CaptionerConfig small() {
+CaptionerConfig small_captioner() {
   CaptionerConfig c;
   c.height = c.width = 8;
   c.features = 6;
@@ -70,20 +70,20 @@ void expect_slopes(const Captioner& m, const CaptionBatch& batch) {
 TEST(Captioner, GradientsAreSlopes) {
   for (const Order order : {Order::bahdanau, Order::luong}) {
     for (const nn::Cell cell : {nn::Cell::gru, nn::Cell::lstm}) {
-      CaptionerConfig c = small();
+      CaptionerConfig c = small_captioner();
       c.order = order;
       c.cell = cell;
       expect_slopes(captioner(c, 3), some_batch(c));
     }
   }
-  CaptionerConfig fixed = small();
+  CaptionerConfig fixed = small_captioner();
   fixed.context = Context::fixed;
   fixed.gate = false;
   expect_slopes(captioner(fixed, 3), some_batch(fixed));
 }
 
 TEST(Captioner, KnowsHowFarAPlaceSees) {
-  CaptionerConfig c = small();
+  CaptionerConfig c = small_captioner();
   constexpr int64_t kSide = 64;
   c.height = c.width = kSide;
   for (const auto& [stride, depth] : {std::pair<int64_t, int64_t>{2, 0}, {4, 0}, {4, 1}, {8, 1}}) {
@@ -112,7 +112,7 @@ TEST(Captioner, KnowsHowFarAPlaceSees) {
 
 // Equal pixels at different places are not the same, even in the mean over all of them.
 TEST(Captioner, KnowsWhereAThingIs) {
-  CaptionerConfig c = small();
+  CaptionerConfig c = small_captioner();
   const Captioner m = captioner(c, 1);
   const NoGrad off;
   const auto mean_of = [&](size_t at) {
@@ -125,7 +125,7 @@ TEST(Captioner, KnowsWhereAThingIs) {
 
 TEST(Captioner, RefusesSettingsOutOfRange) {
   const auto error = [](auto change) {
-    CaptionerConfig c = small();
+    CaptionerConfig c = small_captioner();
     change(c);
     return error_of([&] { captioner(c, 1); });
   };
@@ -135,7 +135,7 @@ TEST(Captioner, RefusesSettingsOutOfRange) {
   EXPECT_TRUE(has(error([](auto& c) { c.features = 0; }), "features must be in"));
   EXPECT_TRUE(has(error([](auto& c) { c.doubly = -1; }), "doubly must be in"));
   EXPECT_TRUE(has(error([](auto& c) { c.context = Context::fixed; }), "a gate needs attention"));
-  const CaptionerConfig c = small();
+  const CaptionerConfig c = small_captioner();
   EXPECT_TRUE(has(error_of([&] {
                     decode(captioner(c, 1), Tensor::zeros({1, 3, 8, 10}));
                   }),
@@ -144,7 +144,7 @@ TEST(Captioner, RefusesSettingsOutOfRange) {
 
 // Places that another network made are the grid, but for where they are and what `depth` adds.
 TEST(Captioner, TakesPlacesThatAreGiven) {
-  CaptionerConfig c = small();
+  CaptionerConfig c = small_captioner();
   c.stride = 1;
   c.depth = 0;
   c.height = 2, c.width = 3, c.channels = c.features = 5;
@@ -163,7 +163,7 @@ TEST(Captioner, TakesPlacesThatAreGiven) {
 
 // λ Σ_ij (1 − Σ_t a_tij)² by the weights that an intervention sees, padding left out.
 TEST(Captioner, ThePenaltyIsItsFormula) {
-  CaptionerConfig c = small();
+  CaptionerConfig c = small_captioner();
   c.doubly = 0.0f;
   const CaptionBatch batch = some_batch(c);
   std::vector<std::vector<float>> seen;
@@ -191,7 +191,7 @@ TEST(Captioner, ThePenaltyIsItsFormula) {
 }
 
 TEST(Captioner, WithoutAGateContextsAreWhole) {
-  CaptionerConfig c = small();
+  CaptionerConfig c = small_captioner();
   Captioner m = captioner(c, 3);
   {
     const NoGrad off;
@@ -205,7 +205,7 @@ TEST(Captioner, WithoutAGateContextsAreWhole) {
 
 TEST(Captioner, DecodesWhatItSaysItIsWorth) {
   for (const char* weighting : {"softmax", "sample"}) {
-    CaptionerConfig c = small();
+    CaptionerConfig c = small_captioner();
     c.weighting = weighting;
     c.longest_caption = 6;
     const Captioner m = captioner(c, 4);
@@ -242,7 +242,7 @@ TEST(Captioner, LearnsAFewCaptions) {
   };
   for (const Way& way : {Way{Context::attention, "softmax"}, Way{Context::attention, "sample"},
                          Way{Context::fixed, "softmax"}}) {
-    CaptionerConfig c = small();
+    CaptionerConfig c = small_captioner();
     c.context = way.context;
     c.weighting = way.weighting;
     c.gate = way.context == Context::attention;
@@ -268,7 +268,7 @@ TEST(Captioner, LearnsAFewCaptions) {
 // What is explained is what is learned: the loss comes of these logits, and these of the maps.
 TEST(Captioner, LogitsAreThoseOfTheLoss) {
   for (const Context context : {Context::attention, Context::fixed}) {
-    CaptionerConfig c = small();
+    CaptionerConfig c = small_captioner();
     c.context = context;
     c.gate = context == Context::attention;
     const Captioner m = captioner(c, 3);

@@ -10,11 +10,6 @@ namespace {
 
 constexpr Locality kLocalities[] = {Locality::global, Locality::local_m, Locality::local_p};
 
-std::string named(const Seq2SeqConfig& c) {
-  return std::string(name_of(c.order)) + (c.input_feeding ? " fed, " : ", ") + c.score + ", " +
-         name_of(c.locality) + ", " + c.weighting;
-}
-
 void for_all(const std::vector<std::string>& weightings,
              const std::function<void(const Seq2SeqConfig&)>& f) {
   for (const Wiring& wiring : kWirings) {

@@ -14,7 +14,7 @@ namespace {
 using test::error_of;
 using test::has;
 
-ConvnetConfig small() {
+ConvnetConfig small_convnet() {
   ConvnetConfig c;
   c.height = c.width = 32;
   c.channels = 1;
@@ -56,7 +56,7 @@ double interaction(const Convnet& m) {
 }
 
 TEST(Convnet, WithoutAttentionFarApartIsNeverCompared) {
-  ConvnetConfig c = small();
+  ConvnetConfig c = small_convnet();
   ASSERT_LT(reach_of(c), 20);
   c.attention = false;
   EXPECT_LT(interaction(convnet(c, 1)), 1e-5);
@@ -68,17 +68,17 @@ TEST(Convnet, WithoutAttentionFarApartIsNeverCompared) {
 }
 
 TEST(Convnet, StartsTheSameWithAndWithoutAttention) {
-  ConvnetConfig c = small();
+  ConvnetConfig c = small_convnet();
   const Tensor x = sigmoid(Tensor::randn({4, 1, 32, 32}, 3));
   const auto with = classify(convnet(c, 5), x, {.mode = Mode::train}).logits.to_vector();
   c.attention = false;
   const auto without = classify(convnet(c, 5), x, {.mode = Mode::train}).logits.to_vector();
   for (size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 1e-5);
-  EXPECT_LT(count_weights(c), count_weights(small()));
+  EXPECT_LT(count_weights(c), count_weights(small_convnet()));
 }
 
 TEST(Convnet, GradientsAreSlopes) {
-  ConvnetConfig c = small();
+  ConvnetConfig c = small_convnet();
   c.height = c.width = 8;
   c.features = 4;
   const Convnet m = convnet(c, 2);
@@ -105,7 +105,7 @@ TEST(Convnet, GradientsAreSlopes) {
 }
 
 TEST(Convnet, GivesWhatPlacesAttendTo) {
-  const Convnet m = convnet(small(), 2);
+  const Convnet m = convnet(small_convnet(), 2);
   const ConvnetOutput seen =
       classify(m, sigmoid(Tensor::randn({2, 1, 32, 32}, 3)), {.keep_weights = true});
   ASSERT_EQ(seen.weights.shape(), (Shape{2, 1, 256, 256}));
@@ -113,20 +113,20 @@ TEST(Convnet, GivesWhatPlacesAttendTo) {
 }
 
 TEST(Convnet, RefusesSettingsOutOfRange) {
-  ConvnetConfig c = small();
+  ConvnetConfig c = small_convnet();
   c.stride = 5;
   EXPECT_TRUE(has(error_of([&] { convnet(c, 1); }), "stride must be 2, 4, 8, 16 or 32"));
-  c = small();
+  c = small_convnet();
   c.width = 31;
   EXPECT_TRUE(has(error_of([&] { convnet(c, 1); }), "not a multiple of the stride"));
   EXPECT_TRUE(has(error_of([&] {
-                    classify(convnet(small(), 1), Tensor::zeros({1, 3, 32, 32}));
+                    classify(convnet(small_convnet(), 1), Tensor::zeros({1, 3, 32, 32}));
                   }),
                   "expected [B,1,32,32]"));
 }
 
 TEST(Convnet, LogitsComeOfTheMeanOfMaps) {
-  const Convnet m = convnet(small(), 4);
+  const Convnet m = convnet(small_convnet(), 4);
   set_gate(m, 0.5f);
   const NoGrad off;
   const ConvnetOutput found = classify(m, image_of(0.3f, -0.2f));

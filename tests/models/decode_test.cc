@@ -9,7 +9,7 @@
 namespace fovea::models::tests {
 namespace {
 
-std::vector<Seq2SeqConfig> configs() {
+std::vector<Seq2SeqConfig> decoder_configs() {
   std::vector<Seq2SeqConfig> all;
   for (const Wiring& wiring : kWirings) {
     for (const char* weighting : {"softmax", "sample"}) {
@@ -52,7 +52,7 @@ std::vector<int64_t> written(const Decoded& d) {
 // Steps one at a time, with a state carried along and beams reordered, give what one pass over the
 // whole target gives.
 TEST(Decode, ScoresAreThoseOfTeacherForcing) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : decoder_configs()) {
     const Seq2Seq m = model_of(c, 2);
     for (const int64_t beam : {1, 4}) {
       for (const float power : {0.0f, 0.7f, 1.0f}) {
@@ -90,7 +90,7 @@ std::vector<int64_t> greedy(const Seq2Seq& m, const std::vector<int64_t>& source
 }
 
 TEST(Decode, OneBeamIsGreedy) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : decoder_configs()) {
     const Seq2Seq m = model_of(c, 5);
     const auto all = decoded(m, {.longest = 6});
     for (size_t i = 0; i < all.size(); ++i) {
@@ -126,7 +126,7 @@ void enumerate(const Seq2Seq& m, const std::vector<int64_t>& source, std::vector
 }
 
 TEST(Decode, ABeamWideEnoughFindsTheBestOfAll) {
-  for (const Seq2SeqConfig& wired : configs()) {
+  for (const Seq2SeqConfig& wired : decoder_configs()) {
     Seq2SeqConfig c = wired;
     c.target_vocabulary = 6;
     const Seq2Seq m = model_of(c, 9, 0.8f);
@@ -166,7 +166,7 @@ TEST(Decode, AWiderBeamIsBetterOnTheWhole) {
 }
 
 TEST(Decode, BestFirstAndAllDifferent) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : decoder_configs()) {
     const Seq2Seq m = model_of(c, 6);
     for (const auto& n_best : decoded(m, {.beam = 6, .n_best = 5, .longest = 9})) {
       ASSERT_EQ(n_best.size(), 5u);
@@ -195,13 +195,13 @@ TEST(Decode, FewerWordsThanBeams) {
 }
 
 TEST(Seq2Seq, IsCountedWithoutBeingMade) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : decoder_configs()) {
     EXPECT_EQ(count_weights(c), seq2seq(c, 1).weights.count());
   }
 }
 
 TEST(Decode, WeightsAreRowsOverTheSource) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : decoder_configs()) {
     if (c.context == Context::fixed) continue;
     const Seq2Seq m = model_of(c, 2);
     for (const int64_t beam : {1, 3}) {
@@ -235,7 +235,7 @@ TEST(Decode, WeightsAreRowsOverTheSource) {
 // Beams that change places take what they looked at with them: the same rows as the same target's
 // when it is the only beam.
 TEST(Decode, WeightsBelongToTheirTokens) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : decoder_configs()) {
     if (c.context == Context::fixed) continue;
     const Seq2Seq m = model_of(c, 2);
     std::map<std::vector<int64_t>, std::vector<float>> by_prefix;

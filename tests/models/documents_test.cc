@@ -8,7 +8,7 @@
 namespace fovea::models::tests {
 namespace {
 
-constexpr int64_t kWords = 13, kClasses = 3;
+constexpr int64_t kDocumentWords = 13, kClasses = 3;
 
 std::vector<DocumentIds> some() {
   return {
@@ -22,7 +22,7 @@ DocumentConfig config_of(DocumentModel model, const std::string& score = "additi
   c.model = model;
   c.score = score;
   c.weighting = weighting;
-  c.vocabulary = kWords;
+  c.vocabulary = kDocumentWords;
   c.classes = kClasses;
   c.embedding = 4;
   c.hidden = 3;
@@ -30,8 +30,8 @@ DocumentConfig config_of(DocumentModel model, const std::string& score = "additi
   c.transformer = {.blocks = 1, .depth = 4, .heads = 2};
   return c;
 }
-constexpr DocumentModel kModels[] = {DocumentModel::hierarchical, DocumentModel::flat,
-                                     DocumentModel::transformer, DocumentModel::mean};
+constexpr DocumentModel kDocumentModels[] = {DocumentModel::hierarchical, DocumentModel::flat,
+                                             DocumentModel::transformer, DocumentModel::mean};
 
 Documents spread_out(const DocumentConfig& c) {
   Documents m = documents(c, 1);
@@ -89,7 +89,7 @@ void expect_equal(const Tensor& a, const Tensor& b, float tolerance) {
 }
 
 TEST(Documents, PaddingHasNoInfluence) {
-  for (const DocumentModel model : kModels) {
+  for (const DocumentModel model : kDocumentModels) {
     for (const Listed& score : list_scores()) {
       SCOPED_TRACE(std::string(name_of(model)) + ", " + score.name);
       const DocumentConfig c = config_of(model, score.name);
@@ -102,7 +102,7 @@ TEST(Documents, PaddingHasNoInfluence) {
 }
 
 TEST(Documents, ABatchIsItsDocuments) {
-  for (const DocumentModel model : kModels) {
+  for (const DocumentModel model : kDocumentModels) {
     const DocumentConfig c = config_of(model);
     const Documents m = spread_out(c);
     const std::vector<DocumentIds> all = some();
@@ -147,7 +147,7 @@ TEST(Documents, TheMeanIsTheMean) {
 }
 
 TEST(Documents, OrderMattersToWhatReads) {
-  for (const DocumentModel model : kModels) {
+  for (const DocumentModel model : kDocumentModels) {
     const DocumentConfig c = config_of(model);
     const Documents m = spread_out(c);
     const auto logits = [&](const DocumentIds& d) {
@@ -176,7 +176,7 @@ double loss_at(const Documents& m, const DocumentBatch& b) {
 
 // Every learned tensor against the slope of the loss, by central differences.
 TEST(Documents, GradientsAreSlopes) {
-  for (const DocumentModel model : kModels) {
+  for (const DocumentModel model : kDocumentModels) {
     for (const char* score : {"additive", "scaled_dot", "multiplicative", "location"}) {
       if (model == DocumentModel::mean && std::string(score) != "additive") continue;
       for (const char* weighting : {"softmax", "sparsemax"}) {
@@ -298,7 +298,7 @@ TEST(Documents, HardAttentionLearnsWhereToLook) {
 }
 
 TEST(Documents, SketchHasTheSameShapes) {
-  for (const DocumentModel model : kModels) {
+  for (const DocumentModel model : kDocumentModels) {
     const DocumentConfig c = config_of(model);
     const nn::Weights drawn = documents(c, nn::Weights::sketch()).weights;
     const Documents m = documents(c, 1);

@@ -10,12 +10,12 @@
 namespace fovea::models {
 namespace {
 
-constexpr int64_t kWords = 8200, kWidth = 128;  // just large enough for a screen
+constexpr int64_t kGeneratorWords = 8200, kWidth = 128;  // just large enough for a screen
 constexpr int64_t kEndless = 0;
 const std::vector<int64_t> kText{5, 900, 41, 8000, 17, 3};
 
 Transformer model(nn::Positions positions) {
-  Transformer m = transformer({.target_vocabulary = kWords,
+  Transformer m = transformer({.target_vocabulary = kGeneratorWords,
                                .blocks = 2,
                                .depth = kWidth,
                                .heads = 4,

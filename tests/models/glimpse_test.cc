@@ -16,7 +16,7 @@ namespace {
 using tests::all_finite;
 using tests::error_of;
 
-GlimpseConfig small(GlimpseModel model = GlimpseModel::recurrent) {
+GlimpseConfig small_glimpse(GlimpseModel model = GlimpseModel::recurrent) {
   GlimpseConfig c;
   c.model = model;
   c.height = 12;
@@ -32,8 +32,9 @@ GlimpseConfig small(GlimpseModel model = GlimpseModel::recurrent) {
   return c;
 }
 
-constexpr GlimpseModel kModels[] = {GlimpseModel::recurrent, GlimpseModel::soft,
-                                    GlimpseModel::random, GlimpseModel::dense, GlimpseModel::conv};
+constexpr GlimpseModel kGlimpseModels[] = {GlimpseModel::recurrent, GlimpseModel::soft,
+                                           GlimpseModel::random, GlimpseModel::dense,
+                                           GlimpseModel::conv};
 
 // Far from where training starts.
 Glimpse model_of(const GlimpseConfig& config, float spread = 0.5f) {
@@ -101,11 +102,11 @@ TEST(Sensor, IsTheMeanOfThePixelsThere) {
 TEST(Glimpse, EveryModelAnswersAndLearns) {
   const Tensor images = Tensor::rand({4, 12, 14}, 1),
                classes = Tensor::from_ids(std::vector<int64_t>{0, 1, 2, 1}, {4});
-  for (const GlimpseModel which : kModels) {
+  for (const GlimpseModel which : kGlimpseModels) {
     SCOPED_TRACE(name_of(which));
     EXPECT_EQ(glimpse_model(name_of(which)), which);
     for (const nn::Cell cell : {nn::Cell::rnn, nn::Cell::gru, nn::Cell::lstm}) {
-      GlimpseConfig c = small(which);
+      GlimpseConfig c = small_glimpse(which);
       c.cell = cell;
       const Glimpse m = model_of(c);
       const int64_t T = glimpses(c) ? 3 : 1;
@@ -130,7 +131,7 @@ TEST(Glimpse, EveryModelAnswersAndLearns) {
 }
 
 TEST(Glimpse, ReadoutsNeedNotSumToOne) {
-  GlimpseConfig c = small(GlimpseModel::soft);
+  GlimpseConfig c = small_glimpse(GlimpseModel::soft);
   const Tensor images = Tensor::rand({2, 12, 14}, 1);
   for (const char* weighting : {"softmax", "sigmoid"}) {
     c.weighting = weighting;
@@ -147,7 +148,7 @@ TEST(Glimpse, ReadoutsNeedNotSumToOne) {
 }
 
 TEST(Glimpse, CopiesDrawForThemselvesAndPlacesStayOnTheImage) {
-  GlimpseConfig c = small();
+  GlimpseConfig c = small_glimpse();
   c.sigma = 0.7f;
   const Glimpse m = model_of(c);
   const Tensor images = Tensor::rand({2, 12, 14}, 1);
@@ -183,7 +184,7 @@ TEST(Glimpse, CopiesDrawForThemselvesAndPlacesStayOnTheImage) {
 }
 
 TEST(Glimpse, TheSameAtAnyNumberOfThreads) {
-  GlimpseConfig c = small();
+  GlimpseConfig c = small_glimpse();
   c.hidden = 64;
   const Glimpse m = model_of(c, 0.2f);
   const Tensor images = Tensor::rand({64, 12, 14}, 1);
@@ -229,9 +230,9 @@ void expect_slopes(const Glimpse& m, const std::function<double()>& value, const
 TEST(Glimpse, GradientsAreSlopes) {
   const Tensor images = Tensor::rand({3, 12, 14}, 1),
                classes = Tensor::from_ids(std::vector<int64_t>{0, 1, 2}, {3});
-  for (const GlimpseModel which : kModels) {
+  for (const GlimpseModel which : kGlimpseModels) {
     SCOPED_TRACE(name_of(which));
-    GlimpseConfig c = small(which);
+    GlimpseConfig c = small_glimpse(which);
     c.cell = nn::Cell::gru;
     const Glimpse m = model_of(c, 0.4f);
     GlimpsePass pass;
@@ -260,7 +261,7 @@ TEST(Glimpse, GradientsAreSlopes) {
 }
 
 TEST(Glimpse, LogProbabilityIsTheDensity) {
-  GlimpseConfig c = small();
+  GlimpseConfig c = small_glimpse();
   c.sigma = 0.3f;
   const Glimpse m = model_of(c);
   const Tensor images = Tensor::rand({2, 12, 14}, 1), places = Tensor::rand({3, 2, 2}, 4);
@@ -365,7 +366,7 @@ struct Policy {
 };
 
 Policy policy() {
-  GlimpseConfig c = small();
+  GlimpseConfig c = small_glimpse();
   c.glimpses = 2;
   c.sigma = 0.25f;
   c.sensor = {.size = 6, .scales = 1};

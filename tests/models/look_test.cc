@@ -62,7 +62,7 @@ void expect_near(const Tensor& a, const Tensor& b, float tolerance = 2e-6f) {
   for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], tolerance * (1 + std::abs(y[i])));
 }
 
-std::vector<LookConfig> configs(const std::vector<std::string>& weightings = {"softmax"}) {
+std::vector<LookConfig> look_configs(const std::vector<std::string>& weightings = {"softmax"}) {
   std::vector<LookConfig> all;
   for (const Listed& score : list_scores()) {
     for (const Locality l : {Locality::global, Locality::local_m, Locality::local_p}) {
@@ -80,7 +80,7 @@ std::vector<float> row_of(const Tensor& t, int64_t b, int64_t i) {
 }
 
 TEST(Look, StepsAreAllAtOnce) {
-  for (const LookConfig& c : configs({"softmax", "sparsemax", "argmax"})) {
+  for (const LookConfig& c : look_configs({"softmax", "sparsemax", "argmax"})) {
     SCOPED_TRACE(named(c));
     const Scene s(c);
     const Seen once = at_once(s), steps = in_steps(s);
@@ -112,7 +112,7 @@ TEST(Look, WeightsAreNamedUnderAPrefix) {
 // ---- Replaced ----------------------------------------------------------------------------------
 
 TEST(Intervention, UniformIsTheMeanOverTheLength) {
-  for (LookConfig c : configs()) {
+  for (LookConfig c : look_configs()) {
     if (c.locality != Locality::global) continue;
     SCOPED_TRACE(named(c));
     const Scene s(c);
@@ -133,7 +133,7 @@ TEST(Intervention, UniformIsTheMeanOverTheLength) {
 
 // Where windows hide keys, they stay hidden.
 TEST(Intervention, ReplacesPermittedKeysAlone) {
-  for (const LookConfig& c : configs()) {
+  for (const LookConfig& c : look_configs()) {
     SCOPED_TRACE(named(c));
     const Scene s(c);
     const Seen own = at_once(s);
@@ -155,7 +155,7 @@ TEST(Intervention, ReplacesPermittedKeysAlone) {
 
 TEST(Intervention, PermutedKeepsARowsWeights) {
   int64_t moved = 0;
-  for (const LookConfig& c : configs({"softmax", "sigmoid"})) {
+  for (const LookConfig& c : look_configs({"softmax", "sigmoid"})) {
     SCOPED_TRACE(named(c));
     const Scene s(c);
     const Seen own = at_once(s), once = at_once(s, interventions::permuted(5));
@@ -201,7 +201,7 @@ TEST(Intervention, PermutationsAreAllAsLikely) {
 }
 
 TEST(Intervention, GivenWeightsGiveTheirContext) {
-  for (const LookConfig& c : configs()) {
+  for (const LookConfig& c : look_configs()) {
     SCOPED_TRACE(named(c));
     const Scene s(c);
     const Tensor given = Tensor::rand({kB, kT, kS}, 9);  // of hidden keys too
@@ -234,7 +234,7 @@ TEST(Intervention, HeldWeightsHaveNoGradients) {
 
 // What lies past the lengths is not read, whatever weight it is given.
 TEST(Intervention, PaddingIsNotRead) {
-  for (const LookConfig& c : configs()) {
+  for (const LookConfig& c : look_configs()) {
     SCOPED_TRACE(named(c));
     Scene s(c);
     const Intervention all[] = {interventions::uniform(), interventions::permuted(2),

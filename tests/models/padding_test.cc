@@ -7,7 +7,7 @@
 namespace fovea::models::tests {
 namespace {
 
-std::vector<Seq2SeqConfig> configs() {
+std::vector<Seq2SeqConfig> padded_configs() {
   std::vector<Seq2SeqConfig> all;
   for (const Wiring& wiring : kWirings) {
     for (const Locality locality : {Locality::global, Locality::local_m, Locality::local_p}) {
@@ -27,11 +27,6 @@ std::vector<Seq2SeqConfig> configs() {
   all.push_back(tiny());
   all.back().weighting = "sample";
   return all;
-}
-
-std::string named(const Seq2SeqConfig& c) {
-  return std::string(name_of(c.context)) + ", " + name_of(c.order) +
-         (c.input_feeding ? " fed, " : ", ") + c.score + ", " + name_of(c.locality);
 }
 
 struct Learned {
@@ -66,7 +61,7 @@ void expect_same(const Learned& a, const Learned& b) {
 }
 
 TEST(Padding, ABatchIsItsSentences) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : padded_configs()) {
     SCOPED_TRACE(named(c));
     const Seq2Seq m = model_of(c);
     Learned apart;
@@ -91,7 +86,7 @@ TEST(Padding, ABatchIsItsSentences) {
 }
 
 TEST(Padding, IsNotRead) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : padded_configs()) {
     SCOPED_TRACE(named(c));
     const Seq2Seq m = model_of(c);
     const Learned zeros = learned(m, batch_of(sentences()));
@@ -131,7 +126,7 @@ void expect_same(const Decoded& a, const Decoded& b) {
 }
 
 TEST(Padding, ADecodedBatchIsItsSentences) {
-  for (const Seq2SeqConfig& c : configs()) {
+  for (const Seq2SeqConfig& c : padded_configs()) {
     SCOPED_TRACE(named(c));
     const Seq2Seq m = model_of(c, 3);
     const bool attends = c.context == Context::attention;

@@ -14,12 +14,12 @@
 namespace fovea::models {
 namespace {
 
-constexpr int64_t kWords = 8200, kHidden = 128;  // just large enough
+constexpr int64_t kScreenWords = 8200, kHidden = 128;  // just large enough
 constexpr int64_t kSource = 30, kLongest = 12;
 
 Seq2Seq large(uint64_t seed, Order order = Order::bahdanau) {
   Seq2SeqConfig c{.source_vocabulary = kSource,
-                  .target_vocabulary = kWords,
+                  .target_vocabulary = kScreenWords,
                   .embedding = 8,
                   .hidden = kHidden,
                   .order = order,
@@ -35,7 +35,7 @@ Seq2Seq large(uint64_t seed, Order order = Order::bahdanau) {
 void bring_close(Seq2Seq& m, float apart) {
   const NoGrad off;
   float* w = m.output.weight.mutable_data<float>();
-  for (int64_t v = 0; v < kWords; ++v) {
+  for (int64_t v = 0; v < kScreenWords; ++v) {
     const float share = v % 10 < 2 ? 0.0f : apart;
     for (int64_t i = 0; i < kHidden; ++i) {
       float& here = w[v * kHidden + i];

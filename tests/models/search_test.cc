@@ -16,7 +16,7 @@
 namespace fovea::models {
 namespace {
 
-constexpr int64_t kPadding = 0, kEnd = 1, kTokens = 5;
+constexpr int64_t kToyPadding = 0, kToyEnd = 1, kToyTokens = 5;
 
 using Tokens = std::vector<int64_t>;
 
@@ -26,11 +26,11 @@ std::vector<float> log_p_after(const Tokens& sequence) {
   for (const int64_t token : sequence) at = at.at(token);
   const RandomKey key = random_key(at.value(), Purpose::data);
   std::vector<float> logits;
-  for (uint64_t v = 0; v < kTokens; ++v) {
+  for (uint64_t v = 0; v < kToyTokens; ++v) {
     logits.push_back(static_cast<float>(3 * unit_open(bits32(key, v))));
   }
-  logits[kPadding] = 3.5f;
-  return log_softmax(Tensor::from(logits, {kTokens})).to_vector();
+  logits[kToyPadding] = 3.5f;
+  return log_softmax(Tensor::from(logits, {kToyTokens})).to_vector();
 }
 
 class Toy : public Generator {
@@ -50,7 +50,7 @@ class Toy : public Generator {
       const std::vector<float> p = log_p_after(row);
       all.insert(all.end(), p.begin(), p.end());
     }
-    return Tensor::from(all, {static_cast<int64_t>(rows_.size()), kTokens});
+    return Tensor::from(all, {static_cast<int64_t>(rows_.size()), kToyTokens});
   }
   // Two numbers that tell which row this is.
   Tensor weights() override {
@@ -71,7 +71,7 @@ class Toy : public Generator {
     ++answered;
     const std::vector<float> p = log_p_after(rows_[static_cast<size_t>(row)]);
     Likeliest best{-1, -1e30};
-    for (int64_t v = 0; v < kTokens; ++v) {
+    for (int64_t v = 0; v < kToyTokens; ++v) {
       if (std::find(never.begin(), never.end(), v) != never.end()) continue;
       if (p[static_cast<size_t>(v)] > best.log_p) best = {v, p[static_cast<size_t>(v)]};
     }
@@ -86,7 +86,7 @@ class Toy : public Generator {
 };
 
 Sequences two(int64_t limit) {
-  return {.first = {7, 8}, .limits = {limit, limit + 1}, .end = kEnd, .never = {kPadding}};
+  return {.first = {7, 8}, .limits = {limit, limit + 1}, .end = kToyEnd, .never = {kToyPadding}};
 }
 
 std::vector<std::vector<Decoded>> found(const Sequences& s, const DecodeConfig& c) {
@@ -94,38 +94,38 @@ std::vector<std::vector<Decoded>> found(const Sequences& s, const DecodeConfig& 
   return search(toy, s, c);
 }
 
-struct Whole {
+struct Listed {
   Tokens tokens;  // with its end, where it has one
   double score;
 };
 
 void enumerate(const Tokens& so_far, double log_p, int64_t limit, float power,
-               std::vector<Whole>& all) {
+               std::vector<Listed>& all) {
   const auto n = static_cast<int64_t>(so_far.size()) - 1;  // without what it begins after
-  if (n > 0 && (so_far.back() == kEnd || n == limit)) {
+  if (n > 0 && (so_far.back() == kToyEnd || n == limit)) {
     all.push_back({Tokens(so_far.begin() + 1, so_far.end()), log_p / std::pow(n, power)});
     return;
   }
   const std::vector<float> p = log_p_after(so_far);
-  for (int64_t v = 0; v < kTokens; ++v) {
-    if (v == kPadding) continue;
+  for (int64_t v = 0; v < kToyTokens; ++v) {
+    if (v == kToyPadding) continue;
     Tokens longer = so_far;
     longer.push_back(v);
     enumerate(longer, log_p + static_cast<double>(p[static_cast<size_t>(v)]), limit, power, all);
   }
 }
 
-std::vector<Whole> all_of(int64_t first, int64_t limit, float power) {
-  std::vector<Whole> all;
+std::vector<Listed> all_of(int64_t first, int64_t limit, float power) {
+  std::vector<Listed> all;
   enumerate({first}, 0, limit, power, all);
   std::stable_sort(all.begin(), all.end(),
-                   [](const Whole& a, const Whole& b) { return a.score > b.score; });
+                   [](const Listed& a, const Listed& b) { return a.score > b.score; });
   return all;
 }
 
 Tokens written(const Decoded& d) {
   Tokens tokens = d.tokens;
-  if (d.ended) tokens.push_back(kEnd);
+  if (d.ended) tokens.push_back(kToyEnd);
   return tokens;
 }
 
@@ -134,12 +134,12 @@ TEST(Search, WideEnoughItIsAnEnumeration) {
     const Sequences s = two(3);
     const auto best = found(s, {.beam = 256, .n_best = 256, .length_power = power});
     for (size_t b = 0; b < 2; ++b) {
-      const std::vector<Whole> whole = all_of(s.first[b], s.limits[b], power);
+      const std::vector<Listed> whole = all_of(s.first[b], s.limits[b], power);
       ASSERT_EQ(best[b].size(), whole.size());
       for (size_t n = 0; n < whole.size(); ++n) {
         ASSERT_EQ(written(best[b][n]), whole[n].tokens) << n;
         ASSERT_NEAR(best[b][n].score, whole[n].score, 1e-6);
-        EXPECT_EQ(best[b][n].ended, whole[n].tokens.back() == kEnd);
+        EXPECT_EQ(best[b][n].ended, whole[n].tokens.back() == kToyEnd);
       }
     }
   }
@@ -149,7 +149,7 @@ TEST(Search, WideEnoughItIsAnEnumeration) {
 TEST(Search, ManyBeamsFindWhatGreedyMisses) {
   int64_t greedy_missed = 0, beam_missed = 0;
   for (int64_t first = 0; first < 40; ++first) {
-    const Sequences s{.first = {first}, .limits = {5}, .end = kEnd, .never = {kPadding}};
+    const Sequences s{.first = {first}, .limits = {5}, .end = kToyEnd, .never = {kToyPadding}};
     const double best = all_of(first, 5, 1.0f).front().score;
     greedy_missed += found(s, {})[0][0].score < best - 1e-6;
     beam_missed += found(s, {.beam = 48})[0][0].score < best - 1e-6;
@@ -164,7 +164,7 @@ TEST(Search, GreedyTakesTheLikeliestAtEachStep) {
   for (size_t b = 0; b < 2; ++b) {
     Tokens so_far = {s.first[b]};
     double log_p = 0;
-    while (so_far.back() != kEnd && static_cast<int64_t>(so_far.size()) <= s.limits[b]) {
+    while (so_far.back() != kToyEnd && static_cast<int64_t>(so_far.size()) <= s.limits[b]) {
       const std::vector<float> p = log_p_after(so_far);
       const auto likeliest = std::max_element(p.begin() + 1, p.end());
       log_p += static_cast<double>(*likeliest);
@@ -183,8 +183,8 @@ TEST(Search, APrefixBeginsEverySequence) {
   const Tokens prefix = {3, 2};
   const auto best = found(s, {.beam = 256, .n_best = 256, .prefix = prefix});
   for (size_t b = 0; b < 2; ++b) {
-    std::vector<Whole> whole = all_of(s.first[b], s.limits[b], 1.0f);
-    std::erase_if(whole, [&](const Whole& w) {
+    std::vector<Listed> whole = all_of(s.first[b], s.limits[b], 1.0f);
+    std::erase_if(whole, [&](const Listed& w) {
       return w.tokens.size() < 3 || !std::equal(prefix.begin(), prefix.end(), w.tokens.begin());
     });
     ASSERT_EQ(best[b].size(), whole.size());
@@ -207,8 +207,8 @@ TEST(Search, APrefixThatCannotBeIsRefused) {
   using test::error_of;
   using test::has;
   const Sequences s = two(3);
-  EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {2, kEnd}}); }), "ends a sequence"));
-  EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {kPadding}}); }), "in none"));
+  EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {2, kToyEnd}}); }), "ends a sequence"));
+  EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {kToyPadding}}); }), "in none"));
   EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {99}}); }), "99"));
   EXPECT_TRUE(has(error_of([&] { found(s, {.prefix = {2, 2, 2}}); }), "leaves nothing"));
   EXPECT_TRUE(has(error_of([&] { found(s, {.longest = 1, .prefix = {2}}); }), "limit is 1"));
@@ -217,7 +217,7 @@ TEST(Search, APrefixThatCannotBeIsRefused) {
 TEST(Search, LengthPowerDecidesBetweenShortAndLong) {
   size_t by_power[2] = {0, 0};
   for (int64_t first = 0; first < 20; ++first) {
-    const Sequences s{.first = {first}, .limits = {6}, .end = kEnd, .never = {kPadding}};
+    const Sequences s{.first = {first}, .limits = {6}, .end = kToyEnd, .never = {kToyPadding}};
     by_power[0] += written(found(s, {.beam = 32, .length_power = 0.0f})[0][0]).size();
     by_power[1] += written(found(s, {.beam = 32, .length_power = 2.0f})[0][0]).size();
   }
@@ -226,7 +226,7 @@ TEST(Search, LengthPowerDecidesBetweenShortAndLong) {
 
 TEST(Search, LimitsAreASequencesOwnUnlessOneIsGiven) {
   Sequences s = two(4);
-  s.never.push_back(kEnd);  // nothing ends
+  s.never.push_back(kToyEnd);  // nothing ends
   for (const int64_t beam : {1, 3}) {
     const auto own = found(s, {.beam = beam, .n_best = beam});
     const auto given = found(s, {.beam = beam, .n_best = beam, .longest = 2});
@@ -243,7 +243,7 @@ TEST(Search, LimitsAreASequencesOwnUnlessOneIsGiven) {
 
 TEST(Search, NothingMoreIsAskedOnceAllHaveEnded) {
   Toy toy(1);
-  const Sequences s{.first = {7}, .limits = {50}, .end = kEnd, .never = {0, 2, 3, 4}};
+  const Sequences s{.first = {7}, .limits = {50}, .end = kToyEnd, .never = {0, 2, 3, 4}};
   const auto best = search(toy, s);
   EXPECT_TRUE(best[0][0].ended);
   EXPECT_TRUE(best[0][0].tokens.empty());

@@ -84,6 +84,12 @@ inline Seq2SeqConfig tiny(const Wiring& wiring = kWirings[0]) {
           .input_feeding = wiring.fed};
 }
 
+inline std::string named(const Seq2SeqConfig& c) {
+  return std::string(name_of(c.context)) + ", " + name_of(c.order) +
+         (c.input_feeding ? " fed, " : ", ") + c.score + ", " + name_of(c.locality) + ", " +
+         c.weighting;
+}
+
 // Far from where training starts: nothing is 0, and probabilities differ.
 inline Seq2Seq model_of(const Seq2SeqConfig& config, uint64_t seed = 1, float spread = 0.5f) {
   Seq2Seq m = seq2seq(config, seed);

@@ -15,7 +15,7 @@ using nn::Positions;
 constexpr Positions kPositions[] = {Positions::none,   Positions::sinusoidal, Positions::learned,
                                     Positions::rotary, Positions::alibi,      Positions::t5};
 
-TransformerConfig small(Positions positions = Positions::rotary) {
+TransformerConfig small_transformer(Positions positions = Positions::rotary) {
   return {.source_vocabulary = kVocabulary,
           .target_vocabulary = kVocabulary,
           .blocks = 2,
@@ -26,7 +26,7 @@ TransformerConfig small(Positions positions = Positions::rotary) {
 }
 
 TransformerConfig decoder_only(Positions positions = Positions::rotary) {
-  TransformerConfig c = small(positions);
+  TransformerConfig c = small_transformer(positions);
   c.source_vocabulary = 0;
   return c;
 }
@@ -79,7 +79,7 @@ TEST(Transformer, StepByStepIsAllAtOnce) {
 
 TEST(Transformer, PositionsTellOrder) {
   for (const Positions p : kPositions) {
-    TransformerConfig c = small(p);
+    TransformerConfig c = small_transformer(p);
     c.target_vocabulary = 0;
     const Transformer m = spread(c);
     const Tensor a = encode(m, ids({5, 9, 4})), b = encode(m, ids({9, 5, 4}));
@@ -95,7 +95,7 @@ TEST(Transformer, PositionsTellOrder) {
 // Past the ends of sentences anything may stand.
 TEST(Transformer, PaddingHasNoInfluence) {
   for (const Positions p : kPositions) {
-    const Transformer m = spread(small(p));
+    const Transformer m = spread(small_transformer(p));
     const Loss plain = loss(m, batch_of(sentences()), {.mode = Mode::eval});
     const Loss padded = loss(m, batch_of(sentences(), {.more = 3, .id = 5}), {.mode = Mode::eval});
     EXPECT_EQ(plain.tokens, padded.tokens);
@@ -104,7 +104,7 @@ TEST(Transformer, PaddingHasNoInfluence) {
 }
 
 TEST(Transformer, LearnsToCopy) {
-  TransformerConfig c = small();
+  TransformerConfig c = small_transformer();
   c.depth = 16;
   const Transformer m = transformer(c, 1);
   std::vector<Sentence> all = sentences();
@@ -134,7 +134,7 @@ TEST(Transformer, LearnsToCopy) {
 
 // A beam of rows that were chosen again and again goes on as each row would by itself.
 TEST(Transformer, BeamsAreTheirOwnRows) {
-  const Transformer m = spread(small());
+  const Transformer m = spread(small_transformer());
   const Batch batch = batch_of(sentences());
   const auto all = decode(m, batch.source, batch.source_lengths, {.beam = 4, .n_best = 4});
   for (size_t i = 0; i < all.size(); ++i) {
@@ -149,7 +149,7 @@ TEST(Transformer, BeamsAreTheirOwnRows) {
 }
 
 TEST(Transformer, DropsTheSameForTheSameSeed) {
-  const Transformer m = spread(small());
+  const Transformer m = spread(small_transformer());
   const Batch batch = batch_of(sentences());
   const auto nll = [&](uint64_t seed) {
     return loss(m, batch, {.dropout = 0.3f, .seed = seed}).nll;
@@ -160,7 +160,7 @@ TEST(Transformer, DropsTheSameForTheSameSeed) {
 }
 
 TEST(Transformer, IsCountedBeforeMemoryIsTaken) {
-  const TransformerConfig c = small(Positions::learned);
+  const TransformerConfig c = small_transformer(Positions::learned);
   EXPECT_EQ(count_weights(c), transformer(c, 1).weights.count());
   TransformerConfig huge = c;
   huge.depth = 65536;
@@ -169,15 +169,15 @@ TEST(Transformer, IsCountedBeforeMemoryIsTaken) {
 }
 
 TEST(Transformer, SaysWhatDoesNotFit) {
-  TransformerConfig c = small();
+  TransformerConfig c = small_transformer();
   c.heads = 3;
   EXPECT_EQ(error_of([&] { transformer(c, 1); }),
             "[transformer] 3 heads do not divide a query depth of 8");
-  c = small();
+  c = small_transformer();
   c.depth = 6;
   EXPECT_EQ(error_of([&] { transformer(c, 1); }),
             "[transformer] rotary positions need an even depth of each head, found 6 / 2 = 3");
-  c = small(Positions::alibi);
+  c = small_transformer(Positions::alibi);
   c.linear = true;
   EXPECT_NE(error_of([&] { transformer(c, 1); }).find("linear attention has no scores"),
             std::string::npos);

@@ -25,6 +25,16 @@ inline void expect_near(const Tensor& found, const Tensor& expected, const std::
   }
 }
 
+// The tensors whose names begin with `prefix`, with another beginning.
+inline Tensors below(const Tensors& all, const std::string& prefix,
+                     const std::string& instead = {}) {
+  Tensors found;
+  for (const auto& [name, t] : all) {
+    if (name.starts_with(prefix)) found[instead + name.substr(prefix.size())] = t;
+  }
+  return found;
+}
+
 inline Tensor leaf(const Shape& shape, uint64_t seed) {
   return Tensor::randn(shape, seed).set_requires_grad();
 }

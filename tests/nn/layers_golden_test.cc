@@ -14,31 +14,23 @@ namespace {
 
 constexpr int64_t kWidth = 12, kHeads = 3, kMlp = 20;
 
-const Tensors& golden() {
+const Tensors& golden_layers() {
   static const auto all =
       load_safetensors(test::source_dir() + "/tests/nn/golden/layers.safetensors");
   return all;
 }
 
-Tensor at(const std::string& name) { return golden().at(name); }
-
-Tensors below(const std::string& prefix) {
-  Tensors found;
-  for (const auto& [name, t] : golden()) {
-    if (name.starts_with(prefix)) found[name.substr(prefix.size())] = t;
-  }
-  return found;
-}
+Tensor at(const std::string& name) { return golden_layers().at(name); }
 
 constexpr double kForward = 1e-5, kGradient = 1e-4;
 
 // The layer's output for PyTorch's weights and inputs, and all gradients.
 template <class Forward>
 void expect_golden(const std::string& name, Weights& weights, const Forward& forward) {
-  weights.load(below(name + "/weights/"));
+  weights.load(below(golden_layers(), name + "/weights/"));
   Tensors inputs;
   for (const char* input : {"x", "memory"}) {
-    if (golden().contains(name + "/" + input)) {
+    if (golden_layers().contains(name + "/" + input)) {
       inputs[input] = at(name + "/" + input).clone().set_requires_grad();
     }
   }

@@ -16,19 +16,10 @@ namespace {
 
 constexpr int64_t kInput = 5, kHidden = 11, kLayers = 2;
 
-const fovea::Tensors& golden() {
+const Tensors& golden_recurrent() {
   static const auto all =
       load_safetensors(test::source_dir() + "/tests/nn/golden/recurrent.safetensors");
   return all;
-}
-
-// The tensors below `prefix`, by the rest of their names.
-Tensors below(const std::string& prefix) {
-  Tensors found;
-  for (const auto& [name, t] : golden()) {
-    if (name.starts_with(prefix)) found["net." + name.substr(prefix.size())] = t;
-  }
-  return found;
 }
 
 struct Run {
@@ -42,16 +33,16 @@ Run run(Cell cell, float padding) {
   const std::string name = name_of(cell);
   Run r;
   const Recurrent net = recurrent(r.weights, "net", {cell, kInput, kHidden, kLayers, true});
-  r.weights.load(below(name + "/weights/"));
-  const Tensor lengths = golden().at("lengths"), x = golden().at(name + "/x");
+  r.weights.load(below(golden_recurrent(), name + "/weights/", "net."));
+  const Tensor lengths = golden_recurrent().at("lengths"), x = golden_recurrent().at(name + "/x");
   const Tensor valid = less(Tensor::arange(x.size(0)).unsqueeze(1), lengths.unsqueeze(0));
   r.x = where(valid.unsqueeze(2), x, Tensor::full(x.shape(), padding)).set_requires_grad();
   r.out = net(r.x, lengths);
-  Tensor loss = sum(r.out.sequence * golden().at(name + "/d_sequence"));
+  Tensor loss = sum(r.out.sequence * golden_recurrent().at(name + "/d_sequence"));
   for (int64_t l = 0; l < kLayers; ++l) {
-    loss = loss + sum(r.out.last[l].h * golden().at(name + "/d_h").select(0, l));
+    loss = loss + sum(r.out.last[l].h * golden_recurrent().at(name + "/d_h").select(0, l));
     if (cell == Cell::lstm) {
-      loss = loss + sum(r.out.last[l].c * golden().at(name + "/d_c").select(0, l));
+      loss = loss + sum(r.out.last[l].c * golden_recurrent().at(name + "/d_c").select(0, l));
     }
   }
   loss.backward();
@@ -60,19 +51,20 @@ Run run(Cell cell, float padding) {
 
 void expect_golden(Cell cell, const Run& r) {
   const std::string name = name_of(cell);
-  expect_near(r.out.sequence, golden().at(name + "/sequence"), "sequence");
+  expect_near(r.out.sequence, golden_recurrent().at(name + "/sequence"), "sequence");
   for (int64_t l = 0; l < kLayers; ++l) {
-    expect_near(r.out.last[l].h, golden().at(name + "/h").select(0, l), "h");
+    expect_near(r.out.last[l].h, golden_recurrent().at(name + "/h").select(0, l), "h");
     if (cell == Cell::lstm) {
-      expect_near(r.out.last[l].c, golden().at(name + "/c").select(0, l), "c");
+      expect_near(r.out.last[l].c, golden_recurrent().at(name + "/c").select(0, l), "c");
     } else {
       EXPECT_FALSE(r.out.last[l].c);
     }
   }
-  expect_near(r.x.grad(), golden().at(name + "/gradients/x"), "gradient of x");
+  expect_near(r.x.grad(), golden_recurrent().at(name + "/gradients/x"), "gradient of x");
   for (const auto& [key, t] : r.weights.all()) {
     ASSERT_TRUE(t.grad()) << key;
-    expect_near(t.grad(), golden().at(name + "/gradients/" + key.substr(4)), "gradient of " + key);
+    expect_near(t.grad(), golden_recurrent().at(name + "/gradients/" + key.substr(4)),
+                "gradient of " + key);
   }
 }
 

@@ -12,10 +12,13 @@
 namespace fovea::report {
 namespace {
 
-const std::string kNasty = "<b>&\"'\x01";
+const std::string kNastyLabel = "<b>&\"'\x01";
 
 std::vector<Chart> charts() {
-  return {{kNasty, kNasty, {{kNasty, {{0, 1}, {1, NAN}, {2, 3}}}, {"two", {{0, 2}}}}, false},
+  return {{kNastyLabel,
+           kNastyLabel,
+           {{kNastyLabel, {{0, 1}, {1, NAN}, {2, 3}}}, {"two", {{0, 2}}}},
+           false},
           {"x", "y", {{"log", {{0, 1}, {1, 1e-7}, {2, 0}}}}, true},
           {"x", "empty", {}, false}};
 }

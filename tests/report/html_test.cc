@@ -17,7 +17,6 @@
 namespace fovea::report {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 const std::string kNasty = "<b>&\"'</script><!--";
 
 Points many(size_t n) {
@@ -35,8 +34,8 @@ Page full_page() {
   page.sections.push_back(
       {kNasty,
        {Text{kNasty + "\n\nsecond"}, Table{{kNasty, "n"}, {{kNasty, "12.5 %"}, {"short"}}},
-        Chart{kNasty, kNasty, {{kNasty, many(10000)}, {"gap", {{0, 1}, {1, kNaN}, {2, 3}}}}, true},
-        Bars{kNasty, kNasty, {"g", kNasty}, {"s", kNasty}, {{1, 2}, {kNaN, -4}}},
+        Chart{kNasty, kNasty, {{kNasty, many(10000)}, {"gap", {{0, 1}, {1, NAN}, {2, 3}}}}, true},
+        Bars{kNasty, kNasty, {"g", kNasty}, {"s", kNasty}, {{1, 2}, {NAN, -4}}},
         Pictures{{map.kind().titled(map, kNasty), map}},
         Pictures{{ShadedText{
             kNasty, {{0.9f, {kNasty, "b", "."}, {0.7f, 0.2f, NAN}}, {NAN, {"c"}, {1}}}}}}}});
@@ -120,7 +119,7 @@ TEST(Html, NumbersStandOnTheRight) {
 
 TEST(Html, BarsLeaveOutNaNAndCheckTheirShape) {
   Html html;
-  add(html, Bars{"x", "y", {"a", "b"}, {"s", "t"}, {{1, kNaN}, {3, 4}}});
+  add(html, Bars{"x", "y", {"a", "b"}, {"s", "t"}, {{1, NAN}, {3, 4}}});
   EXPECT_EQ(count(html.text(), "<rect class=\"bar"), 2u * 3u);  // drawn for two widths
   EXPECT_THROW(add(html, Bars{"x", "y", {"a", "b"}, {"s"}, {{1}}}), Error);
   EXPECT_THROW(add(html, Bars{"x", "y", {"a"}, {"s", "t"}, {{1}}}), Error);
@@ -166,7 +165,7 @@ TEST(Thinned, KeepsTheSpikesTheEndsAndTheGaps) {
   EXPECT_TRUE(std::is_sorted(few.points.begin(), few.points.end(),
                              [](auto& a, auto& b) { return a.first < b.first; }));
 
-  for (size_t i = 4000; i < 5000; ++i) points[i].second = kNaN;
+  for (size_t i = 4000; i < 5000; ++i) points[i].second = NAN;
   const Thinned gap = thinned(points);
   EXPECT_TRUE(std::any_of(gap.means.begin(), gap.means.end(),
                           [](auto& p) { return std::isnan(p.second); }));

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -22,13 +22,11 @@ namespace fovea::report {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
 Heatmap words() {
   return {"a <b> & \"c\"",
           {"l’", "été", "</s>"},
           {"the", "summer's", "<&>\"", "end"},
-          {1, 0, 0, 0, 0, 0.83f, 0.17f, 0, 0.25f, 0.25f, kNaN, 0.25f}};
+          {1, 0, 0, 0, 0, 0.83f, 0.17f, 0, 0.25f, 0.25f, NAN, 0.25f}};
 }
 
 class File {
@@ -65,7 +63,7 @@ TEST(Heatmap, FullColourIsOneOrTheLargest) {
   EXPECT_EQ(full_weight({"", {"r"}, {"a"}, {0.6f}}), 1.0);
   EXPECT_FLOAT_EQ(static_cast<float>(full_weight({"", {"r"}, {"a"}, {0.2f}})), 0.2f);
   EXPECT_EQ(full_weight({"", {"r"}, {"a"}, {3.0f}}), 3.0);
-  EXPECT_EQ(full_weight({"", {"r"}, {"a", "b"}, {kNaN, 0.0f}}), 1.0);
+  EXPECT_EQ(full_weight({"", {"r"}, {"a", "b"}, {NAN, 0.0f}}), 1.0);
   EXPECT_EQ(full_weight({}), 1.0);
 }
 
@@ -106,7 +104,7 @@ TEST(Svg, EmptyMapsAreDrawn) {
 }
 
 TEST(Svg, CellsOfLikeWeightAreOnePath) {
-  Heatmap map{"", {"1", "2", "3"}, {"a", "b"}, {1, 0, 0, 1, 0.5f, kNaN}};
+  Heatmap map{"", {"1", "2", "3"}, {"a", "b"}, {1, 0, 0, 1, 0.5f, NAN}};
   const std::string svg = to_svg({map});
   EXPECT_EQ(count(svg, "<path class=\"k31\" fill=\"#082863\" d=\"M0 0h23v23h-23zM24 24h23"), 1u);
   EXPECT_EQ(count(svg, "<path class=\"k0\" fill=\"#fafbfd\" d=\"M24 0h23v23h-23zM0 24h23"), 1u);
@@ -165,7 +163,7 @@ int pixels_of_colour(const image::Pixels& picture, Colour colour) {
 
 TEST(Png, CellsHaveTheirColours) {
   const image::Pixels picture =
-      image::pixels_of(to_png({Heatmap{"", {"r", "s"}, {"a", "b"}, {1.0f, 0.0f, kNaN, 0.0f}}}));
+      image::pixels_of(to_png({Heatmap{"", {"r", "s"}, {"a", "b"}, {1.0f, 0.0f, NAN, 0.0f}}}));
   constexpr int kCell = 46 * 46;  // pixels, the line beside it left out
   EXPECT_GE(pixels_of_colour(picture, colour_of(1, Paper::white)), kCell);
   EXPECT_GE(pixels_of_colour(picture, colour_of(0, Paper::white)), 2 * kCell);

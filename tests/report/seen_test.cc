@@ -16,7 +16,7 @@ namespace {
 using test::error_of;
 using test::has;
 
-SeenImage some() {
+SeenImage some_seen() {
   SeenImage seen{.title = "a <red> circle",
                  .image = {4, 6, 3, std::vector<float>(72, 1.0f)},
                  .rows = 2,
@@ -48,7 +48,7 @@ std::string from_base64(const std::string& text) {
 }
 
 TEST(SeenImage, IsASheetWithThePixelsInside) {
-  const std::string svg = to_svg({some()});
+  const std::string svg = to_svg({some_seen()});
   EXPECT_EQ(count(svg, "<image"), 3);
   EXPECT_EQ(count(svg, "<rect"), 2);  // the paper and a box
   EXPECT_TRUE(has(svg, "a &lt;red&gt; circle"));
@@ -56,33 +56,33 @@ TEST(SeenImage, IsASheetWithThePixelsInside) {
   const size_t from = svg.find(mark) + mark.size();
   const image::Image inside =
       image::decoded(from_base64(svg.substr(from, svg.find('"', from) - from)), "inside");
-  EXPECT_EQ(inside.pixels, some().image.pixels);
+  EXPECT_EQ(inside.pixels, some_seen().image.pixels);
 }
 
 TEST(SeenImage, IsDarkWhereItWasNotLookedAt) {
   const test::Folder folder;
-  write(folder / "a.png", {some()});
+  write(folder / "a.png", {some_seen()});
   const image::Pixels all = image::pixels_of(test::read_bytes(folder / "a.png"));
   ASSERT_GT(all.width(), 0);
-  SeenImage bright = some();
+  SeenImage bright = some_seen();
   for (auto& look : bright.looks) look.weights.assign(6, 1.0f);
   write(folder / "b.png", {bright});
   EXPECT_GT(all.dark(), image::pixels_of(test::read_bytes(folder / "b.png")).dark() + 1000);
 }
 
 TEST(SeenImage, SaysHowMuchAndHowUndecided) {
-  const std::string svg = to_svg({some()});
+  const std::string svg = to_svg({some_seen()});
   EXPECT_TRUE(has(svg, "most 0.8 H 0.5<")) << svg;  // −0.2 log 0.2 − 0.8 log 0.8
   EXPECT_TRUE(has(svg, "most 1 H 0<"));
   EXPECT_TRUE(has(svg, "6 places; equal weights: 0.17, entropy H 1.79 nats"));
   EXPECT_TRUE(has(svg, "prefers-color-scheme:dark"));
-  const std::string html = to_html({.title = "t", .sections = {{"s", {Pictures{{some()}}}}}});
+  const std::string html = to_html({.title = "t", .sections = {{"s", {Pictures{{some_seen()}}}}}});
   EXPECT_TRUE(has(html, "most 0.8 H 0.5<"));
   EXPECT_FALSE(has(html, "class=\"paper\""));
 }
 
 TEST(SeenImage, OutlinesThePlacesWithHalfOfTheLargestWeight) {
-  SeenImage seen = some();
+  SeenImage seen = some_seen();
   seen.looks = {{"two", {0, 0, 0, 0, 0.4f, 0.8f}}};  // the last two, side by side
   const std::string svg = to_svg({seen});
   EXPECT_TRUE(has(svg, "d=\"M1 1h1M1 1v1M2 1h1M3 1v1M1 2h1M2 2h1\"")) << svg;
@@ -90,7 +90,7 @@ TEST(SeenImage, OutlinesThePlacesWithHalfOfTheLargestWeight) {
 }
 
 TEST(SeenImage, WeightsBetweenPlacesFitThem) {
-  SeenImage seen = some();
+  SeenImage seen = some_seen();
   seen.between.assign(36, 1.0f / 6);
   EXPECT_NO_THROW(Picture{seen});
   seen.between.pop_back();
@@ -98,19 +98,19 @@ TEST(SeenImage, WeightsBetweenPlacesFitThem) {
 }
 
 TEST(SeenImage, IsWrittenAsJson) {
-  const auto j = nlohmann::json::parse(to_json(some()));
+  const auto j = nlohmann::json::parse(to_json(some_seen()));
   EXPECT_EQ(j["rows"], 2);
   EXPECT_EQ(j["width"], 6);
   ASSERT_EQ(j["looks"].size(), 2u);
   EXPECT_EQ(j["looks"][1]["label"], "circle");
   EXPECT_FLOAT_EQ(j["looks"][0]["weights"][1][2].get<float>(), 0.8f);
   const test::Folder folder;
-  write(folder / "two.json", {some(), some()});
+  write(folder / "two.json", {some_seen(), some_seen()});
   EXPECT_EQ(nlohmann::json::parse(test::read_bytes(folder / "two.json")).size(), 2u);
 }
 
 TEST(SeenImage, HasTwoColoursWhereWeightsAreSigned) {
-  SeenImage seen = some();
+  SeenImage seen = some_seen();
   seen.scale = Scale::around_zero;
   seen.looks = {{"against", {-1, 0, 0, 0, 0, 0.5f}, {{1, 2, 3, 4}}}};
   const std::string svg = to_svg({seen});
@@ -123,17 +123,17 @@ TEST(SeenImage, HasTwoColoursWhereWeightsAreSigned) {
 }
 
 TEST(SeenImage, StandsSideBySideInATerminal) {
-  const std::string text = to_text(some(), Ink::plain, 80);
+  const std::string text = to_text(some_seen(), Ink::plain, 80);
   EXPECT_EQ(text, "a <red> circle\nred     circle\n······  ██····\n··▒▒██  ······\n");
-  EXPECT_EQ(count(to_text(some(), Ink::plain, 10), "\n"), 8);  // one below the other
-  SeenImage fine = some();
+  EXPECT_EQ(count(to_text(some_seen(), Ink::plain, 10), "\n"), 8);  // one below the other
+  SeenImage fine = some_seen();
   fine.rows = fine.columns = 40;
   fine.looks = {{"x", std::vector<float>(1600, 1.0f)}};
   EXPECT_EQ(count(to_text(fine, Ink::plain, 80), "\n"), 16);  // a title, a name, and 40/3 rows
 }
 
 TEST(SeenImage, OfAnotherGridIsRefused) {
-  SeenImage seen = some();
+  SeenImage seen = some_seen();
   seen.looks[0].weights.pop_back();
   EXPECT_TRUE(has(error_of([&] { to_svg({seen}); }), "'red' has 5 weights for 2 × 3 places"));
   // 4011754669456198415 · 1007 is 1 in 64 bits.
@@ -144,11 +144,11 @@ TEST(SeenImage, OfAnotherGridIsRefused) {
 }
 
 TEST(SeenImage, IsShownInATerminalAndOnAPage) {
-  const std::string text = to_text(some(), Ink::plain, 80);
+  const std::string text = to_text(some_seen(), Ink::plain, 80);
   EXPECT_TRUE(has(text, "red"));
   EXPECT_TRUE(has(text, "circle"));
   Page page{.title = "t"};
-  SeenImage said = some();
+  SeenImage said = some_seen();
   said.title = "said & done";
   page.sections.push_back({"Examples", {Pictures{{said}}}});
   const std::string html = to_html(page);

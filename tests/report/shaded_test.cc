@@ -17,27 +17,27 @@ using test::Folder;
 using test::has;
 using test::read_bytes;
 
-ShadedText some() {
+ShadedText some_shaded() {
   return {"positive",
           {{0.75f, {"The", "film", "is", "superb", "."}, {0.05f, 0.1f, 0.05f, 0.8f, 0.0f}},
            {0.25f, {"It", "<rained>", "."}, {0.5f, 0.5f, 0.0f}}}};
 }
 
 TEST(Shaded, WordsWeighInTheWholeText) {
-  const ShadedText t = some();
+  const ShadedText t = some_shaded();
   EXPECT_FLOAT_EQ(weight_in_text(t.lines[0], 3), 0.6f);
   EXPECT_FLOAT_EQ(full_weight(t), 0.6f);
   EXPECT_EQ(full_weight({}), 1.0f);
 }
 
 TEST(Shaded, IsTextForATerminal) {
-  EXPECT_EQ(to_text(some(), Ink::plain),
+  EXPECT_EQ(to_text(some_shaded(), Ink::plain),
             "positive\n"
             "0.75 ██████  The *film* is ***superb*** .\n"
             "0.25 ██      *It* *<rained>* .\n");
-  const std::string narrow = to_text(some(), Ink::plain, 34);
+  const std::string narrow = to_text(some_shaded(), Ink::plain, 34);
   EXPECT_TRUE(has(narrow, "The *film* is\n             ***superb*** .\n")) << narrow;
-  EXPECT_TRUE(has(to_text(some(), Ink::colour), "\x1b[48;2;"));
+  EXPECT_TRUE(has(to_text(some_shaded(), Ink::colour), "\x1b[48;2;"));
 }
 
 TEST(Shaded, SignedWordsStandOutInTwoWays) {
@@ -54,7 +54,7 @@ TEST(Shaded, SignedWordsStandOutInTwoWays) {
 }
 
 TEST(Shaded, IsJson) {
-  const auto j = nlohmann::json::parse(to_json(some()));
+  const auto j = nlohmann::json::parse(to_json(some_shaded()));
   EXPECT_EQ(j["title"], "positive");
   EXPECT_EQ(j["lines"][1]["words"][1], "<rained>");
   EXPECT_FLOAT_EQ(j["lines"][0]["weights"][3].get<float>(), 0.8f);
@@ -62,20 +62,20 @@ TEST(Shaded, IsJson) {
 }
 
 TEST(Shaded, IsAPicture) {
-  const std::string svg = to_svg({some(), some()});
+  const std::string svg = to_svg({some_shaded(), some_shaded()});
   EXPECT_EQ(malformed(svg), "");
   EXPECT_TRUE(has(svg, "&lt;rained&gt;"));
   EXPECT_TRUE(has(svg, "class=\"g31\""));  // the fullest
   const Folder folder;
-  write(folder / "a.png", {some()});
+  write(folder / "a.png", {some_shaded()});
   EXPECT_TRUE(read_bytes(folder / "a.png").starts_with("\x89PNG"));
-  write(folder / "a.json", {some(), some()});
+  write(folder / "a.json", {some_shaded(), some_shaded()});
   EXPECT_EQ(nlohmann::json::parse(read_bytes(folder / "a.json")).size(), 2u);
 }
 
 TEST(Shaded, OnAPageTheWordsStandOut) {
   Page page;
-  page.sections.push_back({"Examples", {Pictures{{some()}}}});
+  page.sections.push_back({"Examples", {Pictures{{some_shaded()}}}});
   const std::string html = to_html(page);
   EXPECT_EQ(malformed(html), "");
   EXPECT_TRUE(has(html,

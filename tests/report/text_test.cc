@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 #include "fovea/error.h"
 #include "report/heatmap.h"
@@ -9,8 +8,6 @@
 
 namespace fovea::report {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Colours are ours alone to send.
 TEST(ForTerminal, ControlsVanishAndTextStays) {
@@ -117,7 +114,7 @@ TEST(Text, SmallWeightsAreScaledAndItSays) {
 }
 
 TEST(Text, WeightsThatAreNoNumbersShow) {
-  const Heatmap map{"", {"r"}, {"a", "b", "c"}, {kNaN, 1.0f, -0.5f}};
+  const Heatmap map{"", {"r"}, {"a", "b", "c"}, {NAN, 1.0f, -0.5f}};
   EXPECT_EQ(to_text(map, Ink::plain),
             "  a b c\n"
             "r ??██··\n");

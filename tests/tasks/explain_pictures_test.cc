@@ -8,6 +8,7 @@
 #include "tasks/explain.h"
 #include "tasks/faithful.h"
 #include "tests/errors.h"
+#include "tests/tasks/asking.h"
 
 // Looking inside models that see.
 namespace fovea::tasks {
@@ -16,18 +17,18 @@ namespace {
 using test::error_of;
 using test::has;
 
-std::unique_ptr<Run> run_of(const std::string& of, const Given& options) {
+std::unique_ptr<Run> run_that_sees(const std::string& of, const Given& options) {
   const Task& t = task(of);
   return t.begin(*config_from(t, options), nullptr);
 }
 
-struct Looked {
+struct Pictured {
   std::string name, task, input;
   Given options;
   bool looks = true;
 };
 
-const std::vector<Looked>& all() {
+const std::vector<Pictured>& all_pictured() {
   const auto captions = [](Given more) {
     more.insert({{"examples", "40"}, {"seed", "3"}, {"features", "6"}, {"hidden", "9"}});
     more.insert({{"embedding", "5"}, {"stride", "8"}, {"longest", "5"}});
@@ -37,7 +38,7 @@ const std::vector<Looked>& all() {
     more.insert({{"examples", "40"}, {"seed", "3"}, {"features", "6"}, {"stride", "8"}});
     return more;
   };
-  static const std::vector<Looked> list = {
+  static const std::vector<Pictured> list = {
       {"luong", "caption", "scene:3", captions({})},
       {"bahdanau", "caption", "scene:4", captions({{"order", "bahdanau"}})},
       {"hard", "caption", "scene:5", captions({{"weighting", "sample"}})},
@@ -48,12 +49,6 @@ const std::vector<Looked>& all() {
   return list;
 }
 
-Explaining asking(std::vector<By> by) {
-  Explaining how;
-  how.by = std::move(by);
-  return how;
-}
-
 float total(const std::vector<float>& values) {
   float size = 0;
   for (const float v : values) size += std::abs(v);
@@ -62,8 +57,8 @@ float total(const std::vector<float>& values) {
 
 // Outputs × places, whatever the way; what makes no sense says why.
 TEST(ExplainPictures, EveryWayGivesPlaces) {
-  for (const Looked& one : all()) {
-    const auto run = run_of(one.task, one.options);
+  for (const Pictured& one : all_pictured()) {
+    const auto run = run_that_sees(one.task, one.options);
     const Inside in = run->inside(typed_input(task(one.task), one.input)).value();
     const size_t rows = in.side_by_side ? 1 : in.outputs.size(), places = in.inputs.size();
     ASSERT_EQ(in.x.shape(), (Shape{3, in.image.height, in.image.width})) << one.name;
@@ -103,7 +98,7 @@ TEST(ExplainPictures, EveryWayGivesPlaces) {
 
 // By pixel at first, then the sum of each place's.
 TEST(ExplainPictures, APlaceHasTheSumOfItsPixels) {
-  const auto run = run_of("image", all()[4].options);
+  const auto run = run_that_sees("image", all_pictured()[4].options);
   const Inside in = run->inside(Own{"pair", 3}).value();
   const Explanation e = explain(in, asking({By::saliency})).front();
   ASSERT_EQ(e.fine.shape(), (Shape{1, in.image.height, in.image.width}));
@@ -116,7 +111,7 @@ TEST(ExplainPictures, APlaceHasTheSumOfItsPixels) {
 
 // The Jacobian of a place is the length of its pixels' gradients, which saliency takes one by one.
 TEST(ExplainPictures, AJacobianIsByPlace) {
-  const auto run = run_of("caption", all()[0].options);
+  const auto run = run_that_sees("caption", all_pictured()[0].options);
   const Inside in = run->inside(Own{"scene", 3}).value();
   Explaining how = asking({By::jacobian, By::saliency});
   how.output = "2";
@@ -131,7 +126,7 @@ TEST(ExplainPictures, AJacobianIsByPlace) {
 
 // Where the output takes the mean of the places, the mean gradient is each place's own.
 TEST(ExplainPictures, BothWaysOfGradCamAreOneWithoutALook) {
-  const auto run = run_of("image", all()[4].options);
+  const auto run = run_that_sees("image", all_pictured()[4].options);
   const Inside in = run->inside(Own{"pair", 5}).value();
   Explaining how = asking({By::gradcam, By::gradcam_places});
   float size = 0;
@@ -148,9 +143,9 @@ TEST(ExplainPictures, BothWaysOfGradCamAreOneWithoutALook) {
 
 // (y(x + εd) − y(x − εd)) / 2ε = d·∂y/∂x, along the gradient and along others.
 TEST(ExplainPictures, SaliencyIsTheQuotientOfDifferences) {
-  for (const Looked& one : all()) {
+  for (const Pictured& one : all_pictured()) {
     if (one.name == "hard") continue;  // the likeliest place is no smooth function
-    const auto run = run_of(one.task, one.options);
+    const auto run = run_that_sees(one.task, one.options);
     const Inside in = run->inside(typed_input(task(one.task), one.input)).value();
     const auto t = static_cast<int64_t>(in.side_by_side ? in.shown : in.outputs.size() - 1);
     const Tensor d = explain::saliency(in.log_odds, in.x, t).values;
@@ -172,7 +167,7 @@ TEST(ExplainPictures, SaliencyIsTheQuotientOfDifferences) {
 }
 
 TEST(ExplainPictures, AttentionIsWhatPredictShows) {
-  const auto run = run_of("caption", all()[0].options);
+  const auto run = run_that_sees("caption", all_pictured()[0].options);
   const Task& t = task("caption");
   const std::vector<Input> inputs = {Own{"scene", 3}};
   const auto predicted = run->predict(inputs, *t.predict_settings(), {.maps = Maps::keep});
@@ -191,7 +186,7 @@ TEST(ExplainPictures, AttentionIsWhatPredictShows) {
 }
 
 TEST(ExplainPictures, PlacesThatAreAttendedToMostAreALayer) {
-  const auto run = run_of("image", all()[4].options);
+  const auto run = run_that_sees("image", all_pictured()[4].options);
   const Inside in = run->inside(Own{"pair", 3}).value();
   Explaining how = asking({By::attention, By::occlusion});
   how.layer = "places";
@@ -259,8 +254,8 @@ TEST(FaithfulPictures, MeasuresWhereWordsLook) {
   quick.inputs = 2;
   quick.steps = 10;
   quick.permutations = 2;
-  for (const Looked& one : all()) {
-    const auto run = run_of(one.task, one.options);
+  for (const Pictured& one : all_pictured()) {
+    const auto run = run_that_sees(one.task, one.options);
     const auto measured = [&] { return measure_faithful(*run, {}, {}, quick); };
     if (!one.looks || one.task == "image") {
       EXPECT_TRUE(has(error_of([&] { measured(); }), "no look at the input")) << one.name;

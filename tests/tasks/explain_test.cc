@@ -11,6 +11,7 @@
 #include "report/shaded_text.h"
 #include "tasks/faithful.h"
 #include "tests/errors.h"
+#include "tests/tasks/asking.h"
 
 namespace fovea::tasks {
 namespace {
@@ -34,14 +35,14 @@ Given blocks(Given more) {
   return more;
 }
 
-struct Looked {
+struct Explained {
   std::string name, task, input;
   Given options;
   bool looks = true, deep = false;  // has attention, has layers of it
 };
 
-const std::vector<Looked>& all() {
-  static const std::vector<Looked> list = {
+const std::vector<Explained>& all_explained() {
+  static const std::vector<Explained> list = {
       {"attention", "translate", "3 May 2021", small({})},
       {"luong", "translate", "3 May 2021", small({{"order", "luong"}})},
       {"fixed", "translate", "3 May 2021", small({{"context", "fixed"}}), false},
@@ -57,19 +58,13 @@ const std::vector<Looked>& all() {
   return list;
 }
 
-Explaining asking(std::vector<By> by) {
-  Explaining how;
-  how.by = std::move(by);
-  return how;
-}
-
 std::string refusal(const Inside& in, By by) {
   return error_of([&] { explain(in, asking({by})); });
 }
 
 // Every way that makes sense gives a map of all outputs and inputs; the others say why not.
 TEST(Explain, EveryTaskByEveryWay) {
-  for (const Looked& one : all()) {
+  for (const Explained& one : all_explained()) {
     const auto run = run_of(one.task, one.options);
     const Inside in = run->inside(Text{one.input}).value();
     const size_t rows = in.side_by_side ? 1 : in.outputs.size();
@@ -112,7 +107,7 @@ TEST(Explain, EveryTaskByEveryWay) {
 
 // What is differentiated is how likely that is which was said, in any number of rows.
 TEST(Explain, OutputsAreTheLikeliest) {
-  for (const Looked& one : all()) {
+  for (const Explained& one : all_explained()) {
     const auto run = run_of(one.task, one.options);
     const Inside in = run->inside(Text{one.input}).value();
     const NoGrad off;
@@ -219,7 +214,7 @@ TEST(Faithful, MeasuresWhatCanBeMeasured) {
   quick.inputs = 3;
   quick.steps = 20;
   quick.permutations = 2;
-  for (const Looked& one : all()) {
+  for (const Explained& one : all_explained()) {
     const auto run = run_of(one.task, one.options);
     const auto measured = [&] { return measure_faithful(*run, {}, {}, quick); };
     if (!one.looks || one.task == "lm") {

@@ -31,7 +31,7 @@ Trained train_translate(const fs::path& run, TranslateConfig config, const Watch
   return train_run(task_translate, folder, config,
                    folder.holds_run() ? Former::go_on : Former::refuse, w);
 }
-TranslateConfig read_config(const fs::path& run) {
+TranslateConfig saved_config(const fs::path& run) {
   return dynamic_cast<const TranslateConfig&>(*RunFolder(run).config());
 }
 
@@ -174,13 +174,13 @@ TEST(Translate, AnInterruptedRunGoesOnAsIfItNeverStopped) {
   const fs::path once = folder / "once", often = folder / "often";
   EXPECT_EQ(train_until(once, tiny(), 2).finished.why, train::Ended::interrupted);
   EXPECT_FALSE(fs::exists(once / "results.json"));
-  EXPECT_EQ(train_translate(once, read_config(once), {}).finished.why, train::Ended::finished);
+  EXPECT_EQ(train_translate(once, saved_config(once), {}).finished.why, train::Ended::finished);
   expect_same_files(once, folder / "whole");
 
   int64_t stops = 0;
   train::Ended why = train_until(often, tiny(), 1).finished.why;
   for (; why == train::Ended::interrupted; ++stops) {
-    why = train_until(often, read_config(often), 1).finished.why;
+    why = train_until(often, saved_config(often), 1).finished.why;
   }
   EXPECT_GE(stops, 2);
   expect_same_files(often, folder / "whole");
@@ -191,10 +191,10 @@ TEST(Translate, AConfigRepeatsItsRun) {
   const int before = threads();
   train_translate(folder / "first", tiny(), {});
   set_threads(before == 1 ? 3 : 1);
-  train_translate(folder / "again", read_config(folder / "first"), {});
+  train_translate(folder / "again", saved_config(folder / "first"), {});
   set_threads(before);
   expect_same_files(folder / "again", folder / "first");
-  TranslateConfig other = read_config(folder / "first");
+  TranslateConfig other = saved_config(folder / "first");
   other.train.seed = 2;
   other.fingerprint.clear();
   train_translate(folder / "other", other, {});
@@ -304,13 +304,13 @@ TEST(Translate, ChangedDataAreNoticed) {
   EXPECT_EQ(train_until(run, of_file(tsv), 1).finished.why, train::Ended::interrupted);
   const std::string state = read_bytes(run / "state.safetensors");
   write_bytes(tsv, pairs_as_tsv("encora"));
-  for (const TranslateConfig& config : {read_config(run), of_file(tsv)}) {
+  for (const TranslateConfig& config : {saved_config(run), of_file(tsv)}) {
     const std::string message = error_of([&] { train_translate(run, config, {}); });
     EXPECT_TRUE(has(message, "the data changed")) << message;
   }
   EXPECT_EQ(read_bytes(run / "state.safetensors"), state);
   write_bytes(tsv, pairs_as_tsv("encore"));
-  EXPECT_EQ(train_translate(run, read_config(run), {}).finished.why, train::Ended::finished);
+  EXPECT_EQ(train_translate(run, saved_config(run), {}).finished.why, train::Ended::finished);
 }
 
 // The report is made of what is in memory: the files it would have to read again are gone.

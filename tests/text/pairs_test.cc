@@ -32,14 +32,14 @@ void expect_pairs(const std::vector<Pair>& found,
   }
 }
 
-std::string error_of(const std::function<void()>& call) {
+std::string short_error_of(const std::function<void()>& call) {
   const std::string message = test::error_of(call);
   EXPECT_LT(message.size(), 400u);
   return message;
 }
 
 std::string error_of_tsv(std::string_view bytes) {
-  return error_of([&] { parsed(bytes); });
+  return short_error_of([&] { parsed(bytes); });
 }
 
 void write_gzip(const std::filesystem::path& path, const std::string& text, int times = 1) {
@@ -73,7 +73,7 @@ TEST(Tsv, MoreColumnsStandInEveryLine) {
                   "file:2: 3 columns, the lines before have 2; a tab within a text"));
   EXPECT_TRUE(
       has(error_of_tsv("a\tb\tcut off\nc\td\n"), "file:2: 2 columns, the lines before have 3; "));
-  EXPECT_TRUE(has(error_of([] {
+  EXPECT_TRUE(has(short_error_of([] {
                     parse_tsv(Lines::of_memory("read_tsv", "file", "a\tb\tc\n"),
                               MoreColumns::refuse);
                   }),
@@ -131,9 +131,9 @@ TEST(Tsv, ALineWithoutEndIsNotHeld) {
     given += most;
     return given > 100'000'000 ? 0 : most;
   };
-  EXPECT_EQ(
-      error_of([&] { parse_tsv(Lines("read_tsv", "file", endless), MoreColumns::leave_out); }),
-      "[read_tsv] file:1: a line of more than 1000000 bytes");
+  EXPECT_EQ(short_error_of(
+                [&] { parse_tsv(Lines("read_tsv", "file", endless), MoreColumns::leave_out); }),
+            "[read_tsv] file:1: a line of more than 1000000 bytes");
   EXPECT_LT(given, 2 * kMaxLine);
 }
 
@@ -165,14 +165,14 @@ TEST(TsvFile, PlainAndGzipped) {
 TEST(TsvFile, ErrorsNameTheFile) {
   const Folder folder;
   const std::string path = (folder / "x.tsv").string();
-  const auto error = [&] { return error_of([&] { read_tsv(path); }); };
+  const auto error = [&] { return short_error_of([&] { read_tsv(path); }); };
   EXPECT_EQ(error(), "[read_tsv] " + path + ": No such file or directory");
   write_bytes(path, "");
   EXPECT_EQ(error(), "[read_tsv] " + path + ": no pairs, the file is empty");
   write_bytes(path, "a\tb\nc\n");
   EXPECT_EQ(error(), "[read_tsv] " + path + ":2: expected source<TAB>target, found 'c'");
-  EXPECT_NE(error_of([&] { read_tsv(folder / "."); }).find("is a folder"), std::string::npos);
-  EXPECT_NE(error_of([] { read_tsv("/dev/zero"); }).find("is a device"), std::string::npos);
+  EXPECT_NE(short_error_of([&] { read_tsv(folder / "."); }).find("is a folder"), std::string::npos);
+  EXPECT_NE(short_error_of([] { read_tsv("/dev/zero"); }).find("is a device"), std::string::npos);
 }
 
 std::string many_pairs() {
@@ -188,14 +188,14 @@ TEST(TsvFile, BrokenGzip) {
   const std::string bytes = test::read_bytes(folder / "good.gz");
   for (const size_t size : {bytes.size() - 1, bytes.size() - 9, bytes.size() / 2}) {
     write_bytes(folder / "cut.gz", bytes.substr(0, size));
-    const std::string error = error_of([&] { read_tsv(folder / "cut.gz"); });
+    const std::string error = short_error_of([&] { read_tsv(folder / "cut.gz"); });
     EXPECT_NE(error.find("ends too early"), std::string::npos) << error;
   }
   for (size_t i = 20; i < bytes.size(); i += bytes.size() / 50) {
     std::string flipped = bytes;
     flipped[i] = static_cast<char>(flipped[i] ^ 0x10);
     write_bytes(folder / "flipped.gz", flipped);
-    EXPECT_NE(error_of([&] { read_tsv(folder / "flipped.gz"); }), "no error") << i;
+    EXPECT_NE(short_error_of([&] { read_tsv(folder / "flipped.gz"); }), "no error") << i;
   }
 }
 
@@ -205,12 +205,12 @@ TEST(TsvFile, AGzipBombStopsAtTheCap) {
   line[250] = '\t';
   line.back() = '\n';
   write_gzip(folder / "bomb.gz", line, 200'000);  // 100 MB from 300 KB
-  const std::string error = error_of([&] { read_tsv(folder / "bomb.gz"); });
+  const std::string error = short_error_of([&] { read_tsv(folder / "bomb.gz"); });
   EXPECT_NE(error.find("unpacks to over 100 times its size"), std::string::npos) << error;
   write_gzip(folder / "small.gz", line, 10'000);  // as dense, but small
   EXPECT_EQ(read_tsv(folder / "small.gz").size(), 10'000u);
   write_gzip(folder / "one_line.gz", std::string(1 << 20, 'a'), 100);
-  const std::string long_line = error_of([&] { read_tsv(folder / "one_line.gz"); });
+  const std::string long_line = short_error_of([&] { read_tsv(folder / "one_line.gz"); });
   EXPECT_NE(long_line.find(":1: a line of more than"), std::string::npos) << long_line;
 }
 
@@ -225,7 +225,7 @@ TEST(Parallel, LinesOfTwoFiles) {
 TEST(Parallel, RefusesWhatDoesNotPair) {
   const Folder folder;
   const std::string a = (folder / "a").string(), b = (folder / "b").string();
-  const auto error = [&] { return error_of([&] { read_parallel(a, b); }); };
+  const auto error = [&] { return short_error_of([&] { read_parallel(a, b); }); };
   write_bytes(a, "1\n2\n3\n");
   write_bytes(b, "1\n2\n3\n4\n5\n");
   EXPECT_EQ(error(), "[read_parallel] " + a + " has 3 lines, " + b + " has 5");
@@ -239,7 +239,7 @@ TEST(Parallel, RefusesWhatDoesNotPair) {
   write_bytes(a, "");
   write_bytes(b, "");
   EXPECT_EQ(error(), "[read_parallel] " + a + ": no pairs, the file is empty");
-  EXPECT_NE(error_of([&] { read_parallel(a, folder / "c"); }).find("No such file"),
+  EXPECT_NE(short_error_of([&] { read_parallel(a, folder / "c"); }).find("No such file"),
             std::string::npos);
 }
 

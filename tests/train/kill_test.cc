@@ -21,7 +21,7 @@ constexpr const char* kFolder = "FOVEA_TRAIN_CHILD";  // where the child trains 
 constexpr const char* kSteps = "FOVEA_TRAIN_STEPS";   // … up to which step …
 constexpr const char* kReady = "FOVEA_TRAIN_READY";   // … saying here when a step begins
 
-TrainConfig config_of(int64_t steps) {
+TrainConfig killed_config(int64_t steps) {
   TrainConfig c = tiny_config();
   c.schedule.decay = Decay::inverse_root;
   c.steps = steps;
@@ -50,7 +50,7 @@ TEST(Kill, DISABLED_child) {
   Large model;
   const int ready = std::atoi(std::getenv(kReady));
   model.before_loss = [&](int64_t) { ASSERT_EQ(::write(ready, ".", 1), 1); };
-  train(folder, model.learner, config_of(std::atoll(std::getenv(kSteps))));
+  train(folder, model.learner, killed_config(std::atoll(std::getenv(kSteps))));
 }
 
 class Child {
@@ -158,7 +158,7 @@ TEST(Kill, at_any_instant_leaves_a_checkpoint_to_go_on_from) {
   EXPECT_EQ(last.wait(), 0);
   {
     Large model;
-    train(folders / "whole", model.learner, config_of(step + 4));
+    train(folders / "whole", model.learner, killed_config(step + 4));
   }
   expect_same_run(folder, folders / "whole");
   EXPECT_FALSE(leftovers(folder));

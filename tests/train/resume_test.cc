@@ -10,7 +10,7 @@ namespace {
 
 struct Interruption {};
 
-TrainConfig config_of(int64_t steps) {
+TrainConfig resumed_config(int64_t steps) {
   TrainConfig c = tiny_config();
   c.steps = steps;
   c.validate_every = 5;
@@ -48,7 +48,7 @@ int64_t epoch_steps() {
 
 TEST(Resume, is_bit_equal_wherever_the_run_was_stopped) {
   const Folder folders;
-  const TrainConfig config = config_of(24);
+  const TrainConfig config = resumed_config(24);
   ASSERT_GT(epoch_steps(), 2);
   ASSERT_LT(epoch_steps(), 12);  // stops lie before, at and after its edge
   run(folders / "whole", config);
@@ -64,7 +64,7 @@ TEST(Resume, is_bit_equal_wherever_the_run_was_stopped) {
 TEST(Resume, is_bit_equal_wherever_the_run_was_killed) {
   const Folder folders;
   for (const int64_t save_every : {0, 1, 4}) {
-    TrainConfig config = config_of(24);
+    TrainConfig config = resumed_config(24);
     config.save_every = save_every;
     const auto whole = folders / ("whole" + std::to_string(save_every));
     run(whole, config);
@@ -80,7 +80,7 @@ TEST(Resume, is_bit_equal_wherever_the_run_was_killed) {
 
 TEST(Resume, is_bit_equal_after_many_stops_and_without_averages) {
   const Folder folders;
-  TrainConfig config = config_of(20);
+  TrainConfig config = resumed_config(20);
   config.average = 0;
   config.validate_every = 0;  // at the edges of epochs
   config.optimizer = {.method = Method::sgd, .momentum = 0.8f};
@@ -124,7 +124,7 @@ TEST(Resume, at_the_edge_of_an_epoch_goes_on_with_the_next_order) {
 
 TEST(Resume, makes_the_best_weights_again_when_only_the_state_was_saved) {
   const Folder folders;
-  const TrainConfig config = config_of(20);
+  const TrainConfig config = resumed_config(20);
   run(folders / "whole", config);
   for (const bool older : {false, true}) {
     const auto folder = folders / (older ? "older" : "none");
@@ -192,7 +192,7 @@ struct Normed {
 
 TEST(Resume, is_bit_equal_with_running_statistics) {
   const Folder folders;
-  TrainConfig config = config_of(24);
+  TrainConfig config = resumed_config(24);
   config.batch_tokens = 6;
   Normed whole;
   const Finished finished = train(folders / "whole", whole.learner, config);
@@ -233,7 +233,7 @@ TEST(Resume, is_bit_equal_with_running_statistics) {
 // Averages are of what is learned; statistics are those of the last pass.
 TEST(Resume, averages_pass_buffers_by) {
   const Folder folders;
-  TrainConfig config = config_of(7);
+  TrainConfig config = resumed_config(7);
   config.average = 0.9f;
   config.validate_every = 7;
   Normed n;
@@ -253,7 +253,7 @@ TEST(Resume, averages_pass_buffers_by) {
 
 TEST(Resume, of_a_state_without_its_buffers_is_refused) {
   const Folder folders;
-  const TrainConfig config = config_of(4);
+  const TrainConfig config = resumed_config(4);
   Normed n;
   Learner without = n.learner;
   without.buffers.clear();
@@ -265,7 +265,7 @@ TEST(Resume, of_a_state_without_its_buffers_is_refused) {
 
 TEST(Resume, of_a_finished_run_returns_at_once) {
   const Folder folders;
-  TrainConfig config = config_of(12);
+  TrainConfig config = resumed_config(12);
   const Finished first = run(folders / "run", config);
   Tiny tiny;
   const std::string state = read_bytes(folders / "run" / "state.safetensors");
@@ -289,7 +289,7 @@ TEST(Resume, of_a_finished_run_returns_at_once) {
 
 TEST(Resume, of_another_run_is_refused_and_changes_nothing) {
   const Folder folders;
-  const TrainConfig config = config_of(6);
+  const TrainConfig config = resumed_config(6);
   const auto folder = folders / "run";
   run(folder, config);
   const std::string state = read_bytes(folder / "state.safetensors");
@@ -326,7 +326,7 @@ TEST(Resume, of_another_run_is_refused_and_changes_nothing) {
 TEST(Resume, is_bit_equal_at_any_number_of_threads) {
   const Folder folders;
   const int before = threads();
-  const TrainConfig config = config_of(20);
+  const TrainConfig config = resumed_config(20);
   set_threads(1);
   run(folders / "one", config);
   set_threads(3);
