@@ -39,7 +39,7 @@ function(fovea_cuda)
   set(root ${CMAKE_BINARY_DIR}/layers/cuda)
   file(MAKE_DIRECTORY ${root})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/cuda ${root}/cuda SYMBOLIC)
-  set(includes ${CMAKE_SOURCE_DIR}/include ${root}
+  set(includes ${CMAKE_BINARY_DIR}/layers/public/core ${root}
     ${CMAKE_BINARY_DIR}/layers/core ${CMAKE_BINARY_DIR}/layers/kernels)
 
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cuda/*.cu)

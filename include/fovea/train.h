@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "fovea/api.h"
-#include "fovea/attention.h"
 #include "fovea/tensor.h"
 
 // Training, for every task: what to minimise comes from a Learner, how from a TrainConfig; what

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "fovea/attention.h"
+#include "fovea/tensor.h"
 
 namespace fovea::train {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "fovea/attention.h"
+#include "fovea/tensor.h"
 #include "kernels/optimize.h"
 
 namespace fovea::train {
