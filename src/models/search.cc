@@ -2,57 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "core/threads.h"
 #include "fovea/ops.h"
+#include "kernels/continuations.h"
 #include "tensor/impl.h"
 
 // One search, of which greedy is the case of one beam.
 namespace fovea::models {
 namespace {
 
-constexpr double kImpossible = -std::numeric_limits<double>::infinity();
-
-struct Candidate {
-  double score = kImpossible;  // log p so far
-  int64_t beam = 0, token = 0;
-  float logit = 0.0f;
-};
-bool better(const Candidate& a, const Candidate& b) {
-  if (a.score != b.score) return a.score > b.score;
-  if (a.beam != b.beam) return a.beam < b.beam;
-  if (a.logit != b.logit) return a.logit > b.logit;  // log p may round what differs to the same
-  return a.token < b.token;
-}
-
-bool is_in(const std::vector<int64_t>& tokens, int64_t token) {
-  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
-}
-
-// A sequence's rows, [K,V].
-struct Rows {
-  const float *log_p, *logits;
-  int64_t K, V;
-};
-// Their best `count` continuations, best first.
-std::vector<Candidate> best_of(const Rows& rows, const double* scores,
-                               const std::vector<int64_t>& never, size_t count) {
-  std::vector<Candidate> best;
-  for (int64_t k = 0; k < rows.K; ++k) {
-    if (scores[k] == kImpossible) continue;
-    for (int64_t v = 0; v < rows.V; ++v) {
-      const int64_t at = k * rows.V + v;
-      const Candidate c{scores[k] + static_cast<double>(rows.log_p[at]), k, v, rows.logits[at]};
-      if (best.size() == count && !better(c, best.back())) continue;
-      if (is_in(never, v)) continue;
-      best.insert(std::upper_bound(best.begin(), best.end(), c, better), c);
-      if (best.size() > count) best.pop_back();
-    }
-  }
-  return best;
-}
+using kernels::kImpossible;
 
 // What happened at one step, for every row: rows are sequence·K + beam.
 struct Trace {
@@ -108,7 +68,7 @@ class Search {
     return score / std::pow(static_cast<double>(tokens), static_cast<double>(c_.length_power));
   }
 
-  using Candidates = std::vector<std::vector<Candidate>>;  // by sequence, best first
+  using Candidates = std::vector<std::vector<kernels::Continuation>>;  // by sequence, best first
 
   Candidates candidates() {
     const Tensor logits = generator_.logits().contiguous();
@@ -117,16 +77,14 @@ class Search {
                                 std::to_string(B_ * K_) + ", V]");
     }
     const Tensor log_p = log_softmax(logits);
-    const int64_t V = log_p.size(1);
-    Candidates all(static_cast<size_t>(B_));
-    parallel_for(B_, K_ * V, [&](int64_t b) {
-      if (done_[static_cast<size_t>(b)]) return;
-      const int64_t first = b * K_;
-      all[static_cast<size_t>(b)] = best_of(
-          {raw(log_p) + first * V, raw(logits) + first * V, K_, V},
-          &scores_[static_cast<size_t>(first)], sequences_.never, static_cast<size_t>(2 * K_));
-    });
-    return all;
+    return kernels::best_continuations({.B = B_,
+                                        .K = K_,
+                                        .V = log_p.size(1),
+                                        .log_p = raw(log_p),
+                                        .logits = raw(logits),
+                                        .scores = scores_.data(),
+                                        .done = done_.data()},
+                                       sequences_.never, static_cast<size_t>(2 * K_));
   }
 
   // The same for one beam, where the generator knows the likeliest by itself.
@@ -185,10 +143,10 @@ class Search {
   }
 
   // Endings leave the beam; the best that go on stay in it.
-  void choose(int64_t b, int64_t t, const std::vector<Candidate>& best, Trace& trace,
+  void choose(int64_t b, int64_t t, const std::vector<kernels::Continuation>& best, Trace& trace,
               std::vector<double>& next) {
     int64_t kept = 0, seen = 0;
-    for (const Candidate& c : best) {
+    for (const kernels::Continuation& c : best) {
       if (kept == K_) break;
       if (c.token == sequences_.end) {
         if (seen < K_ && !full(b)) {
@@ -268,7 +226,7 @@ class Search {
 
 void check_prefix(const Sequences& s, const DecodeConfig& c) {
   for (const int64_t token : c.prefix) {
-    if (token == s.end || is_in(s.never, token)) {
+    if (token == s.end || std::find(s.never.begin(), s.never.end(), token) != s.never.end()) {
       throw Error("search", "the prefix has token " + std::to_string(token) +
                                 ", which ends a sequence or is in none");
     }

@@ -25,7 +25,7 @@ none "app/ prints by app/print.h alone" \
   '\b(std::cout|std::cerr|std::printf|[^n]printf\(|fprintf\(|puts\(|fmt::print|std::fflush)' \
   $(ls app/*.h app/*.cc | grep -v app/print.cc)
 none "threads are the pool's" '#\s*include\s+<(omp\.h|thread|future)>|#\s*pragma\s+omp' \
-  include src/kernels src/tensor src/attention src/nn src/models src/explain src/train src/text src/image src/report
+  include $(ls -d src/*/ | grep -vE '^src/(core|explorer)/')
 
 # one_file NAME HEADERS: a library is behind one seam.
 one_file() {
@@ -38,10 +38,11 @@ one_file utf8proc 'utf8proc'
 one_file librsvg 'librsvg/'
 one_file libpng 'png\.h'
 one_file libjpeg 'jpeglib'
+mapfile -t above_kernels < <(ls -d src/*/ | grep -vE '^src/(core|kernels)/')
 none "work is shared among threads in src/core and src/kernels" 'parallel_for|\bCrew\b' \
-  src/tensor src/attention src/nn src/explain src/train src/io app
+  include "${above_kernels[@]}" app
 none "Highway stays in src/kernels and src/core" '#\s*include\s+[<"]hwy/' \
-  include src/tensor src/attention src/explain src/io app
+  include "${above_kernels[@]}" app
 
 # Whoever makes a picture names its kind; whoever shows one does not.
 none "who shows pictures knows no kind of them" 'Heatmap|ShadedText|SeenImage|Scanpath|"(heatmap|shaded_text|seen_image|scanpath)' \
