@@ -18,8 +18,6 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kFewRows = 20;
-
 HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
 
 #if HWY_TARGET != HWY_SCALAR

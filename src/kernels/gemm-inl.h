@@ -162,13 +162,13 @@ void Large(const Gemm& g) {
   }
 }
 
-// The block of C that `g` is; one of a batch.
+// The block of C that `g` is, one of a batch: of few rows, or of any.
+void FewRows(const Gemm& g) {
+  Few({g.a, g.a_row, g.a_col}, {g.b, g.b_row, g.b_col}, CornerOf(g), {g.m, g.n, g.k}, g.alpha);
+}
 void Block(const Gemm& g) {
-  const Strided a{g.a, g.a_row, g.a_col}, b{g.b, g.b_row, g.b_col};
-  const Corner c = CornerOf(g);
-  const Extent e{g.m, g.n, g.k};
-  if (g.m < kFewRows && b.row == 1 && a.col == 1) return Few(a, b, c, e, g.alpha);
-  ByTiles(a, b, c, e, g.alpha);
+  if (few_rows(g)) return FewRows(g);  // the last of a larger product
+  ByTiles({g.a, g.a_row, g.a_col}, {g.b, g.b_row, g.b_col}, CornerOf(g), {g.m, g.n, g.k}, g.alpha);
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

@@ -8,12 +8,14 @@
 
 #if HWY_ONCE
 #include <algorithm>
+#include <iterator>
 
 #include "core/threads.h"
 #include "kernels/gemm.h"
 
 namespace fovea::kernels {
 
+HWY_EXPORT(FewRows);
 HWY_EXPORT(Block);
 HWY_EXPORT(Large);
 
@@ -84,13 +86,7 @@ void large(const Gemm& g) {
   for (int64_t s = 0; s < g.batch; ++s) product(block_at(g, {s, 0, 0}, {g.m, g.n}));
 }
 
-}  // namespace
-
-void gemm(const Gemm& g) {
-  if (g.m == 0 || g.n == 0 || g.batch == 0) return;
-  if (g.k == 0) return only_added(g);
-  if (g.m >= kLargeRows && g.m * g.n * g.k >= kLarge) return large(g);
-  const auto block = HWY_DYNAMIC_DISPATCH(Block);
+void in_blocks(const Gemm& g, void (*block)(const Gemm&)) {
   const Blocks size = blocks_of(g);
   const int64_t down = (g.m + size.rows - 1) / size.rows;
   const int64_t across = (g.n + size.cols - 1) / size.cols;
@@ -106,6 +102,28 @@ void gemm(const Gemm& g) {
       block(block_at(g, at, size));
     }
   });
+}
+
+constexpr GemmWay kWays[] = {
+    {"nothing to sum", [](const Gemm& g) { return g.k == 0; }, only_added},
+    {"large", [](const Gemm& g) { return g.m >= kLargeRows && g.m * g.n * g.k >= kLarge; }, large},
+    {"few rows", few_rows, [](const Gemm& g) { in_blocks(g, HWY_DYNAMIC_DISPATCH(FewRows)); }},
+    {"blocks", [](const Gemm&) { return true; },
+     [](const Gemm& g) { in_blocks(g, HWY_DYNAMIC_DISPATCH(Block)); }},
+};
+
+}  // namespace
+
+std::span<const GemmWay> gemm_ways() { return kWays; }
+
+const GemmWay& gemm_way(const Gemm& g) {
+  return *std::find_if(std::begin(kWays), std::end(kWays),
+                       [&](const GemmWay& way) { return way.can(g); });
+}
+
+void gemm(const Gemm& g) {
+  if (g.m == 0 || g.n == 0 || g.batch == 0) return;
+  gemm_way(g).run(g);
 }
 
 }  // namespace fovea::kernels

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace fovea::kernels {
 
@@ -27,5 +28,18 @@ struct Gemm {
 
 // Bit-equal at any thread count: sums are cut by shape alone.
 void gemm(const Gemm&);
+
+// An implementation. gemm() takes the first of the list, best first, that can do the product: a
+// matter of sizes and strides alone. Another one is another row.
+struct GemmWay {
+  const char* name;
+  bool (*can)(const Gemm&);
+  void (*run)(const Gemm&);  // m, n and batch are not 0
+};
+std::span<const GemmWay> gemm_ways();
+const GemmWay& gemm_way(const Gemm&);
+
+// Few rows against columns of B that lie in memory.
+inline bool few_rows(const Gemm& g) { return g.m < 20 && g.b_row == 1 && g.a_col == 1; }
 
 }  // namespace fovea::kernels

@@ -273,5 +273,52 @@ TEST(Gemm, Batches) {
   }
 }
 
+// ---- The list of implementations ---------------------------------------------------------------
+
+std::string way_of(int64_t m, int64_t n, int64_t k, Layout lb = Layout::rows) {
+  const Strides sb = strides(lb, k, n);
+  return gemm_way({.m = m, .n = n, .k = k, .a_row = k, .b_row = sb.row, .b_col = sb.col}).name;
+}
+
+TEST(GemmWays, AreChosenBySizeAndStrides) {
+  EXPECT_EQ(way_of(4, 4, 0), "nothing to sum");
+  EXPECT_EQ(way_of(1024, 1024, 1024), "large");
+  EXPECT_EQ(way_of(191, 1024, 1024), "blocks");
+  EXPECT_EQ(way_of(19, 512, 512, Layout::columns), "few rows");
+  EXPECT_EQ(way_of(20, 512, 512, Layout::columns), "blocks");
+  EXPECT_EQ(way_of(1, 512, 512), "blocks");
+}
+
+// Every implementation that can do a product computes it, gemm() by the first of them.
+TEST(GemmWays, AgreeWhereSeveralCan) {
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{3, 70, 33}, {19, 130, 64}, {200, 450, 400}}) {
+    const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
+    const auto by = [&](void (*run)(const Gemm&)) {
+      std::vector<float> c(static_cast<size_t>(m * n));
+      run({.m = m,
+           .n = n,
+           .k = k,
+           .a = a.data(),
+           .a_row = k,
+           .b = b.data(),
+           .b_row = 1,
+           .b_col = k,
+           .c = c.data(),
+           .c_row = n});
+      return c;
+    };
+    const std::vector<float> chosen = by(gemm);
+    int ways = 0;
+    for (const GemmWay& way : gemm_ways()) {
+      if (!way.can({.m = m, .n = n, .k = k, .a_row = k, .b_row = 1, .b_col = k})) continue;
+      const std::vector<float> c = by(way.run);
+      if (ways++ == 0) EXPECT_EQ(c, chosen) << way.name;
+      for (size_t i = 0; i < c.size(); ++i) ASSERT_NEAR(c[i], chosen[i], 1e-4) << way.name;
+    }
+    EXPECT_EQ(ways, 2) << m;
+  }
+}
+
 }  // namespace
 }  // namespace fovea::kernels
