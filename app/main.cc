@@ -7,11 +7,12 @@
 #include <string>
 #include <system_error>
 
+#include "app/crowding.h"
 #include "app/print.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
+#include "core/threads.h"
 #include "fovea/error.h"
-#include "fovea/runtime.h"
 #include "report/label.h"
 #include "tasks/task.h"
 
@@ -100,6 +101,7 @@ int run(CLI::App& program, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   fovea::app::prepare_printing();
+  fovea::set_executor(fovea::app::considerate(fovea::own_executor()));
   CLI::App program("Attention, all of it: fused, differentiable, from the command line.", "fovea");
   const fovea::app::Arguments typed(argv + 1, argv + argc);
   program.footer(fovea::app::kFooter);  // verbs start with it

@@ -47,14 +47,6 @@ bool spin(std::chrono::microseconds time, const Done& done) {
 }
 
 constexpr auto kBetweenMoves = std::chrono::milliseconds(5);
-constexpr auto kBetweenReports = std::chrono::milliseconds(2);
-
-void tell_queued(Crowding& crowding, std::chrono::steady_clock::time_point now) {
-  thread_local std::chrono::steady_clock::time_point told{};
-  if (now - told < kBetweenReports) return;
-  crowding.note(queued_since_last());
-  told = now;
-}
 
 // Moves the calling thread off a CPU, once; where it runs later is the scheduler's choice again.
 void leave_cpu(int cpu) {
@@ -120,14 +112,15 @@ void Pool::serve(int index) {
   uint32_t seen = 0;
   std::chrono::steady_clock::time_point moved{};
   while (true) {
-    const auto now = std::chrono::steady_clock::now();
-    tell_queued(crowding_, now);
     const uint32_t bell = bell_.load(std::memory_order_acquire);
     if (enter(index, seen)) {
       const int cpu = caller_cpu_.load(std::memory_order_relaxed);
-      if (cpu >= 0 && sched_getcpu() == cpu && now - moved > kBetweenMoves) {
-        leave_cpu(cpu);
-        moved = now;
+      if (cpu >= 0 && sched_getcpu() == cpu) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - moved > kBetweenMoves) {
+          leave_cpu(cpu);
+          moved = now;
+        }
       }
       (*work_)(index);
       leave();
@@ -173,13 +166,6 @@ void Pool::close_and_wait() {
 bool Pool::run(int team, const std::function<void(int)>& work) {
   if (taken_.exchange(true, std::memory_order_acquire)) return false;
   team = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(team), kLargestTeam));
-  const auto now = std::chrono::steady_clock::now();
-  tell_queued(crowding_, now);
-  team = crowding_.allowed(team, now);
-  if (team < 2) {
-    taken_.store(false, std::memory_order_release);
-    return false;
-  }
   if (workers_.load(std::memory_order_relaxed) < team - 1) grow(team - 1);
   work_ = &work;
   caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);

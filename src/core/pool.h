@@ -5,8 +5,6 @@
 #include <functional>
 #include <mutex>
 
-#include "core/crowding.h"
-
 namespace fovea {
 
 // Threads that wait for work. They spin for some microseconds, as long as the gaps between two
@@ -19,7 +17,7 @@ class Pool {
 
   // Calls work(index) on the calling thread with index 0 and, meanwhile, on up to team − 1 others
   // with indices of their own, below team. work() must not throw. False, and nothing done, while it
-  // serves another caller or other programs want the cores: they are taken.
+  // serves another caller.
   bool run(int team, const std::function<void(int)>& work);
 
  private:
@@ -37,7 +35,6 @@ class Pool {
   std::atomic<uint32_t> bell_{0};                   // rung for those who sleep
   std::atomic<uint32_t> last_out_{0};               // rung for a caller who sleeps
   std::atomic<int> caller_cpu_{-1};
-  Crowding crowding_;
   std::atomic<int> workers_{0};
   std::mutex growing_;
 };

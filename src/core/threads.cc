@@ -5,6 +5,7 @@
 #include <cassert>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "core/pool.h"
 #include "fovea/error.h"
@@ -12,8 +13,34 @@
 namespace fovea {
 namespace {
 
+constexpr int kMostThreads = 4096;
+
 std::atomic<int> chosen_threads{0};
+std::atomic<const Executor*> of_program{nullptr};
 thread_local bool inside = false;
+
+int own_threads() {
+  int n = chosen_threads.load(std::memory_order_relaxed);
+  if (n == 0) {
+    n = threads_by_default();
+    chosen_threads.store(n, std::memory_order_relaxed);
+  }
+  return n;
+}
+
+// Whoever comes takes the next; where the pool serves another, the caller takes all.
+void run_on_pool(int64_t n, const std::function<void(int64_t)>& body) {
+  std::atomic<int64_t> next{0};
+  const auto share = [&](int) {
+    for (int64_t i = next.fetch_add(1); i < n; i = next.fetch_add(1)) body(i);
+  };
+  if (!Pool::instance().run(static_cast<int>(std::min<int64_t>(n, kMostThreads)), share)) share(0);
+}
+
+void run_by_executor(int64_t n, const std::function<void(int64_t)>& body) {
+  const Executor* executor = of_program.load(std::memory_order_acquire);
+  executor != nullptr ? executor->run(n, body) : run_on_pool(n, body);
+}
 
 // One parallel_for at work: body(i, place) for i in [0, n).
 template <class Body>
@@ -42,12 +69,12 @@ struct Region {
 template <class Body>
 void run_region(int size, int64_t n, const Body& body) {
   const int team = static_cast<int>(std::min<int64_t>(n, inside ? 1 : size));
-  Region<Body> region{n, body};
-  const auto work = [&](int place) { region.work(place); };
-  if (team <= 1 || !Pool::instance().run(team, work)) {
+  if (team <= 1) {
     for (int64_t i = 0; i < n; ++i) body(i, 0);
     return;
   }
+  Region<Body> region{n, body};
+  run_by_executor(team, [&](int64_t place) { region.work(static_cast<int>(place)); });
   if (region.error) std::rethrow_exception(region.error);
 }
 
@@ -65,20 +92,26 @@ void run_region(int size, int64_t n, int64_t cost, const Body& body) {
 }  // namespace
 
 int threads() {
-  int n = chosen_threads.load(std::memory_order_relaxed);
-  if (n == 0) {
-    n = threads_by_default();
-    chosen_threads.store(n, std::memory_order_relaxed);
-  }
-  return n;
+  const Executor* executor = of_program.load(std::memory_order_acquire);
+  return executor != nullptr ? std::clamp(executor->threads(), 1, kMostThreads) : own_threads();
 }
 
 void set_threads(int n) {
-  if (n < 1 || n > 4096) {
+  if (n < 1 || n > kMostThreads) {
     throw Error("set_threads", "n must be from 1 to 4096, found " + std::to_string(n));
   }
   chosen_threads.store(n, std::memory_order_relaxed);
 }
+
+void set_executor(Executor executor) {
+  if (static_cast<bool>(executor.threads) != static_cast<bool>(executor.run)) {
+    throw Error("set_executor", "expected `threads` and `run`, or neither; found one of them");
+  }
+  const Executor* next = executor.run ? new Executor(std::move(executor)) : nullptr;
+  delete of_program.exchange(next, std::memory_order_acq_rel);
+}
+
+Executor own_executor() { return {own_threads, run_on_pool}; }
 
 void parallel_for(int64_t n, const std::function<void(int64_t)>& body) {
   run_region(threads(), n, [&](int64_t i, int) { body(i); });

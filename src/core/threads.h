@@ -33,6 +33,10 @@ class Crew {
   int size_;
 };
 
+// The library's own threads, as many as set_threads() says: what works where a program sets no
+// executor, and what one with a policy of its own hands its work to.
+Executor own_executor();
+
 // What FOVEA_THREADS or OMP_NUM_THREADS say, else the CPUs of the process's affinity and its
 // control group's quota. Throws where FOVEA_THREADS is no number.
 int threads_by_default();

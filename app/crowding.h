@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdint>
 
-namespace fovea {
+#include "fovea/runtime.h"
+
+namespace fovea::app {
 
 // How long the calling thread has stood in a queue for a CPU since it was last asked, in
 // nanoseconds; 0 the first time, and where the system does not say.
@@ -29,4 +31,7 @@ class Crowding {
   int limit_ = 0;  // 0: none
 };
 
-}  // namespace fovea
+// An executor that hands its work to `own`, for fewer threads while others want the cores.
+Executor considerate(Executor own);
+
+}  // namespace fovea::app

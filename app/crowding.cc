@@ -1,12 +1,15 @@
-#include "core/crowding.h"
+#include "app/crowding.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <mutex>
+#include <utility>
 
-namespace fovea {
+namespace fovea::app {
 namespace {
 
 constexpr auto kWhile = std::chrono::milliseconds(20);
@@ -46,6 +49,28 @@ class QueueTime {
   int64_t last_ = 0;
 };
 
+// A crowd that any thread looks at.
+class Watch {
+ public:
+  // What the calling thread stood in the queue, now and then.
+  void note() {
+    constexpr auto kBetween = std::chrono::milliseconds(2);
+    thread_local Crowding::Time noted{};
+    const Crowding::Time now = std::chrono::steady_clock::now();
+    if (now - noted < kBetween) return;
+    crowding_.note(queued_since_last());
+    noted = now;
+  }
+  int allowed(int team) {
+    const std::lock_guard lock(asking_);
+    return crowding_.allowed(team, std::chrono::steady_clock::now());
+  }
+
+ private:
+  std::mutex asking_;
+  Crowding crowding_;
+};
+
 }  // namespace
 
 int64_t queued_since_last() {
@@ -74,4 +99,20 @@ int Crowding::allowed(int team, Time now) {
   return used();
 }
 
-}  // namespace fovea
+Executor considerate(Executor own) {
+  const auto watch = std::make_shared<Watch>();
+  const auto run = [watch, of_own = own.run](int64_t n, const std::function<void(int64_t)>& body) {
+    watch->note();
+    const int64_t team = watch->allowed(static_cast<int>(n));
+    if (team > 1) {
+      of_own(team, [&](int64_t i) {
+        watch->note();
+        body(i);
+      });
+    }
+    for (int64_t i = team > 1 ? team : 0; i < n; ++i) body(i);
+  };
+  return {std::move(own.threads), run};
+}
+
+}  // namespace fovea::app

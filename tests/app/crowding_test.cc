@@ -1,13 +1,15 @@
-#include "core/crowding.h"
+#include "app/crowding.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <thread>
+#include <vector>
 
-namespace fovea {
+namespace fovea::app {
 namespace {
 
 using std::chrono::milliseconds;
@@ -95,5 +97,23 @@ TEST(Crowding, TimeInTheQueueIsSeen) {
   EXPECT_GT(queued.load(), 30 * kMillisecond);
 }
 
+// Whatever the crowd, all of the work is done, once.
+TEST(Considerate, DoesAllOfItsWork) {
+  std::atomic<int64_t> handed_on{0};
+  const Executor own{[] { return 4; },
+                     [&](int64_t n, const std::function<void(int64_t)>& body) {
+                       handed_on += n;
+                       for (int64_t i = n; i-- > 0;) body(i);
+                     }};
+  const Executor executor = considerate(own);
+  EXPECT_EQ(executor.threads(), 4);
+  for (const int64_t n : {1, 2, 4}) {
+    std::vector<int> times(static_cast<size_t>(n));
+    executor.run(n, [&](int64_t i) { ++times[static_cast<size_t>(i)]; });
+    EXPECT_EQ(times, std::vector<int>(static_cast<size_t>(n), 1)) << n;
+  }
+  EXPECT_LE(handed_on, 6);
+}
+
 }  // namespace
-}  // namespace fovea
+}  // namespace fovea::app
