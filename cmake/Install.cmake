@@ -1,14 +1,17 @@
-# The library, its public headers, the program, and what find_package(Fovea) reads.
+# The components of the library, its public headers, the program, and what find_package(Fovea) reads.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Fovea)
 
-install(TARGETS fovea_lib EXPORT FoveaTargets)
+get_property(components GLOBAL PROPERTY fovea_components)
+list(TRANSFORM components PREPEND fovea_component_ OUTPUT_VARIABLE libraries)
+install(TARGETS fovea_lib ${libraries} EXPORT FoveaTargets)
 install(DIRECTORY include/fovea DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT FoveaTargets NAMESPACE Fovea:: DESTINATION ${package_dir})
 if(TARGET fovea)
   install(TARGETS fovea)
 endif()
 
+set(FOVEA_COMPONENTS ${components})
 set(FOVEA_STATIC TRUE)
 if(BUILD_SHARED_LIBS)
   set(FOVEA_STATIC FALSE)

@@ -76,46 +76,65 @@ function(fovea_check_public_headers)
   endforeach()
 endfunction()
 
-# fovea_library(LAYERS ... PROGRAM ...)
-# The library proper, Fovea::fovea, is the LAYERS' objects together. The layers of PROGRAM have no
-# public headers: whoever uses the library is spared them and what they link.
-# fovea_internal is for the program, the tests and the benchmarks: all of these objects, always as
-# archives, with every layer's headers.
-function(fovea_library)
-  cmake_parse_arguments(ARG "" "" "LAYERS;PROGRAM" ${ARGN})
-  foreach(part LAYERS PROGRAM)
-    set(objects_${part})
-    set(libs_${part})
-    foreach(layer ${ARG_${part}})
-      list(APPEND objects_${part} $<TARGET_OBJECTS:fovea_${layer}>)
-      get_property(layer_libs GLOBAL PROPERTY fovea_${layer}_libs)
-      list(APPEND libs_${part} ${layer_libs})
-    endforeach()
-    list(REMOVE_DUPLICATES libs_${part})
-  endforeach()
-  list(TRANSFORM ARG_LAYERS PREPEND ${CMAKE_BINARY_DIR}/layers/ OUTPUT_VARIABLE roots)
-  list(TRANSFORM ARG_PROGRAM PREPEND ${CMAKE_BINARY_DIR}/layers/ OUTPUT_VARIABLE program_roots)
-
-  add_library(fovea_lib ${objects_LAYERS})
-  add_library(Fovea::fovea ALIAS fovea_lib)
-  set_target_properties(fovea_lib PROPERTIES OUTPUT_NAME fovea EXPORT_NAME fovea
+# fovea_component(NAME LAYERS ... [USES COMPONENT...]): a library to install, Fovea::NAME, of these
+# layers' objects together.
+function(fovea_component name)
+  cmake_parse_arguments(ARG "" "" "LAYERS;USES" ${ARGN})
+  fovea_parts(ARG_LAYERS objects libs)
+  add_library(fovea_component_${name} ${objects})
+  add_library(Fovea::${name} ALIAS fovea_component_${name})
+  set_target_properties(fovea_component_${name} PROPERTIES OUTPUT_NAME fovea_${name} EXPORT_NAME ${name}
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  target_compile_features(fovea_lib PUBLIC cxx_std_20)
-  target_include_directories(fovea_lib PUBLIC
+  target_compile_features(fovea_component_${name} PUBLIC cxx_std_20)
+  target_include_directories(fovea_component_${name} PUBLIC
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(fovea_lib PRIVATE ${libs_LAYERS})
+  list(TRANSFORM ARG_USES PREPEND fovea_component_)
+  target_link_libraries(fovea_component_${name} PUBLIC ${ARG_USES} PRIVATE ${libs})
+  set_property(GLOBAL APPEND PROPERTY fovea_components ${name})
+  set_property(GLOBAL APPEND PROPERTY fovea_component_layers ${ARG_LAYERS})
+endfunction()
 
-  set(archive fovea_lib)
+# The objects of some layers, and what they link.
+macro(fovea_parts layers objects libs)
+  set(${objects})
+  set(${libs})
+  foreach(layer ${${layers}})
+    list(APPEND ${objects} $<TARGET_OBJECTS:fovea_${layer}>)
+    get_property(layer_libs GLOBAL PROPERTY fovea_${layer}_libs)
+    list(APPEND ${libs} ${layer_libs})
+  endforeach()
+  list(REMOVE_DUPLICATES ${libs})
+endmacro()
+
+# fovea_library(PROGRAM LAYER...): Fovea::fovea, all components. The layers of PROGRAM have no public
+# headers: whoever uses the library is spared them and what they link.
+# fovea_internal is for the program, the tests and the benchmarks: the objects of all layers, always
+# as archives, with every layer's headers.
+function(fovea_library)
+  cmake_parse_arguments(ARG "" "" "PROGRAM" ${ARGN})
+  get_property(components GLOBAL PROPERTY fovea_components)
+  get_property(layers GLOBAL PROPERTY fovea_component_layers)
+  list(REVERSE components)
+  list(TRANSFORM components PREPEND fovea_component_)
+  add_library(fovea_lib INTERFACE)
+  add_library(Fovea::fovea ALIAS fovea_lib)
+  set_target_properties(fovea_lib PROPERTIES EXPORT_NAME fovea)
+  target_link_libraries(fovea_lib INTERFACE ${components})
+
+  fovea_parts(layers objects libs)
+  set(archives ${components})
   if(BUILD_SHARED_LIBS)
-    set(archive fovea_archive)
-    add_library(fovea_archive STATIC ${objects_LAYERS})
+    set(archives fovea_archive)
+    add_library(fovea_archive STATIC ${objects})
     target_include_directories(fovea_archive PUBLIC ${CMAKE_SOURCE_DIR}/include)
-    target_link_libraries(fovea_archive PRIVATE ${libs_LAYERS})
+    target_link_libraries(fovea_archive PRIVATE ${libs})
   endif()
-  add_library(fovea_program STATIC ${objects_PROGRAM})
-  target_link_libraries(fovea_program PUBLIC ${archive} PRIVATE ${libs_PROGRAM})
+  fovea_parts(ARG_PROGRAM program_objects program_libs)
+  add_library(fovea_program STATIC ${program_objects})
+  target_link_libraries(fovea_program PUBLIC ${archives} PRIVATE ${program_libs})
   add_library(fovea_internal INTERFACE)
-  target_include_directories(fovea_internal INTERFACE ${roots} ${program_roots})
-  target_link_libraries(fovea_internal INTERFACE
-    fovea_program ${archive} ${libs_LAYERS} ${libs_PROGRAM})
+  list(TRANSFORM layers PREPEND ${CMAKE_BINARY_DIR}/layers/)
+  list(TRANSFORM ARG_PROGRAM PREPEND ${CMAKE_BINARY_DIR}/layers/ OUTPUT_VARIABLE program_roots)
+  target_include_directories(fovea_internal INTERFACE ${layers} ${program_roots})
+  target_link_libraries(fovea_internal INTERFACE fovea_program ${archives} ${libs} ${program_libs})
 endfunction()
