@@ -2,6 +2,8 @@
 
 #include <functional>
 
+#include "fovea/api.h"
+
 namespace fovea {
 
 // While one lives, work on its thread asks whether it is still wanted, whenever it takes memory for
@@ -21,6 +23,6 @@ class Interruptible {
   const Interruptible* before_;
 };
 
-void ask_to_go_on();  // nothing, where nobody set one
+FOVEA_API void ask_to_go_on();  // nothing, where nobody set one
 
 }  // namespace fovea

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "fovea/api.h"
+
 namespace fovea {
 
 inline constexpr uint64_t kMaxUnpacked = uint64_t{4} << 30;          // bytes of one file
@@ -15,6 +17,6 @@ using ReadBytes = std::function<size_t(char* to, size_t most)>;
 
 // A file's bytes, unpacked where it is gzipped. What cannot be read, is broken, or unpacks to far
 // more than it is throws std::runtime_error that says so without the file's name.
-ReadBytes open_gzip(const std::filesystem::path&);
+FOVEA_API ReadBytes open_gzip(const std::filesystem::path&);
 
 }  // namespace fovea

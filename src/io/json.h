@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "fovea/api.h"
+
 // JSON that comes from outside, in a file or a request: read here alone, so that all of it is
 // checked.
 namespace fovea {
@@ -19,8 +21,8 @@ struct JsonLimits {
 
 // Throws fovea::Error, which calls the text `name` ("FILE", "the request"), where it is not JSON in
 // UTF-8 or beyond the limits.
-nlohmann::ordered_json parse_json(std::string_view text, const std::string& name,
-                                  const JsonLimits& = {});
+FOVEA_API nlohmann::ordered_json parse_json(std::string_view text, const std::string& name,
+                                            const JsonLimits& = {});
 
 // Files that are whole or not there.
 nlohmann::ordered_json read_json(const std::filesystem::path&, const JsonLimits& = {});

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "fovea/api.h"
+
 namespace fovea {
 
 // Why a file cannot be read, without its name.
@@ -33,6 +35,6 @@ class PlainFile {
 };
 
 // All of a file that has no more than so many bytes.
-std::string read_plain_file(const std::filesystem::path&, uint64_t most);
+FOVEA_API std::string read_plain_file(const std::filesystem::path&, uint64_t most);
 
 }  // namespace fovea
