@@ -44,7 +44,10 @@ TEST(Executor, GivesPlacesOfTheirOwn) {
 
 TEST(Executor, BringsErrorsBackAndRunsNestedWorkInPlace) {
   const OwnExecutor executor(3);
-  EXPECT_THROW(parallel_for(9, [](int64_t i) { if (i == 5) throw std::runtime_error("five"); }),
+  EXPECT_THROW(parallel_for(9,
+                            [](int64_t i) {
+                              if (i == 5) throw std::runtime_error("five");
+                            }),
                std::runtime_error);
   std::atomic<int> done{0};
   parallel_for(4, [&](int64_t) { parallel_for(4, [&](int64_t) { ++done; }); });
