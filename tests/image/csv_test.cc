@@ -71,7 +71,7 @@ TEST(ImageCsv, NamesSeparatorsAndQuotes) {
 TEST(ImageCsv, TheFirstLineNamesAsManyColumnsAsThereAre) {
   const std::string text = "a,b,c,d,e,f,g,kind\n1,2,3,4,1\n";
   for (const char* column : {"kind", "a", "last", ""}) {
-    EXPECT_TRUE(has(error_of([&] { parse(text, column); }),
+    EXPECT_TRUE(has(error_of([&] { parsed_csv(text, column); }),
                     "some:2: 5 values, the first line names 8 columns"))
         << column;
   }
