@@ -307,7 +307,8 @@ TEST_F(Answers, ARunIsOpenedOnceForAll) {
   const Runs::Opened first = runs.open("dates");
   EXPECT_EQ(runs.open("dates").run, first.run);
   namespace fs = std::filesystem;
-  fs::last_write_time(trained_to_write() / "dates" / "model.safetensors", fs::file_time_type::clock::now());
+  fs::last_write_time(trained_to_write() / "dates" / "model.safetensors",
+                      fs::file_time_type::clock::now());
   EXPECT_NE(runs.open("dates").run, first.run);
 }
 

@@ -37,7 +37,7 @@ constexpr GlimpseModel kGlimpseModels[] = {GlimpseModel::recurrent, GlimpseModel
                                            GlimpseModel::conv};
 
 // Far from where training starts.
-Glimpse model_of(const GlimpseConfig& config, float spread = 0.5f) {
+Glimpse glimpse_of(const GlimpseConfig& config, float spread = 0.5f) {
   Glimpse m = glimpse(config, 1);
   const NoGrad off;
   uint64_t seed = 0;
@@ -108,7 +108,7 @@ TEST(Glimpse, EveryModelAnswersAndLearns) {
     for (const nn::Cell cell : {nn::Cell::rnn, nn::Cell::gru, nn::Cell::lstm}) {
       GlimpseConfig c = small_glimpse(which);
       c.cell = cell;
-      const Glimpse m = model_of(c);
+      const Glimpse m = glimpse_of(c);
       const int64_t T = glimpses(c) ? 3 : 1;
       const Tensor p = probabilities(m, images, 2, 5);
       EXPECT_EQ(p.shape(), (Shape{T, 4, 3}));
@@ -135,7 +135,7 @@ TEST(Glimpse, ReadoutsNeedNotSumToOne) {
   const Tensor images = Tensor::rand({2, 12, 14}, 1);
   for (const char* weighting : {"softmax", "sigmoid"}) {
     c.weighting = weighting;
-    const Glimpsed found = look_around(model_of(c), images, {.keep = true});
+    const Glimpsed found = look_around(glimpse_of(c), images, {.keep = true});
     ASSERT_EQ(found.weights.shape(), (Shape{3, 2, 4}));
     bool one = true;
     for (const float total : sum(found.weights, {2}).to_vector()) {
@@ -150,7 +150,7 @@ TEST(Glimpse, ReadoutsNeedNotSumToOne) {
 TEST(Glimpse, CopiesDrawForThemselvesAndPlacesStayOnTheImage) {
   GlimpseConfig c = small_glimpse();
   c.sigma = 0.7f;
-  const Glimpse m = model_of(c);
+  const Glimpse m = glimpse_of(c);
   const Tensor images = Tensor::rand({2, 12, 14}, 1);
   const Glimpsed found =
       look_around(m, images, {.seed = 3, .copies = 50, .draw = true, .keep = true});
@@ -186,7 +186,7 @@ TEST(Glimpse, CopiesDrawForThemselvesAndPlacesStayOnTheImage) {
 TEST(Glimpse, TheSameAtAnyNumberOfThreads) {
   GlimpseConfig c = small_glimpse();
   c.hidden = 64;
-  const Glimpse m = model_of(c, 0.2f);
+  const Glimpse m = glimpse_of(c, 0.2f);
   const Tensor images = Tensor::rand({64, 12, 14}, 1);
   const Tensor classes = Tensor::from_ids(std::vector<int64_t>(64, 1), {64});
   const auto result = [&](int threads) {
@@ -234,7 +234,7 @@ TEST(Glimpse, GradientsAreSlopes) {
     SCOPED_TRACE(name_of(which));
     GlimpseConfig c = small_glimpse(which);
     c.cell = nn::Cell::gru;
-    const Glimpse m = model_of(c, 0.4f);
+    const Glimpse m = glimpse_of(c, 0.4f);
     GlimpsePass pass;
     if (which == GlimpseModel::recurrent) pass.places = Tensor::rand({3, 3, 2}, 4) * 2.0f - 1.0f;
     GlimpseLossConfig how;
@@ -263,7 +263,7 @@ TEST(Glimpse, GradientsAreSlopes) {
 TEST(Glimpse, LogProbabilityIsTheDensity) {
   GlimpseConfig c = small_glimpse();
   c.sigma = 0.3f;
-  const Glimpse m = model_of(c);
+  const Glimpse m = glimpse_of(c);
   const Tensor images = Tensor::rand({2, 12, 14}, 1), places = Tensor::rand({3, 2, 2}, 4);
   const Glimpsed found = look_around(m, images, {.places = places});
   ASSERT_EQ(found.log_prob.shape(), (Shape{2, 2}));
@@ -370,7 +370,7 @@ Policy policy() {
   c.glimpses = 2;
   c.sigma = 0.25f;
   c.sensor = {.size = 6, .scales = 1};
-  return {model_of(c, 0.7f), Tensor::rand({1, 12, 14}, 11),
+  return {glimpse_of(c, 0.7f), Tensor::rand({1, 12, 14}, 11),
           Tensor::from_ids(std::vector<int64_t>{0}, {1})};
 }
 

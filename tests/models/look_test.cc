@@ -71,7 +71,7 @@ std::vector<LookConfig> look_configs(const std::vector<std::string>& weightings 
   }
   return all;
 }
-std::string named(const LookConfig& c) {
+std::string named_look(const LookConfig& c) {
   return c.score + ", " + name_of(c.locality) + ", " + c.weighting;
 }
 
@@ -81,7 +81,7 @@ std::vector<float> row_of(const Tensor& t, int64_t b, int64_t i) {
 
 TEST(Look, StepsAreAllAtOnce) {
   for (const LookConfig& c : look_configs({"softmax", "sparsemax", "argmax"})) {
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     const Scene s(c);
     const Seen once = at_once(s), steps = in_steps(s);
     expect_near(steps.context, once.context, 1e-5f);
@@ -114,7 +114,7 @@ TEST(Look, WeightsAreNamedUnderAPrefix) {
 TEST(Intervention, UniformIsTheMeanOverTheLength) {
   for (LookConfig c : look_configs()) {
     if (c.locality != Locality::global) continue;
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     const Scene s(c);
     for (const Seen& seen :
          {at_once(s, interventions::uniform()), in_steps(s, interventions::uniform())}) {
@@ -134,7 +134,7 @@ TEST(Intervention, UniformIsTheMeanOverTheLength) {
 // Where windows hide keys, they stay hidden.
 TEST(Intervention, ReplacesPermittedKeysAlone) {
   for (const LookConfig& c : look_configs()) {
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     const Scene s(c);
     const Seen own = at_once(s);
     for (const Seen& seen :
@@ -156,7 +156,7 @@ TEST(Intervention, ReplacesPermittedKeysAlone) {
 TEST(Intervention, PermutedKeepsARowsWeights) {
   int64_t moved = 0;
   for (const LookConfig& c : look_configs({"softmax", "sigmoid"})) {
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     const Scene s(c);
     const Seen own = at_once(s), once = at_once(s, interventions::permuted(5));
     expect_near(in_steps(s, interventions::permuted(5)).weights, once.weights, 1e-5f);
@@ -202,7 +202,7 @@ TEST(Intervention, PermutationsAreAllAsLikely) {
 
 TEST(Intervention, GivenWeightsGiveTheirContext) {
   for (const LookConfig& c : look_configs()) {
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     const Scene s(c);
     const Tensor given = Tensor::rand({kB, kT, kS}, 9);  // of hidden keys too
     const Seen once = at_once(s, interventions::given(given));
@@ -235,7 +235,7 @@ TEST(Intervention, HeldWeightsHaveNoGradients) {
 // What lies past the lengths is not read, whatever weight it is given.
 TEST(Intervention, PaddingIsNotRead) {
   for (const LookConfig& c : look_configs()) {
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     Scene s(c);
     const Intervention all[] = {interventions::uniform(), interventions::permuted(2),
                                 interventions::given(Tensor::full({kB, kT, kS}, 1.0f)),
@@ -302,7 +302,7 @@ TEST(Intervention, ReadingChangesNothing) {
   hard.weighting = "sample";
   all.push_back(hard);
   for (const Seq2SeqConfig& c : all) {
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     const Seq2Seq m = model_of(c, 3);
     const Batch batch = batch_of(sentences());
     const auto gradients_with = [&](const Intervention& i, double& nll) {
@@ -342,7 +342,7 @@ TEST(Intervention, ReadingChangesNothing) {
 // ∂loss/∂weights of one look, against weights that are moved by hand.
 TEST(Intervention, GradientsOfReadWeightsAreSlopes) {
   for (const Seq2SeqConfig& c : translators()) {
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     const Seq2Seq m = model_of(c, 3);
     const Batch batch = batch_of(sentences());
     std::vector<Tensor> seen;
@@ -385,7 +385,7 @@ TEST(Intervention, GivenWeightsGetGradients) {
 TEST(Intervention, InDecodingTheWeightsAreThoseUsed) {
   for (const Seq2SeqConfig& c : translators()) {
     if (c.locality != Locality::global) continue;
-    SCOPED_TRACE(named(c));
+    SCOPED_TRACE(named_look(c));
     const Seq2Seq m = model_of(c, 3);
     const Batch batch = batch_of(sentences());
     for (const int64_t beam : {1, 3}) {

@@ -44,7 +44,7 @@ void bring_close(Seq2Seq& m, float apart) {
   }
 }
 
-Tensor sentences(int64_t S, int64_t B, uint64_t seed) {
+Tensor random_sentences(int64_t S, int64_t B, uint64_t seed) {
   const RandomKey key = random_key(seed, Purpose::data);
   std::vector<int64_t> ids(static_cast<size_t>(S * B));
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = 4 + bits32(key, i) % (kSource - 4);
@@ -75,7 +75,7 @@ TEST(OutputScreen, GreedyDecodingIsTheSame) {
   for (const Order order : {Order::bahdanau, Order::luong}) {
     for (uint64_t seed = 1; seed <= 6; ++seed) {
       const Seq2Seq m = large(seed, order);
-      for (const int64_t B : {1, 3}) expect_same(m, sentences(5, B, seed));
+      for (const int64_t B : {1, 3}) expect_same(m, random_sentences(5, B, seed));
     }
   }
 }
@@ -85,7 +85,7 @@ TEST(OutputScreen, AndWhereManyWordsAreAsLikely) {
     for (uint64_t seed = 1; seed <= 4; ++seed) {
       Seq2Seq m = large(seed);
       bring_close(m, apart);
-      expect_same(m, sentences(6, 1, seed));
+      expect_same(m, random_sentences(6, 1, seed));
     }
   }
 }
@@ -97,7 +97,7 @@ TEST(OutputScreen, IsMadeOnceAndAgainWhenTheLayerChanges) {
   EXPECT_EQ(m.screen->of(m.output), first);
   EXPECT_EQ(Seq2Seq(m).screen->of(m.output), first);
 
-  const Tensor source = sentences(5, 1, 1);
+  const Tensor source = random_sentences(5, 1, 1);
   const std::vector<int64_t> before = greedy(m, source)[0][0].tokens;
   const NoGrad off;
   m.output.weight.mul_(-1.0f);
@@ -116,7 +116,7 @@ TEST(OutputScreen, IsMadeOnceAndAgainWhenTheLayerChanges) {
 
 TEST(OutputScreen, NotFiniteTakesTheProduct) {
   Seq2Seq m = large(3);
-  const Tensor source = sentences(5, 1, 1);
+  const Tensor source = random_sentences(5, 1, 1);
   m.output.weight.mutable_data<float>()[9 * kHidden + 1] = INFINITY;
   EXPECT_EQ(m.screen->of(m.output), nullptr);
   EXPECT_EQ(greedy(m, source)[0][0].tokens, greedy(without_screen(m), source)[0][0].tokens);
@@ -124,7 +124,7 @@ TEST(OutputScreen, NotFiniteTakesTheProduct) {
 
 TEST(OutputScreen, ManyThreadsAsk) {
   const Seq2Seq m = large(4);
-  const Tensor source = sentences(5, 1, 1);
+  const Tensor source = random_sentences(5, 1, 1);
   const std::vector<int64_t> expected = greedy(without_screen(m), source)[0][0].tokens;
   std::vector<std::vector<int64_t>> found(3);
   std::vector<std::thread> threads;
