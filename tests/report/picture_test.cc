@@ -64,7 +64,7 @@ TEST(Heatmap, FullColourIsOneOrTheLargest) {
   EXPECT_FLOAT_EQ(static_cast<float>(full_weight({"", {"r"}, {"a"}, {0.2f}})), 0.2f);
   EXPECT_EQ(full_weight({"", {"r"}, {"a"}, {3.0f}}), 3.0);
   EXPECT_EQ(full_weight({"", {"r"}, {"a", "b"}, {NAN, 0.0f}}), 1.0);
-  EXPECT_EQ(full_weight({}), 1.0);
+  EXPECT_EQ(full_weight(Heatmap{}), 1.0);
 }
 
 TEST(Svg, IsWellFormedAndEscaped) {
@@ -287,7 +287,7 @@ TEST(Write, RefusesWhatItCannot) {
   EXPECT_THROW(write("map.gif", {words()}), Error);
   EXPECT_THROW(write("map", {words()}), Error);
   const File png("png");
-  EXPECT_THROW(write(png.path(), {}), Error);
+  EXPECT_THROW(write(png.path(), std::vector<Heatmap>{}), Error);
   EXPECT_THROW(write(png.path(), {Heatmap{"", {"a"}, {"b"}, {}}}), Error);
   EXPECT_FALSE(fs::exists(png.path()));
 }

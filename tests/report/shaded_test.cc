@@ -27,7 +27,7 @@ TEST(Shaded, WordsWeighInTheWholeText) {
   const ShadedText t = some_shaded();
   EXPECT_FLOAT_EQ(weight_in_text(t.lines[0], 3), 0.6f);
   EXPECT_FLOAT_EQ(full_weight(t), 0.6f);
-  EXPECT_EQ(full_weight({}), 1.0f);
+  EXPECT_EQ(full_weight(ShadedText{}), 1.0f);
 }
 
 TEST(Shaded, IsTextForATerminal) {
