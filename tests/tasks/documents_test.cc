@@ -228,7 +228,7 @@ DocumentsConfig small() {
   return dynamic_cast<const DocumentsConfig&>(*c);
 }
 
-RunFolder trained(const Folder& folder, const DocumentsConfig& config) {
+RunFolder trained(const Folder& folder, DocumentsConfig config) {
   const RunFolder at(folder / "run");
   train_run(task_documents, at, config, Former::refuse, {});
   return at;
