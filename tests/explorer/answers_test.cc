@@ -269,7 +269,7 @@ TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
 TEST_F(Answers, ARunThatCannotBeReadIsToldOf) {
   const Folder folder;
   namespace fs = std::filesystem;
-  fs::copy(trained() / "dates", folder / "dates");
+  fs::copy(trained_to_write() / "dates", folder / "dates");
   fs::create_directory(folder / "loop");
   fs::create_symlink(folder / "loop/config.json", folder / "loop/config.json");
   Runs some({(folder / "").string()});
@@ -284,7 +284,7 @@ TEST_F(Answers, ARunThatCannotBeReadIsToldOf) {
 // Of `fovea serve RUN` too, which shows no folder.
 TEST_F(Answers, ATrainingBegunFromThePageIsShown) {
   const Folder folder;
-  Runs one({(trained() / "dates").string()});
+  Runs one({(trained_to_write() / "dates").string()});
   Training begun(folder / "root");
   const Response r =
       answer({.method = "POST", .path = "/api/train", .body = R"({"task":"documents"})"}, caller,
