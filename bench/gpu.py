@@ -1,6 +1,9 @@
-"""Additive attention on the GPU beside PyTorch: same inputs, same GPU, one run.
+"""Attention on the GPU beside PyTorch: same inputs, same GPU, one run.
 
     python3 bench/gpu.py [--build build] [--rounds 9] [--only PATTERN] [--no-compile] [--markdown]
+
+Additive attention beside the formula written out, eager and compiled; dot products beside
+scaled_dot_product_attention in float32, without TF32.
 
 Needs an NVIDIA GPU, PyTorch with CUDA, and what `./dev cuda` builds. Every side is timed alike: calls
 after one another, a wait at both ends, the median of several such rounds, random data. Errors are
@@ -16,12 +19,20 @@ import tempfile
 import time
 
 import torch
+import torch.nn.functional as F
 
-# B, Lq, Lk, A, Dv and masks
-CASES = [((8, 1024, 1024, 256, 256), ("none", "causal")),
-         ((1, 4096, 4096, 64, 64), ("none", "causal")),
-         ((16, 50, 50, 512, 512), ("none", "lengths")),
-         ((128, 10, 128, 1024, 1024), ("none", "lengths"))]
+# B (heads of dot products among them), Lq, Lk, A, Dv and masks
+CASES = [("dot", (16, 4096, 4096, 64, 64), ("none", "causal")),
+         ("dot", (16, 4096, 4096, 128, 128), ("none", "causal")),
+         ("dot", (96, 512, 512, 64, 64), ("none", "causal")),
+         ("dot", (64, 1024, 1024, 64, 64), ("none", "causal")),
+         ("dot", (64, 1024, 1024, 128, 128), ("none", "causal")),
+         ("dot", (16, 16384, 16384, 64, 64), ("none", "causal")),
+         ("dot", (16, 16384, 16384, 128, 128), ("none", "causal")),
+         ("additive", (8, 1024, 1024, 256, 256), ("none", "causal")),
+         ("additive", (1, 4096, 4096, 64, 64), ("none", "causal")),
+         ("additive", (16, 50, 50, 512, 512), ("none", "lengths")),
+         ("additive", (128, 10, 128, 1024, 1024), ("none", "lengths"))]
 
 
 def arguments():
@@ -55,6 +66,19 @@ def additive(q, k, v, u, mask):
     return torch.softmax(scores, -1) @ v
 
 
+def dot(q, k, v, mask):
+    scores = q @ k.transpose(1, 2) * q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, float("-inf"))
+    return torch.softmax(scores, -1) @ v
+
+
+def sdpa(causal):
+    def run(q, k, v, mask):
+        return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]
+    return run
+
+
 def timed(run, rounds):
     def seconds(n):
         torch.cuda.synchronize()
@@ -71,8 +95,8 @@ def timed(run, rounds):
 
 def torch_side(function, tensors, mask, rounds):
     """Times and extra memory of both passes."""
-    q, k, v, u, up = tensors
-    inputs = [x.detach().requires_grad_() for x in (q, k, v, u)]
+    *inputs, up = tensors
+    inputs = [x.detach().requires_grad_() for x in inputs]
     with torch.no_grad():
         forward = timed(lambda: function(*inputs, mask), rounds)
     both = lambda: torch.autograd.grad(function(*inputs, mask), inputs, up)
@@ -87,28 +111,30 @@ def torch_side(function, tensors, mask, rounds):
             "both_bytes": torch.cuda.max_memory_allocated() - before - outputs}
 
 
-def exact(tensors, mask):
+def exact(function, tensors, mask):
     """Context and gradients in float64, a batch element at a time."""
-    q, k, v, u, up = [x.double() for x in tensors]
-    u.requires_grad_()
+    q, k, v, *u, up = [x.double() for x in tensors]
+    u = [x.requires_grad_() for x in u]
     results = {name: [] for name in ("context", "dq", "dk", "dv")}
-    du = torch.zeros_like(u)
+    du = [torch.zeros_like(x) for x in u]
     for b in range(q.shape[0]):
         one = [x[b:b + 1].detach().requires_grad_() for x in (q, k, v)]
         seen = mask if mask is None or mask.shape[0] == 1 else mask[b:b + 1]
-        context = additive(*one, u, seen)
-        grads = torch.autograd.grad(context, [*one, u], up[b:b + 1])
+        context = function(*one, *u, seen)
+        grads = torch.autograd.grad(context, [*one, *u], up[b:b + 1])
         for name, x in zip(("context", "dq", "dk", "dv"), (context.detach(), *grads)):
             results[name].append(x)
-        du += grads[3]
-    return {**{name: torch.cat(x) for name, x in results.items()}, "du": du.detach()}
+        for total, x in zip(du, grads[3:]):
+            total += x
+    return {**{name: torch.cat(x) for name, x in results.items()},
+            **({"du": du[0].detach()} if du else {})}
 
 
-def fovea_side(options, folder, sizes, mask):
+def fovea_side(options, folder, family, sizes, mask):
     program = os.path.join(options.build, "bench", "gpu_attention")
     environment = {"FOVEA_CUDA_MODULE": os.path.abspath(os.path.join(options.build,
                                                                      "libfovea_cuda.so")), **os.environ}
-    done = subprocess.run([program, folder, *map(str, sizes), mask, str(options.rounds)],
+    done = subprocess.run([program, folder, family, *map(str, sizes), mask, str(options.rounds)],
                           capture_output=True, text=True, env=environment)
     if done.returncode != 0:
         sys.exit(f"gpu: {done.stderr.strip()}")
@@ -124,23 +150,30 @@ def errors(folder, truth):
     return found
 
 
-def run_case(options, sizes, mask):
+def run_case(options, family, sizes, mask):
     B, Lq, Lk, A, Dv = sizes
     torch.manual_seed(0)
-    shapes = {"q": (B, Lq, A), "k": (B, Lk, A), "v": (B, Lk, Dv), "u": (A,), "d_context": (B, Lq, Dv)}
+    shapes = {"q": (B, Lq, A), "k": (B, Lk, A), "v": (B, Lk, Dv),
+              **({"u": (A,)} if family == "additive" else {}), "d_context": (B, Lq, Dv)}
     tensors = {name: torch.randn(shape, device="cuda") for name, shape in shapes.items()}
-    result = {"sizes": sizes, "mask": mask}
+    result = {"family": family, "sizes": sizes, "mask": mask}
+    formula = additive if family == "additive" else dot
     with tempfile.TemporaryDirectory() as folder:
         for name, x in tensors.items():
             with open(f"{folder}/{name}.f32", "wb") as file:
                 file.write(x.cpu().numpy().tobytes())
-        result["fovea"] = fovea_side(options, folder, sizes, mask)
+        result["fovea"] = fovea_side(options, folder, family, sizes, mask)
         pairs = hidden(mask, B, Lq, Lk)
-        truth = exact(tuple(tensors.values()), pairs)
+        truth = exact(formula, tuple(tensors.values()), pairs)
         result["errors"] = errors(folder, truth)
         del truth
         torch.cuda.empty_cache()
     if options.no_torch:
+        return result
+    if family == "dot":
+        result["sdpa"] = torch_side(sdpa(mask == "causal"), tuple(tensors.values()), None,
+                                    options.rounds)
+        torch.cuda.empty_cache()
         return result
     result["eager"] = torch_side(additive, tuple(tensors.values()), pairs, options.rounds)
     if not options.no_compile:
@@ -152,11 +185,11 @@ def run_case(options, sizes, mask):
 
 
 def line(r):
-    ours, name = r["fovea"], f"{r['sizes']} {r['mask']}"
-    text = (f"{name:34} {ours['forward_us']:8.1f} {ours['both_us']:8.1f} us, "
+    ours, name = r["fovea"], f"{r['family']} {r['sizes']} {r['mask']}"
+    text = (f"{name:42} {ours['forward_us']:8.1f} {ours['both_us']:8.1f} us, "
             f"{ours['both_bytes'] / 1e6:6.1f} MB, error {max(r['errors'].values()):.1e} ({max(r['errors'], key=r['errors'].get)}), "
             f"{'same bits' if ours['same_bits'] else 'OTHER BITS'}")
-    for side in ("eager", "compile"):
+    for side in ("sdpa", "eager", "compile"):
         if side in r:
             peer = r[side]
             text += (f" | {side} {peer['forward_us']:.0f} {peer['both_us']:.0f} us "
@@ -167,14 +200,13 @@ def line(r):
 
 def markdown(results):
     print("| B, Lq, Lk, A, Dv | mask | forward | forward and backward | extra memory | error |"
-          " eager | torch.compile |\n|---|---|---|---|---|---|---|---|")
+          " SDPA or eager | torch.compile |\n|---|---|---|---|---|---|---|---|")
     for r in results:
         ours = r["fovea"]
-        cells = [", ".join(map(str, r["sizes"])), r["mask"], f"{ours['forward_us']:.0f} µs",
+        cells = [r["family"] + " " + ", ".join(map(str, r["sizes"])), r["mask"], f"{ours['forward_us']:.0f} µs",
                  f"{ours['both_us']:.0f} µs", f"{ours['both_bytes'] / 1e6:.1f} MB",
                  f"{max(r['errors'].values()):.1e}"]
-        for side in ("eager", "compile"):
-            peer = r.get(side)
+        for peer in (r.get("sdpa", r.get("eager")), r.get("compile")):
             cells.append("" if peer is None else
                          f"{peer['forward_us']:.0f} / {peer['both_us']:.0f} µs, "
                          f"{peer['both_bytes'] / 1e6:.0f} MB: "
@@ -187,11 +219,11 @@ def main():
     options = arguments()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     results = []
-    for sizes, masks in CASES:
+    for family, sizes, masks in CASES:
         for mask in masks:
-            if options.only not in f"{sizes} {mask}":
+            if options.only not in f"{family} {sizes} {mask}":
                 continue
-            results.append(run_case(options, sizes, mask))
+            results.append(run_case(options, family, sizes, mask))
             print(line(results[-1]), flush=True)
     if options.json:
         with open(options.json, "w") as file:

@@ -1,12 +1,14 @@
-// One additive attention on the GPU, timed: inputs and outputs are files of float32 in a folder.
+// One attention on the GPU, timed: inputs and outputs are files of float32 in a folder.
 // bench/gpu.py runs it.
 //
-//   attention FOLDER B Lq Lk A Dv none|causal|lengths ROUNDS
+//   attention FOLDER additive|dot B Lq Lk A Dv none|causal|lengths ROUNDS
 //
-// q.f32, k.f32, v.f32, u.f32 and d_context.f32 are read, context.f32, dq.f32, dk.f32, dv.f32 and
-// du.f32 written; lengths of batch element b are Lk − (b·Lk/2)/B. Prints one line of JSON.
+// q.f32, k.f32, v.f32, d_context.f32 and, additive, u.f32 are read, context.f32, dq.f32, dk.f32,
+// dv.f32 and du.f32 written; dot products are over √A; lengths of batch element b are
+// Lk − (b·Lk/2)/B. Prints one line of JSON.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +25,7 @@ namespace fovea {
 namespace {
 
 struct Sizes {
+  kernels::Family family;
   int64_t B, Lq, Lk, A, Dv;
 };
 
@@ -31,18 +34,19 @@ class Bench {
   Bench(std::string folder, const Sizes& s, std::string mask)
       : folder_(std::move(folder)), s_(s), mask_(std::move(mask)) {
     p_ = {.B = s.B, .H = 1, .Hk = 1, .Lq = s.Lq, .Lk = s.Lk, .D = s.A, .Dv = s.Dv};
-    p_.family = kernels::Family::additive;
+    p_.family = s.family;
+    if (!additive()) p_.scale = 1.0f / std::sqrt(static_cast<float>(s.A));
     p_.q = rows(read("q", s.B * s.Lq * s.A), s.Lq, s.A);
     p_.k = rows(read("k", s.B * s.Lk * s.A), s.Lk, s.A);
     p_.v = rows(read("v", s.B * s.Lk * s.Dv), s.Lk, s.Dv);
-    p_.u = read("u", s.A);
+    if (additive()) p_.u = read("u", s.A);
     g_.d_context = rows(read("d_context", s.B * s.Lq * s.Dv), s.Lq, s.Dv);
     context_ = empty(s.B * s.Lq * s.Dv);
     stat_ = empty(s.B * s.Lq);
     dq_ = empty(s.B * s.Lq * s.A);
     dk_ = empty(s.B * s.Lk * s.A);
     dv_ = empty(s.B * s.Lk * s.Dv);
-    du_ = empty(s.A);
+    if (additive()) du_ = empty(s.A);
     out_.context = rows(context_, s.Lq, s.Dv);
     out_.stat = stat_;
     g_.context = rows(const_cast<const float*>(context_), s.Lq, s.Dv);
@@ -112,12 +116,14 @@ class Bench {
     int64_t n;
   };
   std::vector<Result> results() const {
-    return {{"context", context_, s_.B * s_.Lq * s_.Dv},
-            {"dq", dq_, s_.B * s_.Lq * s_.A},
-            {"dk", dk_, s_.B * s_.Lk * s_.A},
-            {"dv", dv_, s_.B * s_.Lk * s_.Dv},
-            {"du", du_, s_.A}};
+    std::vector<Result> all = {{"context", context_, s_.B * s_.Lq * s_.Dv},
+                               {"dq", dq_, s_.B * s_.Lq * s_.A},
+                               {"dk", dk_, s_.B * s_.Lk * s_.A},
+                               {"dv", dv_, s_.B * s_.Lk * s_.Dv}};
+    if (additive()) all.push_back({"du", du_, s_.A});
+    return all;
   }
+  bool additive() const { return s_.family == kernels::Family::additive; }
   template <class T>
   static kernels::View<T> rows(T* data, int64_t L, int64_t width) {
     return {data, L * width, 0, width, 1};
@@ -159,13 +165,15 @@ class Bench {
   kernels::AttentionProblem p_;
   kernels::AttentionResult out_;
   kernels::AttentionGradients g_;
-  float *context_, *stat_, *dq_, *dk_, *dv_, *du_;
+  float *context_, *stat_, *dq_, *dk_, *dv_, *du_ = nullptr;
 };
 
 void run(char** argv) {
   const auto number = [&](int i) { return std::strtoll(argv[i], nullptr, 10); };
-  Bench bench(argv[1], {number(2), number(3), number(4), number(5), number(6)}, argv[7]);
-  const int rounds = static_cast<int>(number(8));
+  const auto family =
+      std::string(argv[2]) == "dot" ? kernels::Family::dot : kernels::Family::additive;
+  Bench bench(argv[1], {family, number(3), number(4), number(5), number(6), number(7)}, argv[8]);
+  const int rounds = static_cast<int>(number(9));
   const auto forward = [&] { bench.forward(); };
   const auto both = [&] { bench.both(); };
   const int64_t extra_forward = bench.extra(forward), extra_both = bench.extra(both);
@@ -185,8 +193,8 @@ void run(char** argv) {
 }  // namespace fovea
 
 int main(int argc, char** argv) {
-  if (argc != 9) {
-    std::fprintf(stderr, "attention FOLDER B Lq Lk A Dv none|causal|lengths ROUNDS\n");
+  if (argc != 10) {
+    std::fprintf(stderr, "attention FOLDER additive|dot B Lq Lk A Dv none|causal|lengths ROUNDS\n");
     return 2;
   }
   try {

@@ -9,7 +9,6 @@
 namespace fovea::cuda {
 namespace {
 
-using kernels::Family;
 using kernels::Weigh;
 
 // Whether dimensions with a stride have elements of their own.
@@ -30,11 +29,10 @@ bool apart(const View<float>& v, const std::array<int64_t, 4>& sizes) {
   return true;
 }
 
-// FOVEA_CUDA_PATH=long or short, for the tests: the path where both could do it.
-bool takes_short(const AttentionProblem& p) {
-  if (!short_suits(p)) return false;
+// FOVEA_CUDA_PATH=long, for the tests: that path where another could do it, too.
+bool takes_long() {
   const char* path = std::getenv("FOVEA_CUDA_PATH");
-  return path == nullptr || std::string(path) != "long";
+  return path != nullptr && std::string(path) == "long";
 }
 
 void check_problem(const AttentionProblem& p, const AttentionGradients* g) {
@@ -46,12 +44,12 @@ bool empty(const AttentionProblem& p) { return p.B == 0 || p.H == 0 || p.Lq == 0
 }  // namespace
 
 const char* refuses(const AttentionProblem& p, const AttentionGradients* g) {
-  if (p.family != Family::additive) return "the score is not additive: only that has kernels yet";
+  if (p.family == Family::given) return "given scores have no kernel yet";
   if (p.weigh != Weigh::softmax) return "the weighting is not softmax: only that has kernels yet";
   if (p.center) return "a predicted window has no kernel yet";
   if (p.conditions) return "a condition beside one matrix has no kernel yet";
   if (p.D < 1 || p.Lk < 1 || p.Dv < 1) return "a width, or the number of keys, is 0";
-  if (p.D > 16384) return "the additive width is over 16384";
+  if (p.D > 16384) return "the width of queries and keys is over 16384";
   if (p.Lk > (1 << 22) || p.Lq > (1 << 22)) return "over 4194304 queries or keys";
   if (p.Lk * round_up(static_cast<int>(p.D), 64) >= int64_t{1} << 31) {
     return "over 2147483648 numbers in the keys of a head";
@@ -68,13 +66,17 @@ void attention_forward(const AttentionProblem& p, const AttentionResult& out) {
   check_problem(p, nullptr);
   if (out.weights) throw Error("attention on the GPU", "weights have no kernel yet");
   if (empty(p)) return;
-  return takes_short(p) ? short_forward(p, out) : long_forward(p, out);
+  if (takes_long()) return long_forward(p, out);
+  if (dot_suits(p)) return dot_forward(p, out);
+  return short_suits(p) ? short_forward(p, out) : long_forward(p, out);
 }
 
 void attention_backward(const AttentionProblem& p, const AttentionGradients& g) {
   check_problem(p, &g);
   if (empty(p)) return;
-  return takes_short(p) ? short_backward(p, g) : long_backward(p, g);
+  if (takes_long()) return long_backward(p, g);
+  if (dot_suits(p) && g.stat) return dot_backward(p, g);
+  return short_suits(p) ? short_backward(p, g) : long_backward(p, g);
 }
 
 void add_bias_gradients(const AttentionProblem& p, const AttentionGradients& g,

@@ -8,25 +8,31 @@
 #include "cuda/memory.h"
 #include "kernels/attention/problem.h"
 
-// Additive attention with softmax on the device: what the two paths share on the host's side.
+// Attention with softmax on the device: what the paths share on the host's side.
 namespace fovea::cuda {
 
 using kernels::AttentionGradients;
 using kernels::AttentionProblem;
 using kernels::AttentionResult;
+using kernels::Family;
 
 const char* refuses(const AttentionProblem&, const AttentionGradients*);
 void attention_forward(const AttentionProblem&, const AttentionResult&);
 void attention_backward(const AttentionProblem&, const AttentionGradients&);
 
-// Long sequences: scores in tiles, products on tensor cores.
+// Everything: scores in tiles through memory, products on tensor cores.
 void long_forward(const AttentionProblem&, const AttentionResult&);
 void long_backward(const AttentionProblem&, const AttentionGradients&);
 
-// Few keys: a block has whole rows.
+// Additive, few keys: a block has whole rows.
 bool short_suits(const AttentionProblem&);
 void short_forward(const AttentionProblem&, const AttentionResult&);
 void short_backward(const AttentionProblem&, const AttentionGradients&);
+
+// Dot products on Hopper, scores in registers alone: widths up to 128, masks by ranges.
+bool dot_suits(const AttentionProblem&);
+void dot_forward(const AttentionProblem&, const AttentionResult&);
+void dot_backward(const AttentionProblem&, const AttentionGradients&);
 
 // Lets a kernel have that much shared memory; told again only where it is more.
 template <auto kKernel>

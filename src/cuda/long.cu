@@ -18,15 +18,17 @@ class Preparation {
  public:
   Preparation(const AttentionProblem& p, bool backward) {
     const size_t queries = p.B * p.H * p.Lq, keys = p.B * p.Hk * p.Lk;
+    const bool dot = p.family == Family::dot;
     to.width = round_up(static_cast<int>(p.D), 64);
     to.value_width = round_up(static_cast<int>(p.Dv), 8);
+    to.half_width = round_up(static_cast<int>(p.D), 8);
     to.query_tiles = parts(static_cast<int>(p.Lq), kTileRows);
     to.query_parts = parts(static_cast<int>(p.Lq), kPart);
     to.key_parts = parts(static_cast<int>(p.Lk), kPart);
     take(x_, to.x, queries * to.width);
     take(y_, to.y, keys * to.width);
-    take(x_most_, to.x_most, p.B * p.H * to.query_parts * to.width);
-    take(y_most_, to.y_most, p.B * p.Hk * to.key_parts * to.width);
+    take(x_most_, to.x_most, dot ? 0 : p.B * p.H * to.query_parts * to.width);
+    take(y_most_, to.y_most, dot ? 0 : p.B * p.Hk * to.key_parts * to.width);
     take(rows_, to.x_nan, queries);
     take(keys_, to.y_nan, keys);
     take(range_, to.range, p.B * p.H * to.query_tiles);
@@ -38,12 +40,16 @@ class Preparation {
     take(d_out_, to.d_out, 2 * queries * to.value_width);
     take(d_bad_, to.d_bad, queries);
     take(beta_, to.beta, queries);
+    if (!dot) return;
+    take(q_, to.q, 2 * queries * to.half_width);
+    take(k_, to.k, 2 * keys * to.half_width);
   }
 
   void run(const AttentionProblem& p, const AttentionGradients& g, bool backward) const {
     const int64_t queries = p.B * p.H * to.query_parts, keys = p.B * p.Hk * to.key_parts;
     const int64_t blocks = queries + 2 * keys + (backward ? queries : 0);
-    prepare<<<static_cast<unsigned>(blocks), kPrepareThreads, 0, stream()>>>(p, g, to);
+    const auto kernel = p.family == Family::dot ? prepare<Family::dot> : prepare<Family::additive>;
+    kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, 0, stream()>>>(p, g, to);
     check_launch("attention, preparing queries, keys and values");
   }
 
@@ -57,7 +63,7 @@ class Preparation {
   }
   Scratch<float> x_, y_, x_most_, y_most_, rows_, keys_, constant_, beta_;
   Scratch<int4> range_;
-  Scratch<bf16> v_, d_out_;
+  Scratch<bf16> v_, d_out_, q_, k_;
   Scratch<uint8_t> v_bad_, d_bad_;
 };
 
@@ -103,6 +109,11 @@ void for_chunks(const AttentionProblem& p, const ChunkSize& size, const Function
 void score(const AttentionProblem& p, const Prepared& in, const Chunk& c) {
   const dim3 grid(c.padded_keys / kTileKeys, parts(c.rows, kTileRows), c.heads);
   const size_t shared = score_shared(in.width);
+  if (p.family == Family::dot) {
+    allow_shared<score_dot_tiles>(shared);
+    score_dot_tiles<<<grid, kScoreThreads, shared, stream()>>>(p, in, c);
+    return check_launch("attention, dot products");
+  }
   allow_shared<score_tiles>(shared);
   allow_shared<score_wide_tiles>(shared);
   score_tiles<<<grid, kScoreThreads, shared, stream()>>>(p, in, c);
@@ -151,38 +162,43 @@ void sum(const PartialSum& x) {
   check_launch("attention, sums of partial results");
 }
 
-// context or dv: a product over the depth, in parts where that fills the device or where heads
-// share their keys.
+// context, dv, dq or dk: a product over the depth, in parts where that fills the device or where
+// heads share their keys.
 template <Product kOp>
 void product_into(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
                   const Chunk& c, const View<float>& to) {
-  constexpr bool kContext = kOp == Product::context;
-  const int Dv = static_cast<int>(p.Dv), Lk = static_cast<int>(p.Lk);
-  const int m = kContext ? c.rows : Lk, depth = kContext ? Lk : c.rows;
-  const int group = kContext ? 1 : static_cast<int>(p.group());
+  constexpr bool kKeys = of_keys(kOp);
+  const int n = static_cast<int>(has_weights(kOp) ? p.Dv : p.D), Lk = static_cast<int>(p.Lk);
+  const int m = kKeys ? Lk : c.rows, depth = kKeys ? c.rows : Lk;
+  const int group = kKeys ? static_cast<int>(p.group()) : 1;
+  const float factor = has_weights(kOp) ? 1.0f : p.scale / p.temperature;
   ProductCall x{.c = c, .dropout = dropout_of(p)};
-  x.splits = splits_for(c.heads, m, Dv, depth);
+  x.splits = splits_for(c.heads, m, n, depth);
   x.depth = round_up(parts(depth, x.splits), 32);
-  const bool add = !kContext && c.row > 0;
+  const bool add = kKeys && c.row > 0;
   if (x.splits == 1 && group == 1) {
-    x.to = {.view = to, .add = add};
-    return product<kOp>(p, g, in, x, m, Dv);
+    x.to = {.view = to, .columns = n, .factor = factor, .add = add};
+    return product<kOp>(p, g, in, x, m, n);
   }
-  const size_t head = static_cast<size_t>(m) * Dv;
+  const size_t head = static_cast<size_t>(m) * n;
   const Scratch<float> partial(x.splits * c.heads * head);
-  x.to = {.partial = partial.data(), .split = c.heads * head, .head = head};
-  product<kOp>(p, g, in, x, m, Dv);
+  x.to = {.partial = partial.data(),
+          .split = c.heads * head,
+          .head = head,
+          .columns = n,
+          .factor = factor};
+  product<kOp>(p, g, in, x, m, n);
   sum({.from = partial.data(),
        .parts = x.splits,
        .heads = c.heads,
        .z = c.z,
        .rows = m,
-       .n = Dv,
-       .step = Dv,
+       .n = n,
+       .step = n,
        .to = to,
-       .to_row = kContext ? c.row : 0,
+       .to_row = kKeys ? 0 : c.row,
        .group = group,
-       .to_heads = static_cast<int>(kContext ? p.H : p.Hk),
+       .to_heads = static_cast<int>(kKeys ? p.Hk : p.H),
        .u = nullptr,
        .scale = 1.0f,
        .add = add});
@@ -197,61 +213,109 @@ void launch_gradients(const AttentionProblem& p, const Prepared& in, const Gradi
   check_launch("attention, gradients of additive scores");
 }
 
-// The score gradients of a chunk become dq, dk and du.
-void gradients(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
-               const Chunk& c, const float* totals, int n_totals) {
-  const bool large = limits().shared_memory >= static_cast<int>(gradient_shared<16>());
-  const int Lk = static_cast<int>(p.Lk), blocks = parts(c.rows, large ? 256 : 64);
-  // One block a processor; where rows see ranges of their own, more, since some have little to do.
-  const int wanted = (p.begin.data ? 3 : 1) * limits().processors;
-  const int base = in.width / 64 * blocks * c.heads;
-  GradientCall x{.c = c};
-  x.ranges = std::clamp(wanted / base, 1, parts(Lk, 64));
-  x.keys = round_up(parts(Lk, x.ranges), 32);
-  x.ranges = parts(Lk, x.keys);
-  const bool whole = x.ranges == 1 && g.dq;
-  const size_t head = static_cast<size_t>(in.width) * c.heads;
-  const Scratch<float> dq(whole ? 0 : x.ranges * c.rows * head), dk(blocks * Lk * head);
-  const Scratch<float> gr(blocks * x.ranges * head);
-  if (whole) x.whole_dq = g.dq;
-  x.dq = dq.data();
-  x.dk = dk.data();
-  x.gr = gr.data();
-  if (large) {
-    launch_gradients<16>(p, in, x);
-  } else {
-    launch_gradients<4>(p, in, x);
+// Partial sums of the gradients of additive scores, and how the work is cut.
+struct GradientParts {
+  GradientParts(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+                const Chunk& c)
+      : large(limits().shared_memory >= static_cast<int>(gradient_shared<16>())),
+        blocks(parts(c.rows, large ? 256 : 64)),
+        call{.c = c} {
+    // One block a processor; where rows see ranges of their own, more: some have little to do.
+    const int Lk = static_cast<int>(p.Lk), wanted = (p.begin.data ? 3 : 1) * limits().processors;
+    const int base = in.width / 64 * blocks * c.heads;
+    const int ranges = std::clamp(wanted / base, 1, parts(Lk, 64));
+    call.keys = round_up(parts(Lk, ranges), 32);
+    call.ranges = parts(Lk, call.keys);
+    const bool whole = call.ranges == 1 && g.dq;
+    const size_t head = static_cast<size_t>(in.width) * c.heads;
+    dq = Scratch<float>(whole ? 0 : call.ranges * c.rows * head);
+    dk = Scratch<float>(blocks * Lk * head);
+    gr = Scratch<float>(blocks * call.ranges * head);
+    if (whole) call.whole_dq = g.dq;
+    call.dq = dq.data(), call.dk = dk.data(), call.gr = gr.data();
   }
-  const float scale = p.scale / p.temperature;
+  bool large;
+  int blocks;
+  GradientCall call;
+  Scratch<float> dq, dk, gr;
+};
+
+// Σ g of the chunk, by block.
+struct Totals {
+  const float* data;
+  int n;
+};
+
+void sum_weights(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+                 const GradientParts& x, const Totals& totals) {
+  const Chunk& c = x.call.c;
+  const int D = static_cast<int>(p.D);
+  const WeightSum w{.gr = x.gr.data(),
+                    .n_gr = c.heads * x.blocks * x.call.ranges,
+                    .step = in.width,
+                    .totals = totals.data,
+                    .n_totals = totals.n,
+                    .du = g.du,
+                    .n = D,
+                    .scale = p.scale / p.temperature,
+                    .add = c.z > 0 || c.row > 0};
+  sum_weight_gradients<<<parts(D, kWarp), 256, 0, stream()>>>(w);
+  check_launch("attention, the gradient of u");
+}
+
+// The score gradients of a chunk become dq, dk and du.
+void additive_gradients(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+                        const Chunk& c, const Totals& totals) {
+  const GradientParts x(p, g, in, c);
+  if (x.large) {
+    launch_gradients<16>(p, in, x.call);
+  } else {
+    launch_gradients<4>(p, in, x.call);
+  }
   PartialSum s{.heads = c.heads,
                .z = c.z,
                .n = static_cast<int>(p.D),
                .step = in.width,
                .u = p.u,
-               .scale = 4.0f * scale};
-  if (g.dq && !whole) {
-    s.from = dq.data(), s.parts = x.ranges, s.rows = c.rows, s.to = g.dq, s.to_row = c.row;
+               .scale = 4.0f * (p.scale / p.temperature)};
+  if (g.dq && !x.call.whole_dq) {
+    s.from = x.dq.data(), s.parts = x.call.ranges, s.rows = c.rows, s.to = g.dq, s.to_row = c.row;
     s.group = 1, s.to_heads = static_cast<int>(p.H), s.add = false;
     sum(s);
   }
   if (g.dk) {
-    s.from = dk.data(), s.parts = blocks, s.rows = Lk, s.to = g.dk, s.to_row = 0;
-    s.group = static_cast<int>(p.group()), s.to_heads = static_cast<int>(p.Hk), s.add = c.row > 0;
+    s.from = x.dk.data(), s.parts = x.blocks, s.rows = static_cast<int>(p.Lk), s.to = g.dk;
+    s.to_row = 0, s.group = static_cast<int>(p.group()), s.to_heads = static_cast<int>(p.Hk);
+    s.add = c.row > 0;
     sum(s);
   }
-  if (g.du) {
-    const int D = static_cast<int>(p.D);
-    const WeightSum w{.gr = gr.data(),
-                      .n_gr = c.heads * blocks * x.ranges,
-                      .step = in.width,
-                      .totals = totals,
-                      .n_totals = n_totals,
-                      .du = g.du,
-                      .n = D,
-                      .scale = scale,
-                      .add = c.z > 0 || c.row > 0};
-    sum_weight_gradients<<<parts(D, kWarp), 256, 0, stream()>>>(w);
-    check_launch("attention, the gradient of u");
+  if (g.du) sum_weights(p, g, in, x, totals);
+}
+
+// What the scores of a chunk leave in its place, and of that the gradients.
+void chunk_gradients(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+                     const Chunk& c) {
+  const Scratch<float> totals(c.heads * parts(c.rows, 64) * parts(c.padded_keys, 64));
+  const bool apart = g.dbias && p.softcap > 0.0f;
+  const Scratch<float> ds(apart ? c.at(c.heads, 0) : 0);
+  const ProductCall x{.c = c,
+                      .splits = 1,
+                      .depth = in.value_width,
+                      .dropout = dropout_of(p),
+                      .ds = ds.data(),
+                      .totals = totals.data(),
+                      .beta = in.beta};
+  launch_product<Product::d_scores, 2, 4>(p, g, in, x, c.rows, c.padded_keys);
+  if (g.dbias) {
+    const float* from = apart ? ds.data() : c.e;
+    add_bias_gradients(p, g, {from, c.z, c.heads, c.row, c.rows, c.padded, c.padded_keys});
+  }
+  if (p.family == Family::dot) {
+    if (g.dq) product_into<Product::d_queries>(p, g, in, c, g.dq);
+    if (g.dk) product_into<Product::d_keys>(p, g, in, c, g.dk);
+  } else if (g.dq || g.dk || g.du) {
+    const int n = c.heads * parts(c.rows, 64) * parts(c.padded_keys, 128);
+    additive_gradients(p, g, in, c, {totals.data(), n});
   }
 }
 
@@ -276,27 +340,7 @@ void long_backward(const AttentionProblem& p, const AttentionGradients& g) {
     score(p, in, c);
     finish(p, c, nullptr, in.beta, g.dsink);
     if (g.dv) product_into<Product::d_values>(p, g, in, c, g.dv);
-    if (!scores) return;
-    const int n_totals = c.heads * parts(c.rows, 64) * parts(c.padded_keys, 64);
-    const Scratch<float> totals(n_totals);
-    const bool apart = g.dbias && p.softcap > 0.0f;
-    const Scratch<float> ds(apart ? c.at(c.heads, 0) : 0);
-    const ProductCall x{.c = c,
-                        .splits = 1,
-                        .depth = in.value_width,
-                        .dropout = dropout_of(p),
-                        .ds = ds.data(),
-                        .totals = totals.data(),
-                        .beta = in.beta};
-    launch_product<Product::d_scores, 2, 4>(p, g, in, x, c.rows, c.padded_keys);
-    if (g.dbias) {
-      const float* from = apart ? ds.data() : c.e;
-      add_bias_gradients(p, g, {from, c.z, c.heads, c.row, c.rows, c.padded, c.padded_keys});
-    }
-    if (g.dq || g.dk || g.du) {
-      gradients(p, g, in, c, totals.data(),
-                c.heads * parts(c.rows, 64) * parts(c.padded_keys, 128));
-    }
+    if (scores) chunk_gradients(p, g, in, c);
   });
 }
 

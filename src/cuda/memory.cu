@@ -33,7 +33,8 @@ struct Device {
                               std::to_string(properties.minor) + ", needed is 8.0");
     }
     name = properties.name;
-    limits = {properties.multiProcessorCount, static_cast<int>(properties.sharedMemPerBlockOptin)};
+    limits = {properties.multiProcessorCount, static_cast<int>(properties.sharedMemPerBlockOptin),
+              properties.major == 9 && properties.minor == 0};
     check(cudaSetDevice(0), "choosing the GPU");
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
     const char* sync = std::getenv("FOVEA_SYNC");

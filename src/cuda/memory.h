@@ -15,6 +15,7 @@ cudaStream_t stream();
 struct DeviceLimits {
   int processors;     // multiprocessors
   int shared_memory;  // bytes that a block may have
+  bool hopper;        // of compute capability 9.0
 };
 const DeviceLimits& limits();
 const char* device_name();

@@ -1,10 +1,10 @@
 // The long path, first kernel: what the others read, made once a call. Bound by memory: each input
 // is read once (H200, B 8 L 1024 A 256: 17 µs of 386 forward, 23 of 1117 backward).
 //
-// X and Y as additive.cuh has them; v and d_context as bfloat16, high and low part; and the largest
-// |X| and Y of 32 rows, from which the score kernel knows how many terms may share a
-// reciprocal. What is NaN is noted apart, so that it reaches the rows which see it and no other: X
-// and Y, and v and d_context, are always finite.
+// X and Y as additive.cuh has them, or q and k of dot products; v and d_context as bfloat16, high
+// and low part; and the largest |X| and Y of 32 rows, from which the score kernel knows how many
+// terms may share a reciprocal. What is NaN is noted apart, so that it reaches the rows which see
+// it and no other: X and Y, and v and d_context, are always finite.
 #pragma once
 
 #include "cuda/additive.cuh"
@@ -25,9 +25,10 @@ struct Prepared {
   float* constant;  // [width]: c
   float* line;      // offset, factor
   bf16 *v, *d_out;  // high parts, then low ones: 2 × [rows][value_width]
-  uint8_t *v_bad, *d_bad;  // [rows]: something there is not finite
-  float* beta;             // [B·H][Lq]: d_stat − d_context·context
-  int width, value_width;  // D and Dv, rounded up
+  bf16 *q, *k;      // dot products backward: 2 × [rows][half_width]
+  uint8_t *v_bad, *d_bad;              // [rows]: something there is not finite
+  float* beta;                         // [B·H][Lq]: d_stat − d_context·context
+  int width, value_width, half_width;  // D to 64, Dv and D to 8, rounded up
   int query_tiles;
   int query_parts, key_parts;
 };
@@ -192,31 +193,79 @@ __device__ void prepare_split(const AttentionProblem& p, const AttentionGradient
   }
 }
 
+// Queries times scale/T as x, or keys as y; and both as halves, where those are wanted. A score
+// that is not finite is one pair's alone, so that nothing needs to be noted.
+template <bool kQueries>
+__device__ void prepare_factors(const AttentionProblem& p, const Prepared& to, int z, int part) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, D = static_cast<int>(p.D);
+  const int heads = static_cast<int>(kQueries ? p.H : p.Hk);
+  const int L = static_cast<int>(kQueries ? p.Lq : p.Lk);
+  const View<const float>& in = kQueries ? p.q : p.k;
+  const bool whole = whole_rows(in);
+  const float factor = kQueries ? p.scale / p.temperature : 1.0f;
+  float* const out = kQueries ? to.x : to.y;
+  bf16* const halves = kQueries ? to.q : to.k;
+  const size_t low = static_cast<size_t>(p.B) * heads * L * to.half_width;
+  for (int n = 0; n < kPrepareRows; ++n) {
+    const int r = part * kPart + warp * kPrepareRows + n;
+    if (r >= L) break;
+    const float* const from = row_of(in, z / heads, z % heads, r);
+    const size_t row = static_cast<size_t>(z) * L + r;
+    for (int d = lane * 4; d < to.width; d += 4 * kWarp) {
+      const float4 a = load4(from, in.c, d, D, whole);
+      *reinterpret_cast<float4*>(out + row * to.width + d) =
+          kQueries ? float4{a.x * factor, a.y * factor, a.z * factor, a.w * factor}
+                   : float4{a.y, a.x, a.w, a.z};
+      if (!halves || d >= to.half_width) continue;
+      uint2 high_part, low_part;
+      const auto kept = [](float x) { return finite(x) ? x : 0.0f; };
+      split(kept(a.x), kept(a.y), high_part.x, low_part.x);
+      split(kept(a.z), kept(a.w), high_part.y, low_part.y);
+      *reinterpret_cast<uint2*>(halves + row * to.half_width + d) = high_part;
+      *reinterpret_cast<uint2*>(halves + low + row * to.half_width + d) = low_part;
+    }
+    if (lane == 0) (kQueries ? to.x_nan : to.y_nan)[row] = 0.0f;
+  }
+}
+
+// What the additive score needs of its weights, by the first block.
+__device__ inline void prepare_weights(const AttentionProblem& p, const Prepared& to) {
+  const int D = static_cast<int>(p.D);
+  const WeightSums u = weight_sums(p);
+  for (int a = threadIdx.x; a < to.width; a += blockDim.x) {
+    to.constant[a] = a < D ? constant_of(p, a, u.most) : kPadding;
+  }
+  const float2 line = line_of(u, round_up(D, 4) - D);
+  if (threadIdx.x == 0) to.line[0] = line.x, to.line[1] = line.y;
+}
+
 // One block for 32 rows: of q, of k, of v and, backward, of d_context.
+template <Family kFamily>
 __global__ __launch_bounds__(kPrepareThreads,
                              2) void prepare(const __grid_constant__ AttentionProblem p,
                                              const __grid_constant__ AttentionGradients g,
                                              const __grid_constant__ Prepared to) {
+  constexpr bool kDot = kFamily == Family::dot;
   const int queries = static_cast<int>(p.B * p.H) * to.query_parts;
-  const int keys = static_cast<int>(p.B * p.Hk) * to.key_parts, D = static_cast<int>(p.D);
+  const int keys = static_cast<int>(p.B * p.Hk) * to.key_parts;
   int job = blockIdx.x;
   if (job < queries) {
     const int z = job / to.query_parts, part = job % to.query_parts;
     if (part % (kTileRows / kPart) == 0) prepare_range(p, to, z, part / (kTileRows / kPart));
+    if constexpr (kDot) {
+      if (job == 0 && threadIdx.x == 0) to.line[0] = 0.0f, to.line[1] = 1.0f;
+      return prepare_factors<true>(p, to, z, part);
+    }
     prepare_exponentials<true>(p, to, z, part);
     if (job > 0) return;
     __syncthreads();
-    const WeightSums u = weight_sums(p);
-    for (int a = threadIdx.x; a < to.width; a += blockDim.x) {
-      to.constant[a] = a < D ? constant_of(p, a, u.most) : kPadding;
-    }
-    const float2 line = line_of(u, round_up(D, 4) - D);
-    if (threadIdx.x == 0) to.line[0] = line.x, to.line[1] = line.y;
-    return;
+    return prepare_weights(p, to);
   }
   job -= queries;
   if (job < keys) {
-    return prepare_exponentials<false>(p, to, job / to.key_parts, job % to.key_parts);
+    const int z = job / to.key_parts, part = job % to.key_parts;
+    return kDot ? prepare_factors<false>(p, to, z, part)
+                : prepare_exponentials<false>(p, to, z, part);
   }
   job -= keys;
   if (job < keys) return prepare_split<true>(p, g, to, job / to.key_parts, job % to.key_parts);

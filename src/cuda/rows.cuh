@@ -14,6 +14,7 @@ namespace fovea::cuda {
 using kernels::AttentionGradients;
 using kernels::AttentionProblem;
 using kernels::AttentionResult;
+using kernels::Family;
 using kernels::View;
 
 template <class T>

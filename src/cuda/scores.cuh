@@ -40,8 +40,9 @@ struct Chunk {
   }
 };
 
-// acc[m][n] += Σ 1/x over four features. Pairs of features lie swapped in y: then the two factors
-// of a product come from different register banks.
+// acc[m][n] += Σ 1/x over four features, kShared of which share a reciprocal; 0: a dot product.
+// Pairs of features lie swapped in y: then the two factors of a product come from different
+// register banks.
 template <int kShared>
 __device__ __forceinline__ void add_quad(const float4* xs, const float4* ys, const float4 c,
                                          float (&acc)[8][8]) {
@@ -55,6 +56,10 @@ __device__ __forceinline__ void add_quad(const float4* xs, const float4* ys, con
     for (int n = 0; n < 8; ++n) {
       float& sum = acc[m][n];
       const auto term = [](float a, float b, float add) { return fmaf(a, b, add); };
+      if (kShared == 0) {
+        sum = term(x.w, y[n].z, term(x.z, y[n].w, term(x.y, y[n].x, term(x.x, y[n].y, sum))));
+        continue;
+      }
       if (kShared == 1) {
         sum += reciprocal(term(x.x, y[n].y, c.x));
         sum += reciprocal(term(x.y, y[n].x, c.y));
@@ -281,7 +286,7 @@ __device__ __forceinline__ void score_tile(const AttentionProblem& p, const Prep
     const int n = min(kStage, quads - s * kStage);
 #pragma unroll 1
     for (int g = 0; g < n; ++g, x += kTileRows, y += kTileKeys, ++c) {
-      add_quad<kShared>(x, y, *c, acc);
+      add_quad<kShared>(x, y, kShared > 0 ? *c : float4{}, acc);
     }
   }
   // Padding is past the keys, so a tile that has some is seen whole by nobody, but for the last.
@@ -364,6 +369,18 @@ __global__ __launch_bounds__(kScoreThreads,
     }
     copies_wait<0>();
   }
+}
+
+// Dot products, in float32: a multiply-add a term, and as additive scores but for that.
+__global__ __launch_bounds__(kScoreThreads, FOVEA_BLOCKS_AT_ONCE(2)) void score_dot_tiles(
+    const __grid_constant__ AttentionProblem p, const __grid_constant__ Prepared in,
+    const __grid_constant__ Chunk to) {
+  extern __shared__ float4 shared[];
+  const TileAt at{static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y) * kTileRows,
+                  static_cast<int>(blockIdx.x) * kTileKeys};
+  const int4 seen = range_of_tile(in, to, at);
+  if (seen.x >= at.j0 + kTileKeys || seen.y <= at.j0) return forbid_tile(to, at);
+  score_tile<0>(p, in, to, at, seen, shared);
 }
 
 // Out of a row's strips: its state and, where they are wanted, its statistic and the sink's

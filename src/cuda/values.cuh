@@ -1,9 +1,10 @@
-// The long path: the three matrix products, on tensor cores.
+// The long path: the matrix products, on tensor cores.
 //
 //   context    C[i][d]  = Σ_j w_ij·v_jd
 //   d_values   dv[j][d] = Σ_i w_ij·do_id
-//   d_scores   dw[i][j] = Σ_d do_id·v_jd, and of that the gradient of the scores, which takes the
-//              place of the scores
+//   d_scores   dw[i][j] = Σ_d do_id·v_jd, and of that the gradient g of the scores, which takes
+//              their place
+//   d_queries  dq[i][d] = Σ_j g_ij·k_jd, and d_keys dk[j][d] = Σ_i g_ij·q_id, of dot products
 //
 // float32 by three products of bfloat16 halves: high·high + high·low + low·high, sums in float32;
 // the part left out is below 2⁻¹⁶ of a term. Weights are made of scores while those are loaded.
@@ -19,13 +20,18 @@
 
 namespace fovea::cuda {
 
-enum class Product { context, d_values, d_scores };
+enum class Product { context, d_values, d_scores, d_queries, d_keys };
+constexpr bool has_weights(Product op) { return op == Product::context || op == Product::d_values; }
+// Whether rows of the result are keys.
+constexpr bool of_keys(Product op) { return op == Product::d_values || op == Product::d_keys; }
 
 // Where a product goes: rows `r` apart, numbers `c` apart, heads `z` apart, or a view.
 struct Destination {
   View<float> view;            // by (b, h); data null: parts
-  float* partial = nullptr;    // [split][head][rows][Dv]
+  float* partial = nullptr;    // [split][head][rows][columns]
   size_t split = 0, head = 0;  // strides of those
+  int columns = 0;
+  float factor = 1.0f;
   bool add = false;
 };
 
@@ -50,7 +56,7 @@ struct TileShape {
 template <Product kOp, int kM, int kN>
 struct ProductShape {
   static constexpr bool kFromScores = kOp != Product::d_scores;
-  static constexpr bool kADeep = kOp != Product::d_values, kBDeep = kOp == Product::d_scores;
+  static constexpr bool kADeep = !of_keys(kOp), kBDeep = kOp == Product::d_scores;
   using A = TileShape<kADeep, kM>;
   using B = TileShape<kBDeep, kN>;
   static constexpr int kAStages = kFromScores ? 2 : 3, kBStages = 3;
@@ -160,16 +166,15 @@ __device__ __forceinline__ void write_product(const AttentionProblem& p,
                                               const ProductCall& x, const float (&acc)[2][4][4],
                                               const ProductAt& at) {
   const Chunk& c = x.c;
-  const int tid = threadIdx.x, lane = tid % kWarp, z = c.z + at.head, Dv = static_cast<int>(p.Dv);
+  const int tid = threadIdx.x, lane = tid % kWarp, z = c.z + at.head, columns = x.to.columns;
   const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
   const int group = H / static_cast<int>(p.Hk), zk = z / H * static_cast<int>(p.Hk) + z % H / group;
-  const int M = kOp == Product::d_values ? Lk : c.rows;
+  const int M = of_keys(kOp) ? Lk : c.rows, h = z % H;
   const Destination& to = x.to;
-  const int h = z % H;
-  float* const out = to.view.data ? row_of(to.view, z / H, kOp == Product::d_values ? h / group : h,
-                                           kOp == Product::d_values ? 0 : c.row)
-                                  : to.partial + at.part * to.split + at.head * to.head;
-  const int64_t r = to.view.data ? to.view.r : Dv, step = to.view.data ? to.view.c : 1;
+  float* const out =
+      to.view.data ? row_of(to.view, z / H, of_keys(kOp) ? h / group : h, of_keys(kOp) ? 0 : c.row)
+                   : to.partial + at.part * to.split + at.head * to.head;
+  const int64_t r = to.view.data ? to.view.r : columns, step = to.view.data ? to.view.c : 1;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
 #pragma unroll
@@ -178,12 +183,14 @@ __device__ __forceinline__ void write_product(const AttentionProblem& p,
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int n = at.first.y + lane % 4 * 2 + e % 2 + j * 8;
-        if (m >= M || n >= Dv) continue;
+        if (m >= M || n >= columns) continue;
         float* const one = out + m * r + n * step;
-        *one = to.add ? *one + acc[i][j][e] : acc[i][j][e];
+        const float sum = acc[i][j][e] * to.factor;
+        *one = to.add ? *one + sum : sum;
       }
     }
   }
+  if (!has_weights(kOp)) return;
   const uint8_t* const bad = kOp == Product::context
                                  ? in.v_bad + static_cast<size_t>(zk) * Lk
                                  : in.d_bad + static_cast<size_t>(z) * Lq + c.row;
@@ -196,7 +203,7 @@ __device__ __forceinline__ void write_product(const AttentionProblem& p,
     const int i = t / 16, e = t / 4 % 4, j = t % 4;
     const int m = at.first.x + i * 16 + lane / 4 + e / 2 * 8;
     const int n = at.first.y + lane % 4 * 2 + e % 2 + j * 8;
-    if (m < M && n < Dv)
+    if (m < M && n < columns)
       out[m * r + n * step] += hidden_part<kOp>(p, g, x, bad, at.head, m, n, at.depth);
   }
 }
@@ -267,53 +274,84 @@ __device__ __forceinline__ void add_step(const bf16* a_tile, const bf16* b_tile,
   }
 }
 
-// C tiles of 32·WM × 32·WN, a warp 32×32, 32 deep at a time.
+// Both halves of a matrix of rows, one behind the other.
+struct Halves {
+  const bf16* high;
+  size_t low;
+  int width;
+};
+
+// A tile of C, 32·WM × 32·WN, a warp 32×32, 32 deep at a time.
 template <Product kOp, int WM, int WN>
-__global__ __launch_bounds__(32 * WM * WN,
-                             2) void multiply(const __grid_constant__ AttentionProblem p,
-                                              const __grid_constant__ AttentionGradients g,
-                                              const __grid_constant__ Prepared in,
-                                              const __grid_constant__ ProductCall x) {
-  constexpr int kM = 32 * WM, kN = 32 * WN, kThreads = 32 * WM * WN;
+struct ProductTile {
+  static constexpr int kM = 32 * WM, kN = 32 * WN, kThreads = 32 * WM * WN;
   using S = ProductShape<kOp, kM, kN>;
   using SA = typename S::A;
   using SB = typename S::B;
-  constexpr int kLoads = kM * 8 / kThreads;  // of four scores, a thread and step
+  static constexpr int kLoads = kM * 8 / kThreads;  // of four scores, a thread and step
   static_assert(kLoads * kThreads == kM * 8 && kM * 4 % kThreads == 0 && kN * 4 % kThreads == 0);
-  extern __shared__ float4 shared[];
-  bf16* const a_tiles = reinterpret_cast<bf16*>(shared);
-  bf16* const b_tiles = a_tiles + S::kAStages * 2 * SA::kSize;
-  RowState* const states = reinterpret_cast<RowState*>(b_tiles + S::kBStages * 2 * SB::kSize);
-  const Chunk& c = x.c;
-  const int tid = threadIdx.x, warp = tid / kWarp;
-  const int head = blockIdx.z / x.splits, part = blockIdx.z % x.splits, z = c.z + head;
-  const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
-  const int group = H / static_cast<int>(p.Hk), zk = z / H * static_cast<int>(p.Hk) + z % H / group;
-  const int width = in.value_width;
-  const int m0 = blockIdx.y * kM, n0 = blockIdx.x * kN;
-  const int M = kOp == Product::d_values ? Lk : c.rows;
-  const int N = kOp == Product::d_scores ? Lk : width;
-  const int K = kOp == Product::context ? Lk : kOp == Product::d_values ? c.rows : width;
-  // What of the depth can matter.
-  int2 depth{part * x.depth, min(K, part * x.depth + x.depth)};
-  if (kOp == Product::d_values) {
-    const int2 rows = rows_seeing(in, c, z, m0, m0 + kM);
-    depth = {max(depth.x, rows.x), min(depth.y, rows.y)};
-  } else {
-    const int2 seen = keys_seen(in, c, z, m0, kM);
-    if (kOp == Product::context) depth = {max(depth.x, seen.x / 32 * 32), min(depth.y, seen.y)};
-    if (kOp == Product::d_scores && (seen.x >= n0 + kN || seen.y <= n0)) depth.y = depth.x;
-  }
-  const int steps = max(0, parts(depth.y - depth.x, 32));
-  const size_t v_low = static_cast<size_t>(p.B * p.Hk) * Lk * width;
-  const size_t o_low = static_cast<size_t>(p.B * p.H) * Lq * width;
-  const bf16* const v = in.v + static_cast<size_t>(zk) * Lk * width;
-  const bf16* const d_out = in.d_out + (static_cast<size_t>(z) * Lq + c.row) * width;
-  const bf16* const right = kOp == Product::d_values ? d_out : v;
-  const size_t right_low = kOp == Product::d_values ? o_low : v_low;
-  const RowState* const rows = c.state + static_cast<size_t>(head) * c.padded;
 
-  const auto copy = [&](int t) {  // both halves of B, and of A where that is stored
+  const ProductCall& x;
+  bf16 *a_tiles, *b_tiles;
+  RowState* states;  // of the tile's rows
+  const RowState* rows;
+  int tid, head, part, m0, n0, M, N, steps;
+  int2 depth;
+  Halves left, right;
+  float4 scores[kLoads];
+  RowState of_row[kLoads];  // where rows are keys: the row that each load belongs to
+
+  __device__ __forceinline__ ProductTile(const AttentionProblem& p, const Prepared& in,
+                                         const ProductCall& call, float4* shared)
+      : x(call), tid(threadIdx.x) {
+    a_tiles = reinterpret_cast<bf16*>(shared);
+    b_tiles = a_tiles + S::kAStages * 2 * SA::kSize;
+    states = reinterpret_cast<RowState*>(b_tiles + S::kBStages * 2 * SB::kSize);
+    head = blockIdx.z / x.splits, part = blockIdx.z % x.splits;
+    m0 = blockIdx.y * kM, n0 = blockIdx.x * kN;
+    rows = x.c.state + static_cast<size_t>(head) * x.c.padded;
+    choose_matrices(p, in);
+    choose_depth(p, in);
+  }
+
+  __device__ __forceinline__ void choose_matrices(const AttentionProblem& p, const Prepared& in) {
+    const int z = x.c.z + head, H = static_cast<int>(p.H), Hk = static_cast<int>(p.Hk);
+    const size_t queries = static_cast<size_t>(p.B * H) * p.Lq, keys = p.B * Hk * p.Lk;
+    const size_t query = static_cast<size_t>(z) * p.Lq + x.c.row;
+    const size_t key = static_cast<size_t>(z / H * Hk + z % H / (H / Hk)) * p.Lk;
+    const auto of = [](const bf16* from, size_t row, size_t all, int width) {
+      return Halves{from + row * width, all * width, width};
+    };
+    if (kOp == Product::d_scores || kOp == Product::d_values) {
+      left = of(in.d_out, query, queries, in.value_width);
+    }
+    right = kOp == Product::d_values    ? left
+            : kOp == Product::d_queries ? of(in.k, key, keys, in.half_width)
+            : kOp == Product::d_keys    ? of(in.q, query, queries, in.half_width)
+                                        : of(in.v, key, keys, in.value_width);
+  }
+
+  // What of the depth can matter.
+  __device__ __forceinline__ void choose_depth(const AttentionProblem& p, const Prepared& in) {
+    const Chunk& c = x.c;
+    const int Lk = static_cast<int>(p.Lk), z = c.z + head;
+    M = of_keys(kOp) ? Lk : c.rows;
+    N = kOp == Product::d_scores ? Lk : right.width;
+    const int K = kOp == Product::d_scores ? right.width : of_keys(kOp) ? c.rows : Lk;
+    depth = {part * x.depth, min(K, part * x.depth + x.depth)};
+    if (of_keys(kOp)) {
+      const int2 seeing = rows_seeing(in, c, z, m0, m0 + kM);
+      depth = {max(depth.x, seeing.x), min(depth.y, seeing.y)};
+    } else {
+      const int2 seen = keys_seen(in, c, z, m0, kM);
+      if (kOp != Product::d_scores) depth = {max(depth.x, seen.x / 32 * 32), min(depth.y, seen.y)};
+      if (kOp == Product::d_scores && (seen.x >= n0 + kN || seen.y <= n0)) depth.y = depth.x;
+    }
+    steps = max(0, parts(depth.y - depth.x, 32));
+  }
+
+  // Both halves of B of step t on their way, and of A where that is stored.
+  __device__ __forceinline__ void copy(int t) {
     const int k0 = depth.x + t * 32;
 #pragma unroll
     for (int half = 0; half < 2 && t < steps; ++half) {
@@ -325,9 +363,9 @@ __global__ __launch_bounds__(32 * WM * WN,
                   o = S::kBDeep ? q % 4 * 8 : q % (kN / 8) * 8;
         const int n = n0 + (S::kBDeep ? r : o), k = k0 + (S::kBDeep ? o : r);
         const bool there = n < N && k < depth.y;
-        const size_t from =
-            S::kBDeep ? static_cast<size_t>(n) * width + k : static_cast<size_t>(k) * width + n;
-        copy16(b_to + r * SB::kStep + o, right + half * right_low + (there ? from : 0), there);
+        const size_t from = S::kBDeep ? static_cast<size_t>(n) * right.width + k
+                                      : static_cast<size_t>(k) * right.width + n;
+        copy16(b_to + r * SB::kStep + o, right.high + half * right.low + (there ? from : 0), there);
       }
       if (S::kFromScores) continue;
       bf16* const a_to = a_tiles + ((t % S::kAStages) * 2 + half) * SA::kSize;
@@ -335,52 +373,51 @@ __global__ __launch_bounds__(32 * WM * WN,
       for (int s = 0; s < kM * 4 / kThreads; ++s) {
         const int q = tid + s * kThreads, r = q / 4, o = q % 4 * 8;
         const bool there = m0 + r < M && k0 + o < depth.y;
-        const size_t from = static_cast<size_t>(m0 + r) * width + k0 + o;
-        copy16(a_to + r * SA::kStep + o, d_out + half * o_low + (there ? from : 0), there);
+        const size_t from = static_cast<size_t>(m0 + r) * left.width + k0 + o;
+        copy16(a_to + r * SA::kStep + o, left.high + half * left.low + (there ? from : 0), there);
       }
     }
     copies_commit();
-  };
-#pragma unroll
-  for (int t = 0; t < S::kBStages - 1; ++t) copy(t);
-  if (kOp == Product::context) {
-    for (int r = tid; r < kM; r += kThreads) {
-      if (m0 + r < M) states[r] = rows[m0 + r];
-    }
-    __syncthreads();
   }
-  float4 scores[kLoads];
-  RowState of_row[kLoads];         // d_values: the row that each load belongs to
-  const auto place = [&](int s) {  // (row of the tile, depth) of this thread's four scores
+
+  // (row of the tile, depth) of this thread's four scores.
+  __device__ __forceinline__ int2 place(int s) const {
     const int q = tid + s * kThreads;
     return S::kADeep ? make_int2(q / 8, q % 8 * 4) : make_int2(q % (kM / 4) * 4, q / (kM / 4));
-  };
-  const auto load = [&](int t) {
+  }
+
+  __device__ __forceinline__ void load(int t) {
     const int k0 = depth.x + t * 32;
+    const float none = has_weights(kOp) ? -infinity() : 0.0f;
 #pragma unroll
     for (int s = 0; s < kLoads; ++s) {
       const int2 at = place(s);
       const int m = m0 + at.x, k = k0 + at.y;
       const bool there = m < M && k < depth.y;
-      const size_t from = S::kADeep ? c.at(head, m) + k : c.at(head, k) + m;
-      scores[s] = there ? *reinterpret_cast<const float4*>(c.e + from)
-                        : float4{-infinity(), -infinity(), -infinity(), -infinity()};
-      if (!S::kADeep && there) of_row[s] = rows[k];
+      const size_t from = S::kADeep ? x.c.at(head, m) + k : x.c.at(head, k) + m;
+      scores[s] =
+          there ? *reinterpret_cast<const float4*>(x.c.e + from) : float4{none, none, none, none};
+      if (has_weights(kOp) && !S::kADeep && there) of_row[s] = rows[k];
     }
-  };
-  const auto weigh = [&](int t) {  // and into shared memory, in halves
+  }
+
+  // What was loaded, as weights where it is scores, into shared memory, in halves.
+  __device__ __forceinline__ void weigh(int t) {
     const int k0 = depth.x + t * 32;
     bf16* const to = a_tiles + (t % 2) * 2 * SA::kSize;
 #pragma unroll
     for (int s = 0; s < kLoads; ++s) {
       const int2 at = place(s);
-      const RowState state = S::kADeep ? states[at.x] : of_row[s];
-      const int j = S::kADeep ? k0 + at.y : m0 + at.x;
-      float w[4] = {weight_of(scores[s].x, state), weight_of(scores[s].y, state),
-                    weight_of(scores[s].z, state), weight_of(scores[s].w, state)};
-      if (x.dropout.below != 0) {
+      float w[4] = {scores[s].x, scores[s].y, scores[s].z, scores[s].w};
+      if (has_weights(kOp)) {
+        const RowState state = S::kADeep ? states[at.x] : of_row[s];
+        const int j = S::kADeep ? k0 + at.y : m0 + at.x;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) w[e] *= factor_of(x.dropout, state.noise, j + e);
+        for (int e = 0; e < 4; ++e) w[e] = weight_of(w[e], state);
+        if (x.dropout.below != 0) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) w[e] *= factor_of(x.dropout, state.noise, j + e);
+        }
       }
       uint2 high, low;
       split(w[0], w[1], high.x, low.x);
@@ -389,36 +426,50 @@ __global__ __launch_bounds__(32 * WM * WN,
       *reinterpret_cast<uint2*>(to + o) = high;
       *reinterpret_cast<uint2*>(to + SA::kSize + o) = low;
     }
-  };
-  float acc[2][4][4];
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) acc[i][j][e] = 0.0f;
-    }
-  }
-  const int wm = warp / WN * 32, wn = warp % WN * 32;
-  if (S::kFromScores && steps > 0) {
-    load(0);
-    weigh(0);
-  }
-  for (int t = 0; t < steps; ++t) {
-    copies_wait<S::kBStages - 2>();
-    __syncthreads();
-    copy(t + S::kBStages - 1);
-    if (S::kFromScores && t + 1 < steps) load(t + 1);
-    const bf16* const at = a_tiles + (t % S::kAStages) * 2 * SA::kSize;
-    const bf16* const bt = b_tiles + (t % S::kBStages) * 2 * SB::kSize;
-    add_step<S>(at, bt, {wm, wn}, acc);
-    if (S::kFromScores && t + 1 < steps) weigh(t + 1);
   }
 
+  // The warp's part, at (x, y) of the tile.
+  __device__ __forceinline__ void run(int2 warp, float (&acc)[2][4][4]) {
+#pragma unroll
+    for (int t = 0; t < S::kBStages - 1; ++t) copy(t);
+    if (kOp == Product::context) {
+      for (int r = tid; r < kM; r += kThreads) {
+        if (m0 + r < M) states[r] = rows[m0 + r];
+      }
+      __syncthreads();
+    }
+    if (S::kFromScores && steps > 0) {
+      load(0);
+      weigh(0);
+    }
+    for (int t = 0; t < steps; ++t) {
+      copies_wait<S::kBStages - 2>();
+      __syncthreads();
+      copy(t + S::kBStages - 1);
+      if (S::kFromScores && t + 1 < steps) load(t + 1);
+      add_step<S>(a_tiles + (t % S::kAStages) * 2 * SA::kSize,
+                  b_tiles + (t % S::kBStages) * 2 * SB::kSize, warp, acc);
+      if (S::kFromScores && t + 1 < steps) weigh(t + 1);
+    }
+  }
+};
+
+template <Product kOp, int WM, int WN>
+__global__ __launch_bounds__(32 * WM * WN,
+                             2) void multiply(const __grid_constant__ AttentionProblem p,
+                                              const __grid_constant__ AttentionGradients g,
+                                              const __grid_constant__ Prepared in,
+                                              const __grid_constant__ ProductCall x) {
+  extern __shared__ float4 shared[];
+  ProductTile<kOp, WM, WN> tile(p, in, x, shared);
+  const int warp = threadIdx.x / kWarp, wm = warp / WN * 32, wn = warp % WN * 32;
+  float acc[2][4][4] = {};
+  tile.run({wm, wn}, acc);
+  const int2 first{tile.m0 + wm, tile.n0 + wn};
   if constexpr (kOp == Product::d_scores) {
-    write_score_gradients(p, x, acc, head, {m0 + wm, n0 + wn});
+    write_score_gradients(p, x, acc, tile.head, first);
   } else {
-    write_product<kOp>(p, g, in, x, acc, {{m0 + wm, n0 + wn}, depth, head, part});
+    write_product<kOp>(p, g, in, x, acc, {first, tile.depth, tile.head, tile.part});
   }
 }
 

@@ -20,10 +20,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-std::vector<std::string> paths_of(const Case& c) {
-  return has_short_path(c) ? std::vector<std::string>{"long", "short"}
-                           : std::vector<std::string>{"long"};
-}
+constexpr const char* kPaths[] = {"long", "best"};
 
 // Bit for bit, NaN among them.
 bool same(const Outputs& a, const Outputs& b) {
@@ -58,10 +55,17 @@ void expect_near(const Outputs& is, const Outputs& should, const Bounds& bounds,
 }
 
 // The long path multiplies halves of 16 bits; where one weight is nearly 1, gradients of scores are
-// differences of what is nearly equal.
-constexpr Bounds kLong{2e-5, 6e-5}, kShort{1e-5, 2e-5};
+// differences of what is nearly equal. Halves of dot products on Hopper have 22 bits.
+constexpr Bounds kLong{2e-5, 6e-5}, kShort{1e-5, 2e-5}, kDot{2e-6, 5e-6};
 
-std::vector<Case> cases() {
+// What results may be off by, where those of the long path are `by_long`: other bits are another
+// path's.
+Bounds bounds_of(const Case& c, const Outputs& is, const Outputs& by_long) {
+  if (same(is, by_long)) return kLong;
+  return c.family == Family::dot ? kDot : kShort;
+}
+
+std::vector<Case> additive_cases() {
   std::vector<Case> all = {
       {.name = "one", .Lq = 1, .Lk = 1, .A = 1, .Dv = 1},
       {.name = "odd", .B = 2, .Lq = 130, .Lk = 77, .A = 37, .Dv = 19},
@@ -151,14 +155,49 @@ std::vector<Case> cases() {
   return all;
 }
 
+// The same by dot products, and the widths and lengths at which those have tiles.
+std::vector<Case> cases() {
+  std::vector<Case> all = additive_cases();
+  const auto add = [&](Case c, const std::string& name) {
+    c.name = name, c.family = Family::dot, c.zero_weights = false;
+    c.scale /= std::sqrt(static_cast<float>(c.A));
+    all.push_back(c);
+  };
+  for (const Case& c : additive_cases()) {
+    if (c.deviation <= 4.0f) add(c, "dot_" + c.name);
+  }
+  for (const int64_t width : {64, 128}) {
+    const Case c{.H = 4, .Hk = 2, .Lq = 300, .Lk = 400, .A = width, .Dv = width};
+    const auto with = [&](const std::string& name, auto change) {
+      Case other = c;
+      change(other);
+      add(other, "dot_" + std::to_string(width) + "_" + name);
+    };
+    with("plain", [](Case&) {});
+    with("narrower", [](Case& x) { x.A -= 7, x.Dv = 33; });
+    with("causal", [](Case& x) { x.ranges = Ranges::causal, x.Lq = x.Lk; });
+    with("window", [](Case& x) { x.ranges = Ranges::window; });
+    with("empty_and_sink", [](Case& x) { x.ranges = Ranges::some_empty, x.sink = true; });
+    with("d_stat", [](Case& x) { x.d_stat = true; });
+    with("inside", [](Case& x) { x.heads_inside = true; });
+    with("columns", [](Case& x) { x.columns = true; });
+    with("many_queries", [](Case& x) { x.Lq = 2000, x.Lk = 70, x.B = 2; });
+    with("one_query", [](Case& x) { x.Lq = 1, x.Lk = 1000; });
+    with("one_key", [](Case& x) { x.Lk = 1; });
+    with("dropout", [](Case& x) { x.dropout = 0.2f; });
+  }
+  return all;
+}
+
 class GpuAttention : public testing::TestWithParam<Case> {};
 
 TEST_P(GpuAttention, IsTheFormulaTwice) {
   const Numbers n(GetParam());
   const Outputs should = by_formula(n);
-  for (const std::string& path : paths_of(GetParam())) {
+  const Outputs by_long = by_gpu(n, "long");
+  for (const std::string path : kPaths) {
     const Outputs once = by_gpu(n, path);
-    expect_near(once, should, path == "long" ? kLong : kShort, path);
+    expect_near(once, should, bounds_of(GetParam(), once, by_long), path);
     EXPECT_TRUE(same(once, by_gpu(n, path))) << path << ": other bits the second time";
   }
 }
@@ -177,23 +216,38 @@ INSTANTIATE_TEST_SUITE_P(Cases, Oracle, testing::ValuesIn(cases()), name_of);
 // More scores than are kept at a time: heads after one another, and rows.
 TEST(GpuAttentionLarge, InChunks) {
   for (const Case& c : {Case{.B = 5, .H = 8, .Hk = 4, .Lq = 600, .Lk = 900, .A = 3, .Dv = 4},
-                        Case{.Lq = 600, .Lk = 40000, .A = 3, .Dv = 4, .bias = Bias::by_distance}}) {
+                        Case{.Lq = 600, .Lk = 40000, .A = 3, .Dv = 4, .bias = Bias::by_distance},
+                        Case{.family = Family::dot,
+                        .H = 2,
+                        .Hk = 1,
+                        .Lq = 600,
+                        .Lk = 40000,
+                        .A = 3,
+                        .Dv = 4,
+                        .ranges = Ranges::window}}) {
     const Numbers n(c);
-    expect_near(by_gpu(n, "long"), by_formula(n), kLong, "long");
+    const Outputs should = by_formula(n), by_long = by_gpu(n, "long"), best = by_gpu(n, "best");
+    expect_near(by_long, should, kLong, "long");
+    expect_near(best, should, bounds_of(c, best, by_long), "best");
   }
 }
 
 // What is hidden stays hidden, what is seen shows, as on the CPU.
-class GpuNan : public testing::TestWithParam<bool> {};
+struct NanCase {
+  Family family;
+  bool few;
+};
+class GpuNan : public testing::TestWithParam<NanCase> {};
 
 void like_the_cpu(const Numbers& n) {
   const Outputs should = by_cpu(n);
-  for (const std::string& path : paths_of(n.what))
-    expect_near(by_gpu(n, path), should, {1e-4, 1e-4}, path);
+  for (const std::string path : kPaths) expect_near(by_gpu(n, path), should, {1e-4, 1e-4}, path);
 }
 
-Case masked_case(bool few) {
-  return {.B = 2,
+Case masked_case(const NanCase& which) {
+  const bool few = which.few;
+  return {.family = which.family,
+          .B = 2,
           .H = 2,
           .Hk = 2,
           .Lq = few ? 40 : 200,
@@ -234,6 +288,7 @@ TEST_P(GpuNan, InBiasAndBytes) {
   like_the_cpu(n);
 }
 TEST_P(GpuNan, InWeights) {
+  if (GetParam().family != Family::additive) GTEST_SKIP() << "dot products have none";
   Numbers n(masked_case(GetParam()));
   n.u[3] = kNan;
   like_the_cpu(n);
@@ -242,11 +297,12 @@ TEST_P(GpuNan, InfiniteValues) {
   Numbers n(masked_case(GetParam()));
   n.v[n.v.size() / 2] = kInf;
   const Outputs should = by_cpu(n);
-  for (const std::string& path : paths_of(n.what)) {
+  for (const std::string path : kPaths) {
     EXPECT_LE(distance(by_gpu(n, path).context, should.context), 1e-4) << path;
   }
 }
 TEST_P(GpuNan, InfiniteInputsAreFar) {
+  if (GetParam().family != Family::additive) GTEST_SKIP() << "of additive scores";
   Numbers n(masked_case(GetParam()));
   n.q[n.q.size() / 3] = kInf;
   n.k[n.k.size() / 4] = -kInf;
@@ -254,15 +310,21 @@ TEST_P(GpuNan, InfiniteInputsAreFar) {
   like_the_cpu(n);
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, GpuNan, testing::Bool(),
-                         [](const auto& few) { return std::string(few.param ? "few" : "many"); });
+INSTANTIATE_TEST_SUITE_P(Paths, GpuNan,
+                         testing::Values(NanCase{Family::additive, true},
+                                         NanCase{Family::additive, false},
+                                         NanCase{Family::dot, true}, NanCase{Family::dot, false}),
+                         [](const auto& c) {
+                           return std::string(c.param.family == Family::dot ? "dot_" : "") +
+                                  (c.param.few ? "few" : "many");
+                         });
 
 TEST(GpuAttentionErrors, SayWhatCannotBe) {
   const cuda::Module& gpu = cuda::open_module();
   Numbers n({.Lq = 4, .Lk = 4, .A = 4, .Dv = 4});
   kernels::AttentionProblem p = n.problem;
   EXPECT_EQ(gpu.refuses(p, nullptr), nullptr);
-  p.family = kernels::Family::dot;
+  p.family = Family::given;
   EXPECT_THROW(gpu.attention_forward(p, {}), Error);
   p = n.problem;
   p.weigh = kernels::Weigh::sparsemax;

@@ -75,18 +75,18 @@ Numbers::Numbers(const Case& c, uint64_t seed) : what(c) {
   fill(q, of_q.size(), c.deviation);
   fill(k, of_k.size(), c.deviation);
   fill(v, of_v.size(), 1.0f);
-  fill(u, c.A, 1.0f);
+  fill(u, c.family == Family::additive ? c.A : 0, 1.0f);
   fill(d_context, of_context.size(), 1.0f);
   for (size_t a = 0; a < u.size() && c.zero_weights; ++a) {
     if (a % 5 < 4) u[a] = 0.0f;
   }
   problem = {.B = c.B, .H = c.H, .Hk = c.Hk, .Lq = c.Lq, .Lk = c.Lk, .D = c.A, .Dv = c.Dv};
-  problem.family = kernels::Family::additive;
+  problem.family = c.family;
   problem.q = read_only(view_of(q.data(), of_q, c));
   problem.k = read_only(view_of(k.data(), of_k, c));
   problem.v = read_only(view_of(v.data(), of_v, c));
   d_context_view = read_only(view_of(d_context.data(), of_context, c));
-  problem.u = u.data();
+  problem.u = u.empty() ? nullptr : u.data();
   problem.scale = c.scale;
   problem.temperature = c.temperature;
   problem.softcap = c.softcap;

@@ -6,14 +6,16 @@
 
 #include "kernels/attention/problem.h"
 
-// Additive attention to be computed by several sides: sizes and what is asked, and the numbers.
+// Attention to be computed by several sides: sizes and what is asked, and the numbers.
 namespace fovea::test {
 
+using kernels::Family;
 enum class Ranges { none, causal, window, lengths, segments, some_empty };
 enum class Bias { none, full, shared_by_heads, by_distance, forbidding };
 
 struct Case {
   std::string name;
+  Family family = Family::additive;
   int64_t B = 1, H = 1, Hk = 1, Lq = 1, Lk = 1, A = 1, Dv = 1;
   float deviation = 1.0f;  // of q and k
   Ranges ranges = Ranges::none;
@@ -52,10 +54,9 @@ struct Outputs {
 Outputs by_formula(const Numbers&);
 // The CPU's kernels.
 Outputs by_cpu(const Numbers&);
-// The GPU's; throws where one number that should have been written was not. `path`: "long",
-// "short".
+// The GPU's; throws where one number that should have been written was not. `path`: "long", or
+// "best", what it takes by itself.
 Outputs by_gpu(const Numbers&, const std::string& path);
-bool has_short_path(const Case&);
 
 // The elements of a view [B,H,R,C] in order.
 struct Shape {

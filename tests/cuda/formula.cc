@@ -1,4 +1,4 @@
-// Additive attention as it is written, in float64, row by row; heads of different keys in parallel.
+// Attention as it is written, in float64, row by row; heads of different keys in parallel.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,7 +26,7 @@ class Formula {
     out_.dq.resize(p_.rows() * p_.D);
     out_.dk.resize(p_.B * p_.Hk * p_.Lk * p_.D);
     out_.dv.resize(p_.B * p_.Hk * p_.Lk * p_.Dv);
-    out_.du.resize(p_.D);
+    out_.du.resize(n.u.size());
     out_.dbias.resize(n.bias.size());
     out_.dsink.resize(n.sink.empty() ? 0 : p_.rows());
   }
@@ -35,7 +35,7 @@ class Formula {
     const int64_t units = p_.B * p_.Hk;
     const int64_t workers =
         std::min<int64_t>(units, std::max(1u, std::thread::hardware_concurrency()));
-    std::vector<std::vector<double>> du(workers, std::vector<double>(p_.D));
+    std::vector<std::vector<double>> du(workers, std::vector<double>(n_.u.size()));
     std::vector<std::vector<double>> dbias(workers, std::vector<double>(n_.bias.size()));
     std::vector<std::thread> threads;
     for (int64_t w = 0; w < workers; ++w) {
@@ -51,7 +51,7 @@ class Formula {
     }
     for (std::thread& t : threads) t.join();
     for (int64_t w = 0; w < workers; ++w) {
-      for (int64_t a = 0; a < p_.D; ++a) out_.du[a] += du[w][a];
+      for (size_t a = 0; a < out_.du.size(); ++a) out_.du[a] += du[w][a];
       for (size_t i = 0; i < out_.dbias.size(); ++i) out_.dbias[i] += dbias[w][i];
     }
     return std::move(out_);
@@ -69,6 +69,34 @@ class Formula {
     return !p_.bias || at(p_.bias, b, h, i, j) > -kInf;
   }
 
+  double score(int64_t b, int64_t h, int64_t hk, int64_t i, int64_t j) const {
+    double sum = 0.0;
+    for (int64_t a = 0; a < p_.D; ++a) {
+      const double q = at(p_.q, b, h, i, a), k = at(p_.k, b, hk, j, a);
+      sum += p_.family == Family::dot ? q * k : double(p_.u[a]) * std::tanh(q + k);
+    }
+    return sum;
+  }
+
+  // ds of one pair into dq, dk and du.
+  void add_factors(int64_t b, int64_t h, int64_t i, int64_t j, double ds, std::vector<double>& du) {
+    const int64_t hk = h / p_.group(), at_row = (b * p_.H + h) * p_.Lq + i;
+    double* const dq = out_.dq.data() + at_row * p_.D;
+    double* const dk = out_.dk.data() + ((b * p_.Hk + hk) * p_.Lk + j) * p_.D;
+    for (int64_t a = 0; a < p_.D; ++a) {
+      const double q = at(p_.q, b, h, i, a), k = at(p_.k, b, hk, j, a);
+      if (p_.family == Family::dot) {
+        dq[a] += ds * k;
+        dk[a] += ds * q;
+        continue;
+      }
+      const double t = std::tanh(q + k), through = ds * p_.u[a] * (1.0 - t * t);
+      dq[a] += through;
+      dk[a] += through;
+      du[a] += ds * t;
+    }
+  }
+
   RowResult weigh(int64_t b, int64_t h, int64_t i) const {
     const int64_t hk = h / p_.group();
     RowResult r;
@@ -76,11 +104,7 @@ class Formula {
     r.t = r.p = r.w = std::vector<double>(p_.Lk);
     for (int64_t j = 0; j < p_.Lk; ++j) {
       if (!sees(b, h, i, j)) continue;
-      double raw = 0.0;
-      for (int64_t a = 0; a < p_.D; ++a) {
-        raw += double(p_.u[a]) * std::tanh(at(p_.q, b, h, i, a) + at(p_.k, b, hk, j, a));
-      }
-      raw *= p_.scale;
+      double raw = p_.scale * score(b, h, hk, i, j);
       if (p_.softcap > 0.0f) {
         r.t[j] = std::tanh(raw / p_.softcap);
         raw = p_.softcap * r.t[j];
@@ -135,15 +159,7 @@ class Formula {
         dbias[to - n_.bias.data()] += ds / p_.temperature;
       }
       if (p_.softcap > 0.0f) ds *= 1.0 - r.t[j] * r.t[j];
-      ds *= p_.scale / p_.temperature;
-      double* const dk = out_.dk.data() + ((b * p_.Hk + hk) * p_.Lk + j) * p_.D;
-      for (int64_t a = 0; a < p_.D; ++a) {
-        const double t = std::tanh(at(p_.q, b, h, i, a) + at(p_.k, b, hk, j, a));
-        const double through = ds * p_.u[a] * (1.0 - t * t);
-        out_.dq[at_row * p_.D + a] += through;
-        dk[a] += through;
-        du[a] += ds * t;
-      }
+      add_factors(b, h, i, j, ds * p_.scale / p_.temperature, du);
     }
   }
 

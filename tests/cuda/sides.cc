@@ -28,7 +28,7 @@ struct Buffers {
     add(dq, p.rows() * p.D);
     add(dk, p.B * p.Hk * p.Lk * p.D);
     add(dv, p.B * p.Hk * p.Lk * p.Dv);
-    add(du, p.D);
+    add(du, static_cast<int64_t>(n.u.size()));
     add(dsink, n.sink.empty() ? 0 : p.rows());
     add(dbias, static_cast<int64_t>(n.bias.size()));
     std::fill(dbias.begin() + kAround, dbias.end() - kAround, 0.0f);
@@ -82,7 +82,7 @@ struct Call {
     g.dq = view_of(at(to.dq), {p.B, p.H, p.Lq, p.D}, c);
     g.dk = view_of(at(to.dk), {p.B, p.Hk, p.Lk, p.D}, c);
     g.dv = view_of(at(to.dv), {p.B, p.Hk, p.Lk, p.Dv}, c);
-    g.du = at(to.du);
+    if (!n.u.empty()) g.du = at(to.du);
     if (p.sink) g.dsink = at(to.dsink);
     if (p.bias) {
       const auto offset = n.problem.bias.data - n.bias.data();
@@ -169,10 +169,6 @@ Outputs by_gpu(const Numbers& n, const std::string& path) {
   }
   for (const auto& [host, copy] : copies) gpu.give_back(copy.device);
   return outputs_of(to);
-}
-
-bool has_short_path(const Case& c) {
-  return c.Lq < 128 && c.Lk <= 512 && c.A <= 2048 && c.Dv <= 2048;
 }
 
 }  // namespace fovea::test

@@ -1,0 +1,527 @@
+// Dot products on Hopper, backward: one kernel, twice. A block keeps 128 rows of a pair A1, A2 and
+// walks a pair B1, B2 in tiles of 64 rows:
+//
+//   S = A1·B1ᵀ, P = 2^(S − log2 Σ), dP = A2·B2ᵀ, dS = P·(dP + beta); sums of dS·B1 and of P·B2
+//
+// Where keys stay, A is k, v and B is q, d_context: the sums are dk and dv. Where queries stay, A is
+// q, d_context and B is k, v: the first sum is dq, and there is no second. P and dS stay in
+// registers and nothing is added across blocks, so that two runs give the same bits; seven products
+// instead of the five that sums across blocks would need.
+//
+// Each tile's sums are sums of their own, added in float32, as in the forward pass. Keys of width
+// 128 have no registers for that and go to memory every 8 tiles (every 16: 6 % faster for that
+// kernel, errors of 3.9e-6). H200, B 1 H 16 L 4096: keys 614 µs, queries 436 for D 64, 1437 and 838
+// for D 128; tensor units 72 to 92 % busy. Taking turns gains 4 % for keys of width 64, loses 5 %
+// for queries, and cannot be with the three slots of width 128.
+#pragma once
+
+#include <climits>
+
+#include "cuda/dot_forward.cuh"
+
+namespace fovea::cuda {
+
+constexpr int kDotTile = 64;  // rows of a tile that is walked
+
+template <int kWidth, bool kKeysStay>
+struct BackwardShape {
+  static constexpr int kBlocks = kWidth / 64, kSlots = kWidth == 64 ? 6 : 3;
+  static constexpr int kScores = kDotTile / 2, kSums = kWidth / 2;  // registers of a thread
+  static constexpr int kStay = 2 * kBlocks * kDotQueries * 128, kTile = 2 * kBlocks * kDotTile * 128;
+  // What queries hold, where they are walked: two numbers and a range each, and a note for all.
+  static constexpr int kRowSlots = (kSlots + 1) / 2, kRowBytes = kDotTile * 16 + 16;
+  static constexpr int kFlush = kKeysStay && kWidth == 128 ? 8 : 0;
+  static constexpr bool kFresh = kFlush == 0, kTurns = kKeysStay && kWidth == 64;
+  static constexpr int kBarriers = 1 + 2 * kSlots + 2 * kRowSlots;
+  static constexpr int kShared =
+      2 * kStay + kSlots * kTile + kRowSlots * kRowBytes + 8 * round_up(kBarriers, 16);
+};
+
+struct DotGradients {
+  View<float> dq, dk, dv;
+};
+
+// Addresses in shared memory; barriers full and empty of slots, and of rows.
+template <int kWidth, bool kKeysStay>
+struct BackwardPlan {
+  using S = BackwardShape<kWidth, kKeysStay>;
+  uint32_t a1, a2, b, rows, a_full, full, empty, rows_full, rows_empty;
+  uint8_t* row_data;
+  __device__ explicit BackwardPlan(uint8_t* shared) {
+    a1 = shared_address(shared), a2 = a1 + S::kStay, b = a2 + S::kStay;
+    rows = b + S::kSlots * S::kTile, a_full = rows + S::kRowSlots * S::kRowBytes;
+    row_data = shared + (rows - a1);
+    full = a_full + 8, empty = full + 8 * S::kSlots;
+    rows_full = empty + 8 * S::kSlots, rows_empty = rows_full + 8 * S::kRowSlots;
+  }
+  __device__ void init() const {
+    barrier_init(a_full, 1);
+    for (int i = 0; i < S::kSlots; ++i) {
+      barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, 8);
+    }
+    for (int i = 0; i < S::kRowSlots; ++i) {
+      barrier_init(rows_full + 8 * i, kDotTile), barrier_init(rows_empty + 8 * i, 256);
+    }
+    barriers_ready();
+  }
+};
+
+// The powers of two in which a block computes. dS is bounded by 2·|d_context|·|v| + |d_stat|.
+struct DotUnits {
+  float q, k, v, d_out, ds;
+  __device__ DotUnits(const DotPrepared& in, int zk) {
+    const auto norm = [&](DotInput of) { return in.norm(of, zk); };
+    q = dot_factor(norm(DotInput::queries)), k = dot_factor(norm(DotInput::keys));
+    v = dot_factor(norm(DotInput::values)), d_out = dot_factor(norm(DotInput::d_context));
+    const float bound = 2.0f * norm(DotInput::d_context) * norm(DotInput::values) +
+                        __uint_as_float(in.d_stat[zk]);
+    ds = dot_factor(bound) * 0x1p-14f;
+  }
+  __device__ float of_scores() const { return 1.0f / (q * k); }
+};
+
+// The tiles that a block walks: of keys, or of the queries of all heads that share its keys.
+template <bool kKeysStay>
+struct DotWalk {
+  const AttentionProblem& p;
+  const DotPrepared& in;
+  int head, tile = 0, end = 0;
+
+  // Every thread of a warp comes here and to next().
+  __device__ DotWalk(const AttentionProblem& problem, const DotPrepared& prepared)
+      : p(problem), in(prepared) {
+    if (kKeysStay) {
+      head = zk() * heads_sharing(p) - 1;
+      settle();
+    } else {
+      const DotTiles keys(in, kDotTile);
+      head = blockIdx.x, tile = keys.first, end = tile + keys.count;
+    }
+  }
+  __device__ static int row() {  // the first that stays
+    return kKeysStay ? static_cast<int>(blockIdx.y) * kDotQueries : first_query();
+  }
+  __device__ int zk() const {
+    const int z = static_cast<int>(blockIdx.x);
+    return kKeysStay ? z : z / heads_sharing(p);
+  }
+  __device__ bool done() const { return tile >= end; }
+  __device__ void next() {
+    ++tile;
+    settle();
+  }
+
+ private:
+  __device__ void settle() {
+    while (kKeysStay && tile >= end && head + 1 < (zk() + 1) * heads_sharing(p)) {
+      ++head;
+      find_queries();
+    }
+  }
+  // Tiles of queries that may see keys row … row + 128.
+  __device__ void find_queries() {
+    const int all = parts(static_cast<int>(p.Lq), kDotTile), last = row() + kDotQueries;
+    tile = 0, end = all;
+    if (!p.begin.data) return;
+    const int4* const seen = in.seen + static_cast<size_t>(head) * (in.query_rows / kDotRows);
+    int low = all, high = 0;
+#pragma unroll 1
+    for (int t = threadIdx.x % kWarp; t < all; t += kWarp) {
+      const int2 keys = *reinterpret_cast<const int2*>(seen + t);
+      if (keys.x < last && keys.y > row()) low = min(low, t), high = max(high, t + 1);
+    }
+    tile = __reduce_min_sync(kAll, low), end = __reduce_max_sync(kAll, high);
+  }
+};
+
+// Copies by one warp, whose first lane does them: what stays, then tiles of B1 and B2 by turns.
+template <int kWidth, bool kKeysStay>
+__device__ __forceinline__ void copy_backward(const DotPrepared& in,
+                                              const BackwardPlan<kWidth, kKeysStay>& to,
+                                              DotWalk<kKeysStay> walk) {
+  using S = BackwardShape<kWidth, kKeysStay>;
+  constexpr auto kStays = kKeysStay ? DotInput::keys : DotInput::queries;
+  constexpr int kA1 = static_cast<int>(kStays), kA2 = kKeysStay ? 2 : 3;
+  constexpr int kB1 = 1 - kA1, kB2 = 5 - kA2;
+  const uint32_t stay_step = 128 * (kKeysStay ? in.key_rows : in.query_rows);
+  const uint32_t walk_step = 128 * (kKeysStay ? in.query_rows : in.key_rows);
+  const bool copies = threadIdx.x % kWarp == 0;
+  if (copies) {
+    const size_t from = blockIdx.x * 2 * S::kBlocks * size_t{stay_step} + size_t{128} * walk.row();
+    barrier_expect(to.a_full, 2 * S::kStay);
+    copy_rows_of<S::kBlocks, kDotQueries>(in.halves[kA1] + from, stay_step, to.a1, to.a_full);
+    copy_rows_of<S::kBlocks, kDotQueries>(in.halves[kA2] + from, stay_step, to.a2, to.a_full);
+  }
+#pragma unroll 1
+  for (int c = 0; !walk.done(); walk.next(), c += 2) {
+    const int z = kKeysStay ? walk.head : walk.zk();
+    const size_t from =
+        z * 2 * S::kBlocks * size_t{walk_step} + size_t{128} * kDotTile * walk.tile;
+    const auto copy = [&](const uint8_t* tile, int number) {
+      const int s = number % S::kSlots;
+      barrier_wait(to.empty + 8 * s, (number / S::kSlots & 1) ^ 1);
+      barrier_expect(to.full + 8 * s, S::kTile);
+      copy_rows_of<S::kBlocks, kDotTile>(tile, walk_step, to.b + s * S::kTile, to.full + 8 * s);
+    };
+    if (copies) {
+      copy(in.halves[kB1] + from, c);
+      copy(in.halves[kB2] + from, c + 1);
+    }
+    __syncwarp();
+  }
+}
+
+// Of a tile of queries: whether there is one, and the keys that all of them may see.
+struct TileNote {
+  int there, begin, end, unused;
+};
+
+// What queries hold, by 64 threads, with ordinary stores; those who compute walk by the notes.
+template <int kWidth>
+__device__ __forceinline__ void copy_rows(const DotPrepared& in, const BackwardPlan<kWidth, true>& to,
+                                          DotWalk<true> walk, int thread) {
+  using S = BackwardShape<kWidth, true>;
+  const float unit = DotUnits(in, walk.zk()).ds;
+  bool there = true;
+#pragma unroll 1
+  for (int j = 0; there; ++j) {
+    const int s = j % S::kRowSlots;
+    there = !walk.done();
+    barrier_wait(to.rows_empty + 8 * s, (j / S::kRowSlots & 1) ^ 1);
+    float2* const numbers = reinterpret_cast<float2*>(to.row_data + s * S::kRowBytes);
+    TileNote note{there, 0, INT_MAX, 0};
+    if (there) {
+      const size_t at = static_cast<size_t>(walk.head) * in.query_rows + walk.tile * kDotTile;
+      const float4 row = in.rows[at + thread];
+      numbers[thread] = {row.x, row.y * unit};
+      numbers[kDotTile + thread] = {row.z, row.w};
+      if (walk.p.begin.data) note.begin = in.seen[at / kDotRows].z, note.end = in.seen[at / kDotRows].w;
+      walk.next();
+    }
+    if (thread == 0) *reinterpret_cast<TileNote*>(numbers + 2 * kDotTile) = note;
+    barrier_arrive(to.rows_full + 8 * s);
+  }
+}
+
+// One warpgroup's 64 rows.
+template <int kWidth, bool kKeysStay>
+struct BackwardRows {
+  using S = BackwardShape<kWidth, kKeysStay>;
+  const AttentionProblem& p;
+  const DotPrepared& in;
+  const BackwardPlan<kWidth, kKeysStay>& plan;
+  int group;
+  bool odd, flushed = false;
+  float unit, of_dp;
+  float2 of_row[2];  // where queries stay: what they hold
+  Range all_see;     // and what all of the warp may see
+
+  __device__ BackwardRows(const AttentionProblem& problem, const DotPrepared& prepared,
+                          const BackwardPlan<kWidth, kKeysStay>& shared,
+                          const DotWalk<kKeysStay>& walk, int warpgroup)
+      : p(problem), in(prepared), plan(shared), group(warpgroup) {
+    odd = in.odd[odd_d_context * in.heads + walk.zk()] || in.odd[odd_rows * in.heads + walk.zk()];
+    const DotUnits units(in, walk.zk());
+    unit = units.of_scores(), of_dp = units.ds / (units.d_out * units.v);
+    if constexpr (!kKeysStay) {
+      const Range keys[2] = {range(0), range(1)};
+      of_row[0] = {row_at(0).x, row_at(0).y * units.ds};
+      of_row[1] = {row_at(1).x, row_at(1).y * units.ds};
+      all_see = {__reduce_max_sync(kAll, max(keys[0].begin, keys[1].begin)),
+                 __reduce_min_sync(kAll, min(keys[0].end, keys[1].end))};
+    }
+  }
+
+  // This thread's first; found anew each time, for want of registers.
+  __device__ __forceinline__ int row() const {
+    int thread;
+    asm volatile("mov.u32 %0,%%tid.x;" : "=r"(thread));
+    return DotWalk<kKeysStay>::row() + thread / kWarp % 4 * 16 + (thread / 128 - 1) * 64 +
+           thread % kWarp / 4;
+  }
+
+  // Where queries stay: what one of the two holds.
+  __device__ __forceinline__ float4 row_at(int r) const {
+    return in.rows[static_cast<size_t>(blockIdx.x) * in.query_rows + row() + r * 8];
+  }
+  __device__ __forceinline__ Range range(int r) const {
+    return {__float_as_int(row_at(r).z), __float_as_int(row_at(r).w)};
+  }
+
+  __device__ __forceinline__ void release(uint32_t barrier) const {
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) barrier_arrive(barrier);
+  }
+  __device__ __forceinline__ const float2* rows_at(int slot) const {
+    return reinterpret_cast<const float2*>(plan.row_data + slot * S::kRowBytes);
+  }
+
+  // A[64×width]·B[64×width]ᵀ of a slot, A the first or the second that stays.
+  __device__ __forceinline__ void products(float (&s)[S::kScores], uint32_t stays, int slot) const {
+    dot_products<kWidth, kDotQueries, kDotTile>(s, matrix_at(stays + group * 64 * 128),
+                                                matrix_at(plan.b + slot * S::kTile));
+  }
+  __device__ __forceinline__ uint32_t across(int slot) const {
+    return matrix_at(plan.b + slot * S::kTile, kDotTile * 128);
+  }
+
+  // What the two neighbouring columns of a thread's i-th number hold.
+  __device__ __forceinline__ static float4 of_columns(const float2* rows, int i) {
+    return reinterpret_cast<const float4*>(rows)[column_of_sum(i) / 2];
+  }
+
+  // Whether a tile has pairs that are forbidden, for this warp.
+  __device__ __forceinline__ bool cuts(int tile) const {
+    return tile * kDotTile < all_see.begin || (tile + 1) * kDotTile > all_see.end;
+  }
+  __device__ __forceinline__ bool cuts(const TileNote& note) const {
+    const int first = row() / 16 * 16;
+    return first < note.begin || min(first + 16, static_cast<int>(p.Lk)) > note.end;
+  }
+  // Of step j, once it is there.
+  __device__ __forceinline__ TileNote note(int j) const {
+    const int slot = j % S::kRowSlots;
+    barrier_wait(plan.rows_full + 8 * slot, j / S::kRowSlots & 1);
+    return *reinterpret_cast<const TileNote*>(rows_at(slot) + 2 * kDotTile);
+  }
+
+  // S becomes P; what is forbidden is 0, whatever its row holds.
+  __device__ __forceinline__ void weigh(float (&s)[S::kScores], const float2* rows, int tile,
+                                        bool some_forbidden) const {
+#pragma unroll
+    for (int i = 0; i < S::kScores; ++i) {
+      const float4 two = kKeysStay ? of_columns(rows, i) : float4{};
+      const float base = !kKeysStay ? of_row[row_of_sum(i)].x : i % 2 ? two.z : two.x;
+      s[i] = exp2_of(fmaf(s[i], unit, base));
+    }
+    if (!some_forbidden && !odd) return;
+    Range keys[2];
+    const int mine = row();
+    if constexpr (!kKeysStay) keys[0] = range(0), keys[1] = range(1);
+#pragma unroll
+    for (int i = 0; i < S::kScores; ++i) {
+      Range seen = keys[row_of_sum(i)];
+      int key = tile * kDotTile + column_of_sum(i);
+      if constexpr (kKeysStay) {
+        const float4 two = of_columns(rows + kDotTile, i);
+        seen = {__float_as_int(i % 2 ? two.z : two.x), __float_as_int(i % 2 ? two.w : two.y)};
+        key = mine + row_of_sum(i) * 8;
+      }
+      if (key < seen.begin || key >= seen.end) s[i] = 0.0f;
+    }
+  }
+
+  // dP becomes dS.
+  __device__ __forceinline__ void gradients(float (&dp)[S::kScores], const float (&w)[S::kScores],
+                                            const float2* rows) const {
+#pragma unroll
+    for (int i = 0; i < S::kScores; ++i) {
+      const float4 two = kKeysStay ? of_columns(rows, i) : float4{};
+      const float beta = !kKeysStay ? of_row[row_of_sum(i)].y : i % 2 ? two.w : two.y;
+      dp[i] = w[i] * fmaf(dp[i], of_dp, beta);
+    }
+    if (!odd) return;
+#pragma unroll
+    for (int i = 0; i < S::kScores; ++i) {
+      if (w[i] == 0.0f) dp[i] = 0.0f;
+    }
+  }
+
+  // Two rows of sums into memory, or added to what is there; many loads at once.
+  __device__ __forceinline__ void write(const View<float>& to, int n, float factor,
+                                        float (&sums)[S::kSums]) const {
+    if (!to.data) return;
+    const int heads = static_cast<int>(kKeysStay ? p.Hk : p.H), z = blockIdx.x;
+    const int L = static_cast<int>(kKeysStay ? p.Lk : p.Lq);
+    const bool pairs = whole_rows(to);
+    const int mine = row();
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if (mine + r * 8 >= L) continue;
+      float* const at = row_of(to, z / heads, z % heads, mine + r * 8);
+#pragma unroll
+      for (int part = 0; part < S::kSums; part += 32) {
+        float2 x[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const int column = column_of_sum(part + 4 * i);
+          x[i] = S::kFlush && flushed ? load_pair(at, to.c, column, n, pairs) : float2{};
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const int s = part + 4 * i + 2 * r, column = column_of_sum(part + 4 * i);
+          x[i] = {fmaf(sums[s], factor, x[i].x), fmaf(sums[s + 1], factor, x[i].y)};
+          store_pair(at, to.c, column, n, pairs, x[i]);
+        }
+      }
+    }
+  }
+};
+
+// One tile: its scores and dP, weights and dS, and sums of those.
+template <int kWidth, bool kKeysStay>
+struct BackwardStep {
+  using S = BackwardShape<kWidth, kKeysStay>;
+  using Rows = BackwardRows<kWidth, kKeysStay>;
+  float s[S::kScores], dp[S::kScores];
+  float ds_sums[S::kSums], w_sums[kKeysStay ? S::kSums : 2];
+  float ds_fresh[S::kFresh ? S::kSums : 2], w_fresh[S::kFresh && kKeysStay ? S::kSums : 2];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int i = 0; i < S::kSums; ++i) {
+      ds_sums[i] = 0.0f;
+      if constexpr (kKeysStay) w_sums[i] = 0.0f;
+    }
+  }
+
+  // Step j; `tile` of keys is needed where those are walked.
+  __device__ __forceinline__ void scores(const Rows& rows, int j, int tile, bool some_forbidden) {
+    const auto& plan = rows.plan;
+    const int x1 = 2 * j % S::kSlots, x2 = (2 * j + 1) % S::kSlots;
+    const int slot = j % S::kRowSlots;
+    barrier_wait(plan.full + 8 * x1, 2 * j / S::kSlots & 1);
+    products_fence();
+    rows.products(s, plan.a1, x1);
+    barrier_wait(plan.full + 8 * x2, (2 * j + 1) / S::kSlots & 1);
+    rows.products(dp, plan.a2, x2);
+    if (S::kTurns && j > 0) turn_give(2 - rows.group);
+    products_wait<1>();
+    pin(s);
+    rows.weigh(s, rows.rows_at(slot), tile, some_forbidden);
+    // Already there: the branch keeps ptxas from waiting before the weights.
+    barrier_wait(plan.full + 8 * x2, (2 * j + 1) / S::kSlots & 1);
+    products_wait<0>();
+    pin(dp);
+    rows.gradients(dp, s, rows.rows_at(slot));
+    if constexpr (kKeysStay) {
+      barrier_arrive(plan.rows_empty + 8 * slot);
+    } else {
+      rows.release(plan.empty + 8 * x2);
+    }
+  }
+
+  // A tile's sum is on its way: fresh, or onto the others.
+  template <int kSums, int kOther>
+  __device__ __forceinline__ static void start(float (&sums)[kSums], float (&fresh)[kOther],
+                                               const float (&w)[S::kScores], uint32_t b) {
+    if constexpr (S::kFresh) {
+      add_products<kWidth, kDotTile>(fresh, w, b, false);
+    } else {
+      add_products<kWidth, kDotTile>(sums, w, b, true);
+    }
+  }
+  template <int kSums, int kOther>
+  __device__ __forceinline__ static void finish(float (&sums)[kSums], float (&fresh)[kOther]) {
+    if constexpr (S::kFresh) {
+      pin(fresh);
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) sums[i] += fresh[i];
+    } else {
+      pin(sums);
+    }
+  }
+
+  __device__ __forceinline__ void sums(const Rows& rows, int j) {
+    const auto& plan = rows.plan;
+    asm volatile("" : "+r"(j));  // slots are found anew, for want of registers
+    const int x1 = 2 * j % S::kSlots, x2 = (2 * j + 1) % S::kSlots;
+    if constexpr (S::kTurns) split_fragments(dp);
+    if constexpr (kKeysStay) {
+      split_fragments(s);
+      if constexpr (S::kTurns) turn_take(1 + rows.group);
+      products_fence();
+      pin(s);
+      start(w_sums, w_fresh, s, rows.across(x2));
+    }
+    if constexpr (!S::kTurns) split_fragments(dp);
+    products_fence();
+    pin(dp);
+    start(ds_sums, ds_fresh, dp, rows.across(x1));
+    if constexpr (kKeysStay) {
+      products_wait<1>();
+      pin(s);
+      rows.release(plan.empty + 8 * x2);
+      finish(w_sums, w_fresh);
+    }
+    products_wait<0>();
+    pin(dp);
+    rows.release(plan.empty + 8 * x1);
+    finish(ds_sums, ds_fresh);
+  }
+
+  __device__ __forceinline__ void write(Rows& rows, const DotGradients& out) {
+    const AttentionProblem& p = rows.p;
+    const int z = blockIdx.x;
+    const DotUnits u(rows.in, kKeysStay ? z : z / heads_sharing(p));
+    const int D = static_cast<int>(p.D), Dv = static_cast<int>(p.Dv);
+    const float ds = 0x1p-14f / u.ds;
+    if constexpr (kKeysStay) {  // q holds scale·log2(e)/T
+      rows.write(out.dk, D, kLn2 * ds / u.q, ds_sums);
+      rows.write(out.dv, Dv, 0x1p-14f / u.d_out, w_sums);
+    } else {
+      rows.write(out.dq, D, p.scale / p.temperature * ds / u.k, ds_sums);
+    }
+    rows.flushed = true;
+    clear();
+  }
+};
+
+template <int kWidth, bool kKeysStay>
+__device__ __forceinline__ void compute_gradients(BackwardRows<kWidth, kKeysStay>& rows,
+                                                  const DotWalk<kKeysStay>& walk,
+                                                  const DotGradients& out) {
+  using S = BackwardShape<kWidth, kKeysStay>;
+  BackwardStep<kWidth, kKeysStay> step;
+  step.clear();
+  if (S::kTurns && rows.group == 1) turn_give(1);
+  barrier_wait(rows.plan.a_full, 0);
+  if constexpr (kKeysStay) {
+#pragma unroll 1
+    for (int j = 0;; ++j) {
+      const TileNote note = rows.note(j);
+      if (!note.there) break;
+      if (S::kFlush && j > 0 && j % max(S::kFlush, 1) == 0) step.write(rows, out);
+      step.scores(rows, j, 0, rows.cuts(note));
+      step.sums(rows, j);
+    }
+  } else {
+#pragma unroll 1
+    for (int j = 0; walk.tile + j < walk.end; ++j) {
+      step.scores(rows, j, walk.tile + j, rows.cuts(walk.tile + j));
+      step.sums(rows, j);
+    }
+  }
+  if (S::kTurns) turn_give(2 - rows.group);
+  step.write(rows, out);
+}
+
+template <int kWidth, bool kKeysStay>
+__global__ __launch_bounds__(kDotBlock, 1) void dot_gradients(
+    const __grid_constant__ AttentionProblem p, const __grid_constant__ DotPrepared in,
+    const __grid_constant__ DotGradients out) {
+#if FOVEA_HOPPER
+  using S = BackwardShape<kWidth, kKeysStay>;
+  extern __shared__ __align__(1024) uint8_t shared[];
+  const BackwardPlan<kWidth, kKeysStay> plan(shared);
+  if (threadIdx.x == 0) plan.init();
+  __syncthreads();
+  const int warpgroup = __shfl_sync(kAll, static_cast<int>(threadIdx.x) / 128, 0);
+  if (warpgroup == 0) {
+    fewer_registers<24>();
+    const int thread = threadIdx.x - kWarp;
+    if (thread < 0) {
+      copy_backward<kWidth, kKeysStay>(in, plan, DotWalk<kKeysStay>(p, in));
+    } else if (thread < kDotTile) {
+      if constexpr (kKeysStay) copy_rows<kWidth>(in, plan, DotWalk<true>(p, in), thread);
+    }
+  } else {
+    more_registers<240>();
+    const DotWalk<kKeysStay> walk(p, in);
+    BackwardRows<kWidth, kKeysStay> rows(p, in, plan, walk, warpgroup - 1);
+    compute_gradients(rows, walk, out);
+  }
+#endif
+}
+
+}  // namespace fovea::cuda

@@ -1,0 +1,266 @@
+// Dot products on Hopper, first kernel: q, k, v and d_context as half precision, high and low part,
+// in the order in which products read them from shared memory, so that a tile is a few plain copies.
+//
+// Half precision has a small range, so all rows that share keys are multiplied by one power of two:
+// the longest of them gets a norm in [2¹⁴, 2¹⁵). Each input is read once: a block keeps its rows in
+// registers, adds their norm to the largest (an integer maximum, whose order does not matter) and
+// waits for the others that share its keys. Blocks take their number from a counter, so that those
+// waited for have always begun; where they would not fit the device together there are two passes.
+//
+// Bound by memory (H200, B 1 H 16 L 4096: 33 µs for D 64, 61 for D 128; two passes: 54 and 91).
+#pragma once
+
+#include "cuda/additive.cuh"
+#include "cuda/hopper.cuh"
+
+namespace fovea::cuda {
+
+constexpr int kDotRows = 64;      // of a block here
+constexpr int kDotPadding = 128;  // rows are padded to that
+constexpr int kDotThreads = 256;
+
+enum class DotInput { queries, keys, values, d_context, count };
+enum class Passes { one, norms, halves };
+
+struct DotPrepared {
+  uint8_t* halves[4];  // [head][high, low][width / 64][rows, padded][64], by DotInput
+  // By keys' head: largest norms of q·scale·log2(e)/T, k, v, d_context, the largest |d_stat|, and
+  // whether something is not finite: in v, in d_context, in what rows hold.
+  uint32_t *norms, *d_stat, *odd, *counts, *ticket;
+  uint8_t *v_odd, *d_odd;    // [head][rows]: left out of the halves
+  int4* seen;                // [B·H][64 queries]: keys x … y that some may see, z … w that all may
+  float4* rows;              // [B·H][queries, padded]: kDotWeights − log2 Σ, beta, begin, end
+  int query_rows, key_rows;  // padded
+  int heads;                 // of keys, in all
+  __device__ float norm(DotInput of, int zk) const {
+    return __uint_as_float(norms[static_cast<int>(of) * heads + zk]);
+  }
+};
+enum DotOdd { odd_values, odd_d_context, odd_rows, odd_count };
+
+constexpr float kDotWeights = 14.0f;  // log2 of what weights are multiplied by
+
+__device__ __forceinline__ int heads_sharing(const AttentionProblem& p) {
+  return static_cast<int>(p.H) / static_cast<int>(p.Hk);
+}
+
+// The power of two that brings a norm to [2¹⁴, 2¹⁵).
+__device__ __forceinline__ float dot_factor(float norm) {
+  const int e = 14 + 127 - static_cast<int>(__float_as_uint(norm) >> 23);
+  return __uint_as_float(static_cast<uint32_t>(127 + min(max(e, -60), 60)) << 23);
+}
+
+// One of the four inputs.
+struct DotSource {
+  View<const float> from;
+  int heads, group, L, padded, n;
+  float scale;
+  __device__ DotSource(const AttentionProblem& p, const AttentionGradients& g,
+                       const DotPrepared& to, DotInput of) {
+    const bool queries = of == DotInput::queries || of == DotInput::d_context;
+    from = of == DotInput::queries ? p.q
+           : of == DotInput::keys  ? p.k
+           : of == DotInput::values ? p.v
+                                    : g.d_context;
+    heads = static_cast<int>(queries ? p.H : p.Hk);
+    group = queries ? heads_sharing(p) : 1;
+    L = static_cast<int>(queries ? p.Lq : p.Lk);
+    padded = queries ? to.query_rows : to.key_rows;
+    n = static_cast<int>(of == DotInput::queries || of == DotInput::keys ? p.D : p.Dv);
+    scale = of == DotInput::queries ? p.scale * kLog2e / p.temperature : 1.0f;
+  }
+};
+
+// Rows of a block: eight numbers a thread and row, the lanes of a row beside one another.
+template <int kWidth>
+struct DotRows {
+  static constexpr int kAcross = kWidth / 8, kDown = kDotThreads / kAcross;
+  static constexpr int kRows = kDotRows / kDown;
+  float4 x[kRows][2];
+  int first, column;  // this thread's
+  __device__ int row(int i) const { return first + i * kDown; }
+  __device__ bool leads() const { return column == 0; }
+};
+
+template <int kWidth>
+__device__ __forceinline__ float across(float x) {
+#pragma unroll
+  for (int o = kWidth / 16; o > 0; o >>= 1) x += __shfl_xor_sync(kAll, x, o);
+  return x;
+}
+__device__ __forceinline__ float product(const float4& a, const float4& b) {
+  return fmaf(a.x, b.x, fmaf(a.y, b.y, fmaf(a.z, b.z, a.w * b.w)));
+}
+
+// Row by row: beta = d_stat − d_context·context and the rest of `rows`, and the sink's gradient.
+template <int kWidth>
+__device__ __forceinline__ void prepare_beta(const AttentionProblem& p, const AttentionGradients& g,
+                                             const DotPrepared& to, const DotRows<kWidth>& in,
+                                             int z, int zk) {
+  const int H = static_cast<int>(p.H), b = z / H, h = z % H, Dv = static_cast<int>(p.Dv);
+  const bool whole = whole_rows(g.context);
+  const View<const float>& c = g.context;
+#pragma unroll
+  for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
+    const int r = in.row(i);
+    float dot = 0.0f, other = 0.0f;  // other: no context, no key seen, whatever the gradient
+    if (r < p.Lq) {
+      const float4 c0 = load4(row_of(c, b, h, r), c.c, in.column * 8, Dv, whole);
+      const float4 c1 = load4(row_of(c, b, h, r), c.c, in.column * 8 + 4, Dv, whole);
+      dot = product(in.x[i][0], c0) + product(in.x[i][1], c1);
+      const auto zero = [](float4 v) { return v.x == 0 && v.y == 0 && v.z == 0 && v.w == 0; };
+      other = zero(c0) && zero(c1) ? 0.0f : 1.0f;
+    }
+    dot = across<kWidth>(dot);
+    other = across<kWidth>(other);
+    if (!in.leads()) continue;
+    const size_t at = static_cast<size_t>(z) * p.Lq + r;
+    float4 row{-infinity(), 0.0f, 0.0f, 0.0f};
+    if (r < p.Lq) {
+      const float stat = g.stat[at], up = g.d_stat ? g.d_stat[at] : 0.0f;
+      const Range keys = range_of(p, b, h, r);
+      row.x = stat == -infinity() ? -infinity() : kDotWeights - stat * kLog2e;
+      row.y = up - (other == 0.0f ? 0.0f : dot);
+      row.z = __int_as_float(keys.begin), row.w = __int_as_float(keys.end);
+      if (row.x != row.x || !finite(row.y)) to.odd[odd_rows * to.heads + zk] = 1;
+      if (g.d_stat && finite(up)) atomicMax(to.d_stat + zk, __float_as_uint(fabsf(up)));
+      if (g.dsink) {
+        const RowState state{stat == -infinity() ? 0.0f : stat * kLog2e, 0.0f * stat, {}};
+        g.dsink[at] = stat == -infinity() ? 0.0f : sink_gradient(p, h, state, row.y);
+      }
+    }
+    to.rows[static_cast<size_t>(z) * to.query_rows + r] = row;
+  }
+}
+
+// The keys that some and that all of 64 queries may see.
+__device__ inline void prepare_seen(const AttentionProblem& p, const DotPrepared& to, int z,
+                                    int tile) {
+  __shared__ int4 of_warps[2];
+  const int H = static_cast<int>(p.H), Lk = static_cast<int>(p.Lk);
+  if (threadIdx.x < kDotRows) {
+    const int i = tile * kDotRows + static_cast<int>(threadIdx.x);
+    const Range keys = range_of(p, z / H, z % H, min(i, static_cast<int>(p.Lq) - 1));
+    const bool some = keys.begin < keys.end && i < p.Lq;
+    const int4 mine{__reduce_min_sync(kAll, some ? keys.begin : Lk),
+                    __reduce_max_sync(kAll, some ? keys.end : 0),
+                    __reduce_max_sync(kAll, keys.begin), __reduce_min_sync(kAll, keys.end)};
+    if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = mine;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const int4 a = of_warps[0], b = of_warps[1];
+  to.seen[static_cast<size_t>(z) * (to.query_rows / kDotRows) + tile] = {
+      min(a.x, b.x), max(a.y, b.y), max(a.z, b.z), min(a.w, b.w)};
+}
+
+// A row whose squares have no finite sum is 0 from here on, and noted; but queries and keys are NaN
+// in the forward pass: in a product of theirs that is one row or column of scores. The backward
+// pass knows of it by the statistics.
+template <int kWidth>
+__device__ __forceinline__ float row_norms(const DotSource& in, DotRows<kWidth>& rows,
+                                           const DotPrepared& to, DotInput of, int z, int zk) {
+  const bool factors = of == DotInput::queries || of == DotInput::keys;
+  const float instead = factors && to.rows == nullptr ? not_a_number() : 0.0f;
+  float most = 0.0f;
+#pragma unroll
+  for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
+    float4 &a = rows.x[i][0], &b = rows.x[i][1];
+    const float squares = across<kWidth>(product(a, a) + product(b, b));
+    const bool odd = !finite(squares);
+    if (odd) a = b = {instead, instead, instead, instead};
+    most = fmaxf(most, odd ? 0.0f : squares);
+    if (factors || !rows.leads() || rows.row(i) >= in.L) continue;
+    const bool values = of == DotInput::values;
+    (values ? to.v_odd : to.d_odd)[static_cast<size_t>(z) * in.L + rows.row(i)] = odd;
+    if (odd) to.odd[(values ? odd_values : odd_d_context) * to.heads + zk] = 1;
+  }
+  return sqrtf(warp_max(most)) * fabsf(in.scale);
+}
+
+// The largest norm of those that share keys: with the others' where there is one pass.
+__device__ __forceinline__ float shared_norm(float mine, uint32_t* norm, uint32_t* count,
+                                             uint32_t blocks, Passes passes) {
+  __shared__ float of_warps[kDotThreads / kWarp], largest;
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = mine;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int w = 1; w < kDotThreads / kWarp; ++w) mine = fmaxf(mine, of_warps[w]);
+    if (passes != Passes::halves) atomicMax(norm, __float_as_uint(mine));
+    if (passes == Passes::one) {
+      __threadfence();
+      atomicAdd(count, 1u);
+      while (atomicAdd(count, 0u) < blocks) __nanosleep(64);
+      __threadfence();
+    }
+    largest = __uint_as_float(atomicMax(norm, 0u));
+  }
+  __syncthreads();
+  return largest;
+}
+
+template <int kWidth>
+__device__ __forceinline__ void write_halves(const DotSource& in, const DotRows<kWidth>& rows,
+                                             uint8_t* to, int z, float factor) {
+  const size_t low = static_cast<size_t>(kWidth / 64) * in.padded * 128;
+  const auto split4 = [&](float4 a, uint32_t& h0, uint32_t& h1, uint32_t& l0, uint32_t& l1) {
+    split_half(a.x * factor, a.y * factor, h0, l0);
+    split_half(a.z * factor, a.w * factor, h1, l1);
+  };
+#pragma unroll
+  for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
+    const int r = rows.row(i);
+    uint4 high_part, low_part;
+    split4(rows.x[i][0], high_part.x, high_part.y, low_part.x, low_part.y);
+    split4(rows.x[i][1], high_part.z, high_part.w, low_part.z, low_part.w);
+    const size_t block = static_cast<size_t>(z) * 2 * (kWidth / 64) + rows.column / 8;
+    uint8_t* const at =
+        to + (block * in.padded + r) * 128 + (((rows.column & 7) ^ (r & 7)) << 4);
+    *reinterpret_cast<uint4*>(at) = high_part;
+    *reinterpret_cast<uint4*>(at + low) = low_part;
+  }
+}
+
+template <int kWidth>
+__global__ __launch_bounds__(kDotThreads) void prepare_dot(
+    const __grid_constant__ AttentionProblem p, const __grid_constant__ AttentionGradients g,
+    const __grid_constant__ DotPrepared to, Passes passes) {
+  __shared__ uint32_t number;
+  if (threadIdx.x == 0) number = passes == Passes::one ? atomicAdd(to.ticket, 1u) : blockIdx.x;
+  __syncthreads();
+  const int query_tiles = to.query_rows / kDotRows, key_tiles = to.key_rows / kDotRows;
+  const int queries = static_cast<int>(p.B * p.H) * query_tiles, keys = to.heads * key_tiles;
+  int job = static_cast<int>(number), input = 0;
+  for (int size = queries; job >= size; size = keys) {
+    job -= size;
+    ++input;
+    if (input == 3) break;
+  }
+  const auto of = static_cast<DotInput>(input);
+  const DotSource in(p, g, to, of);
+  const int tiles = in.padded / kDotRows, z = job / tiles, tile = job % tiles, zk = z / in.group;
+  DotRows<kWidth> rows;
+  rows.column = threadIdx.x % DotRows<kWidth>::kAcross;
+  rows.first = tile * kDotRows + threadIdx.x / DotRows<kWidth>::kAcross;
+  const bool whole = whole_rows(in.from);
+#pragma unroll
+  for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
+    rows.x[i][0] = rows.x[i][1] = {};
+    if (rows.row(i) >= in.L) continue;
+    const float* const row = row_of(in.from, z / in.heads, z % in.heads, rows.row(i));
+    rows.x[i][0] = load4(row, in.from.c, rows.column * 8, in.n, whole);
+    rows.x[i][1] = load4(row, in.from.c, rows.column * 8 + 4, in.n, whole);
+  }
+  if (passes != Passes::halves) {
+    if (of == DotInput::queries) prepare_seen(p, to, z, tile);
+    if (of == DotInput::d_context) prepare_beta(p, g, to, rows, z, zk);
+  }
+  const float mine = row_norms(in, rows, to, of, z, zk);
+  const int slot = input * to.heads + zk;
+  const float norm =
+      shared_norm(mine, to.norms + slot, to.counts + slot, tiles * in.group, passes);
+  if (passes == Passes::norms) return;
+  write_halves(in, rows, to.halves[input], z, in.scale * dot_factor(norm));
+}
+
+}  // namespace fovea::cuda
