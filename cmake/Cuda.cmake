@@ -55,7 +55,7 @@ function(fovea_cuda)
   endif()
   # A kernel that spills registers does not build.
   target_compile_options(fovea_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:${code} --expt-relaxed-constexpr
-    -Xptxas=--warn-on-spills -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>)
+    -Xptxas=--warn-on-spills,--warning-as-error -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>)
   set_target_properties(fovea_cuda PROPERTIES
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static
     CUDA_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})

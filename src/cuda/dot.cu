@@ -4,7 +4,6 @@
 #include "cuda/attention.h"
 #include "cuda/dot_backward.cuh"
 #include "cuda/dot_forward.cuh"
-#include "cuda/dot_odd.cuh"
 
 namespace fovea::cuda {
 namespace {
@@ -29,6 +28,7 @@ class DotPreparation {
     rows_ = Scratch<float4>(g ? queries : 0);
     const size_t known = size_t(to.heads) * (4 + 4 + 1 + odd_count) + 1;
     known_ = Scratch<uint32_t>(known);
+    if (g) to.d_context = g->d_context, to.stat = g->stat;
     to.seen = seen_.data(), to.rows = rows_.data();
     to.d_odd = odd_.data(), to.v_odd = to.d_odd + queries;
     to.norms = known_.data(), to.counts = to.norms + 4 * to.heads;
@@ -41,9 +41,11 @@ class DotPreparation {
 
  private:
   void run(const AttentionProblem& p, const AttentionGradients* g) const {
-    const auto kernel = width_ == 64 ? prepare_dot<64> : prepare_dot<128>;
+    const auto kernel = width_ == 64 ? (g ? prepare_dot<64, true> : prepare_dot<64, false>)
+                                     : (g ? prepare_dot<128, true> : prepare_dot<128, false>);
     const int query_tiles = to.query_rows / kDotRows, key_tiles = to.key_rows / kDotRows;
-    const int64_t blocks = p.B * p.H * query_tiles * (g ? 2 : 1) + 2 * int64_t{to.heads} * key_tiles;
+    const int64_t blocks =
+        p.B * p.H * query_tiles * (g ? 2 : 1) + 2 * int64_t{to.heads} * key_tiles;
     const auto launch = [&](Passes passes) {
       kernel<<<static_cast<unsigned>(blocks), kDotThreads, 0, stream()>>>(
           p, g ? *g : AttentionGradients{}, to, passes);
@@ -110,19 +112,11 @@ void dot_forward(const AttentionProblem& p, const AttentionResult& out) {
     to.stat = own_stat.data();
   }
   width_of(p) == 64 ? forward<64>(p, prepared.to, to) : forward<128>(p, prepared.to, to);
-  if (!to.context) return;
-  const dim3 grid(static_cast<unsigned>(p.B * p.H), 8);
-  add_odd_values<<<grid, 256, 0, stream()>>>(p, prepared.to, to.stat, to.context);
-  check_launch("attention, values that are not finite");
 }
 
 void dot_backward(const AttentionProblem& p, const AttentionGradients& g) {
   const DotPreparation prepared(p, &g);
   width_of(p) == 64 ? all_gradients<64>(p, prepared.to, g) : all_gradients<128>(p, prepared.to, g);
-  if (!g.dv) return;
-  const dim3 grid(static_cast<unsigned>(p.B * p.Hk), 8);
-  add_odd_gradients<<<grid, 256, 0, stream()>>>(p, prepared.to, g);
-  check_launch("attention, gradients that are not finite");
 }
 
 }  // namespace fovea::cuda

@@ -3,16 +3,15 @@
 //
 //   S = A1·B1ᵀ, P = 2^(S − log2 Σ), dP = A2·B2ᵀ, dS = P·(dP + beta); sums of dS·B1 and of P·B2
 //
-// Where keys stay, A is k, v and B is q, d_context: the sums are dk and dv. Where queries stay, A is
-// q, d_context and B is k, v: the first sum is dq, and there is no second. P and dS stay in
+// Where keys stay, A is k, v and B is q, d_context: the sums are dk and dv. Where queries stay, A
+// is q, d_context and B is k, v: the first sum is dq, and there is no second. P and dS stay in
 // registers and nothing is added across blocks, so that two runs give the same bits; seven products
 // instead of the five that sums across blocks would need.
 //
 // Each tile's sums are sums of their own, added in float32, as in the forward pass. Keys of width
 // 128 have no registers for that and go to memory every 8 tiles (every 16: 6 % faster for that
 // kernel, errors of 3.9e-6). H200, B 1 H 16 L 4096: keys 614 µs, queries 436 for D 64, 1437 and 838
-// for D 128; tensor units 72 to 92 % busy. Taking turns gains 4 % for keys of width 64, loses 5 %
-// for queries, and cannot be with the three slots of width 128.
+// for D 128; tensor units 72 to 92 % busy. Taking turns as forward loses 5 %.
 #pragma once
 
 #include <climits>
@@ -27,11 +26,12 @@ template <int kWidth, bool kKeysStay>
 struct BackwardShape {
   static constexpr int kBlocks = kWidth / 64, kSlots = kWidth == 64 ? 6 : 3;
   static constexpr int kScores = kDotTile / 2, kSums = kWidth / 2;  // registers of a thread
-  static constexpr int kStay = 2 * kBlocks * kDotQueries * 128, kTile = 2 * kBlocks * kDotTile * 128;
+  static constexpr int kStay = 2 * kBlocks * kDotQueries * 128,
+                       kTile = 2 * kBlocks * kDotTile * 128;
   // What queries hold, where they are walked: two numbers and a range each, and a note for all.
   static constexpr int kRowSlots = (kSlots + 1) / 2, kRowBytes = kDotTile * 16 + 16;
   static constexpr int kFlush = kKeysStay && kWidth == 128 ? 8 : 0;
-  static constexpr bool kFresh = kFlush == 0, kTurns = kKeysStay && kWidth == 64;
+  static constexpr bool kFresh = kFlush == 0;
   static constexpr int kBarriers = 1 + 2 * kSlots + 2 * kRowSlots;
   static constexpr int kShared =
       2 * kStay + kSlots * kTile + kRowSlots * kRowBytes + 8 * round_up(kBarriers, 16);
@@ -60,7 +60,7 @@ struct BackwardPlan {
       barrier_init(full + 8 * i, 1), barrier_init(empty + 8 * i, 8);
     }
     for (int i = 0; i < S::kRowSlots; ++i) {
-      barrier_init(rows_full + 8 * i, kDotTile), barrier_init(rows_empty + 8 * i, 256);
+      barrier_init(rows_full + 8 * i, kDotTile + 1), barrier_init(rows_empty + 8 * i, 256);
     }
     barriers_ready();
   }
@@ -73,12 +73,24 @@ struct DotUnits {
     const auto norm = [&](DotInput of) { return in.norm(of, zk); };
     q = dot_factor(norm(DotInput::queries)), k = dot_factor(norm(DotInput::keys));
     v = dot_factor(norm(DotInput::values)), d_out = dot_factor(norm(DotInput::d_context));
-    const float bound = 2.0f * norm(DotInput::d_context) * norm(DotInput::values) +
-                        __uint_as_float(in.d_stat[zk]);
+    const float bound =
+        2.0f * norm(DotInput::d_context) * norm(DotInput::values) + __uint_as_float(in.d_stat[zk]);
     ds = dot_factor(bound) * 0x1p-14f;
   }
   __device__ float of_scores() const { return 1.0f / (q * k); }
 };
+
+// The keys' head of a block.
+template <bool kKeysStay>
+__device__ __forceinline__ int zk_of(const AttentionProblem& p) {
+  const int z = static_cast<int>(blockIdx.x);
+  return kKeysStay ? z : z / heads_sharing(p);
+}
+
+// Whether rows hold something that is not finite: then no tile is seen as whole.
+__device__ __forceinline__ bool has_odd(const DotPrepared& in, int zk) {
+  return in.odd[odd_d_context * in.heads + zk] || in.odd[odd_rows * in.heads + zk];
+}
 
 // The tiles that a block walks: of keys, or of the queries of all heads that share its keys.
 template <bool kKeysStay>
@@ -101,10 +113,7 @@ struct DotWalk {
   __device__ static int row() {  // the first that stays
     return kKeysStay ? static_cast<int>(blockIdx.y) * kDotQueries : first_query();
   }
-  __device__ int zk() const {
-    const int z = static_cast<int>(blockIdx.x);
-    return kKeysStay ? z : z / heads_sharing(p);
-  }
+  __device__ int zk() const { return zk_of<kKeysStay>(p); }
   __device__ bool done() const { return tile >= end; }
   __device__ void next() {
     ++tile;
@@ -155,8 +164,7 @@ __device__ __forceinline__ void copy_backward(const DotPrepared& in,
 #pragma unroll 1
   for (int c = 0; !walk.done(); walk.next(), c += 2) {
     const int z = kKeysStay ? walk.head : walk.zk();
-    const size_t from =
-        z * 2 * S::kBlocks * size_t{walk_step} + size_t{128} * kDotTile * walk.tile;
+    const size_t from = z * 2 * S::kBlocks * size_t{walk_step} + size_t{128} * kDotTile * walk.tile;
     const auto copy = [&](const uint8_t* tile, int number) {
       const int s = number % S::kSlots;
       barrier_wait(to.empty + 8 * s, (number / S::kSlots & 1) ^ 1);
@@ -176,30 +184,53 @@ struct TileNote {
   int there, begin, end, unused;
 };
 
-// What queries hold, by 64 threads, with ordinary stores; those who compute walk by the notes.
+// What queries hold, by 64 threads, with ordinary stores.
 template <int kWidth>
-__device__ __forceinline__ void copy_rows(const DotPrepared& in, const BackwardPlan<kWidth, true>& to,
-                                          DotWalk<true> walk, int thread) {
+__device__ __forceinline__ void copy_rows(const DotPrepared& in,
+                                          const BackwardPlan<kWidth, true>& to, DotWalk<true> walk,
+                                          int thread) {
   using S = BackwardShape<kWidth, true>;
   const float unit = DotUnits(in, walk.zk()).ds;
-  bool there = true;
 #pragma unroll 1
-  for (int j = 0; there; ++j) {
+  for (int j = 0; !walk.done(); walk.next(), ++j) {
     const int s = j % S::kRowSlots;
-    there = !walk.done();
+    const size_t at = static_cast<size_t>(walk.head) * in.query_rows + walk.tile * kDotTile;
+    const float4 row = in.rows[at + thread];
     barrier_wait(to.rows_empty + 8 * s, (j / S::kRowSlots & 1) ^ 1);
     float2* const numbers = reinterpret_cast<float2*>(to.row_data + s * S::kRowBytes);
-    TileNote note{there, 0, INT_MAX, 0};
-    if (there) {
-      const size_t at = static_cast<size_t>(walk.head) * in.query_rows + walk.tile * kDotTile;
-      const float4 row = in.rows[at + thread];
-      numbers[thread] = {row.x, row.y * unit};
-      numbers[kDotTile + thread] = {row.z, row.w};
-      if (walk.p.begin.data) note.begin = in.seen[at / kDotRows].z, note.end = in.seen[at / kDotRows].w;
-      walk.next();
-    }
-    if (thread == 0) *reinterpret_cast<TileNote*>(numbers + 2 * kDotTile) = note;
+    numbers[thread] = {row.x, row.y * unit};
+    numbers[kDotTile + thread] = {row.z, row.w};
     barrier_arrive(to.rows_full + 8 * s);
+  }
+}
+
+// Notes on them, by a warp: those who compute walk by these. The last says that there is no more.
+template <int kWidth>
+__device__ __forceinline__ void write_notes(const DotPrepared& in,
+                                            const BackwardPlan<kWidth, true>& to,
+                                            DotWalk<true> walk) {
+  using S = BackwardShape<kWidth, true>;
+  const bool writes = threadIdx.x % kWarp == 0, odd = has_odd(in, walk.zk());
+#pragma unroll 1
+  for (int j = 0, there = 1; there; ++j) {
+    const int s = j % S::kRowSlots;
+    there = !walk.done();
+    TileNote note{there, 0, INT_MAX, 0};
+    if (there && walk.p.begin.data) {
+      const size_t tile = static_cast<size_t>(walk.head) * (in.query_rows / kDotRows) + walk.tile;
+      note.begin = in.seen[tile].z, note.end = in.seen[tile].w;
+    }
+    if (odd) note.begin = INT_MAX;
+    if (writes) {
+      barrier_wait(to.rows_empty + 8 * s, (j / S::kRowSlots & 1) ^ 1);
+      *reinterpret_cast<TileNote*>(to.row_data + s * S::kRowBytes + kDotTile * 16) = note;
+    }
+    // After the last there are no rows: those threads' arrivals, too.
+    for (int n = there ? kDotTile : 0; n <= kDotTile && writes; ++n) {
+      barrier_arrive(to.rows_full + 8 * s);
+    }
+    __syncwarp();
+    if (there) walk.next();
   }
 }
 
@@ -210,18 +241,15 @@ struct BackwardRows {
   const AttentionProblem& p;
   const DotPrepared& in;
   const BackwardPlan<kWidth, kKeysStay>& plan;
-  int group;
-  bool odd, flushed = false;
   float unit, of_dp;
   float2 of_row[2];  // where queries stay: what they hold
   Range all_see;     // and what all of the warp may see
 
   __device__ BackwardRows(const AttentionProblem& problem, const DotPrepared& prepared,
-                          const BackwardPlan<kWidth, kKeysStay>& shared,
-                          const DotWalk<kKeysStay>& walk, int warpgroup)
-      : p(problem), in(prepared), plan(shared), group(warpgroup) {
-    odd = in.odd[odd_d_context * in.heads + walk.zk()] || in.odd[odd_rows * in.heads + walk.zk()];
-    const DotUnits units(in, walk.zk());
+                          const BackwardPlan<kWidth, kKeysStay>& shared)
+      : p(problem), in(prepared), plan(shared) {
+    const int zk = zk_of<kKeysStay>(p);
+    const DotUnits units(in, zk);
     unit = units.of_scores(), of_dp = units.ds / (units.d_out * units.v);
     if constexpr (!kKeysStay) {
       const Range keys[2] = {range(0), range(1)};
@@ -229,15 +257,20 @@ struct BackwardRows {
       of_row[1] = {row_at(1).x, row_at(1).y * units.ds};
       all_see = {__reduce_max_sync(kAll, max(keys[0].begin, keys[1].begin)),
                  __reduce_min_sync(kAll, min(keys[0].end, keys[1].end))};
+      if (has_odd(in, zk)) all_see.begin = INT_MAX;
     }
   }
 
-  // This thread's first; found anew each time, for want of registers.
-  __device__ __forceinline__ int row() const {
-    int thread;
-    asm volatile("mov.u32 %0,%%tid.x;" : "=r"(thread));
-    return DotWalk<kKeysStay>::row() + thread / kWarp % 4 * 16 + (thread / 128 - 1) * 64 +
-           thread % kWarp / 4;
+  // The thread, found anew each time, for want of registers; which warpgroup, and its first row.
+  __device__ __forceinline__ static int thread() {
+    int x;
+    asm volatile("mov.u32 %0,%%tid.x;" : "=r"(x));
+    return x;
+  }
+  __device__ __forceinline__ static int group() { return thread() / 128 - 1; }
+  __device__ __forceinline__ static int row() {
+    const int x = thread() - 128;
+    return DotWalk<kKeysStay>::row() + x / kWarp * 16 + x % kWarp / 4;
   }
 
   // Where queries stay: what one of the two holds.
@@ -252,25 +285,22 @@ struct BackwardRows {
     __syncwarp();
     if (threadIdx.x % kWarp == 0) barrier_arrive(barrier);
   }
-  __device__ __forceinline__ const float2* rows_at(int slot) const {
-    return reinterpret_cast<const float2*>(plan.row_data + slot * S::kRowBytes);
+  // What the two columns of a thread's numbers i … i + 3 hold; second: their ranges.
+  __device__ __forceinline__ float4 of_columns(int slot, int i, bool second = false) const {
+    return load_shared(plan.rows + slot * S::kRowBytes + second * kDotTile * 8 +
+                       column_of_sum(i) * 8);
   }
 
   // A[64×width]·B[64×width]ᵀ of a slot, A the first or the second that stays.
   __device__ __forceinline__ void products(float (&s)[S::kScores], uint32_t stays, int slot) const {
-    dot_products<kWidth, kDotQueries, kDotTile>(s, matrix_at(stays + group * 64 * 128),
+    dot_products<kWidth, kDotQueries, kDotTile>(s, matrix_at(stays + group() * 64 * 128),
                                                 matrix_at(plan.b + slot * S::kTile));
   }
   __device__ __forceinline__ uint32_t across(int slot) const {
     return matrix_at(plan.b + slot * S::kTile, kDotTile * 128);
   }
 
-  // What the two neighbouring columns of a thread's i-th number hold.
-  __device__ __forceinline__ static float4 of_columns(const float2* rows, int i) {
-    return reinterpret_cast<const float4*>(rows)[column_of_sum(i) / 2];
-  }
-
-  // Whether a tile has pairs that are forbidden, for this warp.
+  // Whether a tile needs care: pairs that are forbidden, for this warp, or something not finite.
   __device__ __forceinline__ bool cuts(int tile) const {
     return tile * kDotTile < all_see.begin || (tile + 1) * kDotTile > all_see.end;
   }
@@ -282,77 +312,96 @@ struct BackwardRows {
   __device__ __forceinline__ TileNote note(int j) const {
     const int slot = j % S::kRowSlots;
     barrier_wait(plan.rows_full + 8 * slot, j / S::kRowSlots & 1);
-    return *reinterpret_cast<const TileNote*>(rows_at(slot) + 2 * kDotTile);
+    const float4 x = load_shared(plan.rows + slot * S::kRowBytes + kDotTile * 16);
+    return {__float_as_int(x.x), __float_as_int(x.y), __float_as_int(x.z), 0};
   }
 
   // S becomes P; what is forbidden is 0, whatever its row holds.
-  __device__ __forceinline__ void weigh(float (&s)[S::kScores], const float2* rows, int tile,
-                                        bool some_forbidden) const {
+  __device__ __forceinline__ void weigh(float (&s)[S::kScores], int slot, int tile,
+                                        bool careful) const {
 #pragma unroll
-    for (int i = 0; i < S::kScores; ++i) {
-      const float4 two = kKeysStay ? of_columns(rows, i) : float4{};
-      const float base = !kKeysStay ? of_row[row_of_sum(i)].x : i % 2 ? two.z : two.x;
-      s[i] = exp2_of(fmaf(s[i], unit, base));
+    for (int i = 0; i < S::kScores; i += 4) {
+      const float4 two = kKeysStay ? of_columns(slot, i) : float4{};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float base = !kKeysStay ? of_row[row_of_sum(e)].x : e % 2 ? two.z : two.x;
+        s[i + e] = exp2_of(fmaf(s[i + e], unit, base));
+      }
     }
-    if (!some_forbidden && !odd) return;
+    if (!careful) return;
     Range keys[2];
     const int mine = row();
     if constexpr (!kKeysStay) keys[0] = range(0), keys[1] = range(1);
 #pragma unroll
-    for (int i = 0; i < S::kScores; ++i) {
-      Range seen = keys[row_of_sum(i)];
-      int key = tile * kDotTile + column_of_sum(i);
-      if constexpr (kKeysStay) {
-        const float4 two = of_columns(rows + kDotTile, i);
-        seen = {__float_as_int(i % 2 ? two.z : two.x), __float_as_int(i % 2 ? two.w : two.y)};
-        key = mine + row_of_sum(i) * 8;
+    for (int i = 0; i < S::kScores; i += 4) {
+      const float4 two = kKeysStay ? of_columns(slot, i, true) : float4{};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        Range seen = keys[row_of_sum(e)];
+        int key = tile * kDotTile + column_of_sum(i + e);
+        if constexpr (kKeysStay) {
+          seen = {__float_as_int(e % 2 ? two.z : two.x), __float_as_int(e % 2 ? two.w : two.y)};
+          key = mine + row_of_sum(e) * 8;
+        }
+        if (key < seen.begin || key >= seen.end) s[i + e] = 0.0f;
       }
-      if (key < seen.begin || key >= seen.end) s[i] = 0.0f;
     }
   }
 
   // dP becomes dS.
   __device__ __forceinline__ void gradients(float (&dp)[S::kScores], const float (&w)[S::kScores],
-                                            const float2* rows) const {
+                                            int slot, bool careful) const {
 #pragma unroll
-    for (int i = 0; i < S::kScores; ++i) {
-      const float4 two = kKeysStay ? of_columns(rows, i) : float4{};
-      const float beta = !kKeysStay ? of_row[row_of_sum(i)].y : i % 2 ? two.w : two.y;
-      dp[i] = w[i] * fmaf(dp[i], of_dp, beta);
+    for (int i = 0; i < S::kScores; i += 4) {
+      const float4 two = kKeysStay ? of_columns(slot, i) : float4{};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float beta = !kKeysStay ? of_row[row_of_sum(e)].y : e % 2 ? two.w : two.y;
+        dp[i + e] = w[i + e] * fmaf(dp[i + e], of_dp, beta);
+      }
     }
-    if (!odd) return;
+    if (!careful) return;
 #pragma unroll
     for (int i = 0; i < S::kScores; ++i) {
       if (w[i] == 0.0f) dp[i] = 0.0f;
     }
   }
 
-  // Two rows of sums into memory, or added to what is there; many loads at once.
+  // Two rows of sums into memory; `more` to what is there.
   __device__ __forceinline__ void write(const View<float>& to, int n, float factor,
-                                        float (&sums)[S::kSums]) const {
+                                        const float (&sums)[S::kSums], bool more) const {
     if (!to.data) return;
-    const int heads = static_cast<int>(kKeysStay ? p.Hk : p.H), z = blockIdx.x;
+    const int heads = static_cast<int>(kKeysStay ? p.Hk : p.H), z = blockIdx.x, first = row();
     const int L = static_cast<int>(kKeysStay ? p.Lk : p.Lq);
-    const bool pairs = whole_rows(to);
-    const int mine = row();
+    float* const at = row_of(to, z / heads, z % heads, first);
+    const int rows = first + 8 < L ? 2 : first < L ? 1 : 0;
+    if (n == kWidth && rows == 2 && whole_rows(to)) {
+      return write_whole(at, to.r * 8, factor, sums, more);
+    }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      if (mine + r * 8 >= L) continue;
-      float* const at = row_of(to, z / heads, z % heads, mine + r * 8);
+    for (int i = 0; i < S::kSums; ++i) {
+      if (row_of_sum(i) >= rows || column_of_sum(i) >= n) continue;
+      float* const one = at + row_of_sum(i) * 8 * to.r + column_of_sum(i) * to.c;
+      *one = fmaf(sums[i], factor, S::kFlush && more ? *one : 0.0f);
+    }
+  }
+  // Many loads at once: one after the other each would cost its latency.
+  __device__ __forceinline__ void write_whole(float* at, int64_t other_row, float factor,
+                                              const float (&sums)[S::kSums], bool more) const {
+    const auto place = [&](int i) {
+      return reinterpret_cast<float2*>(at + row_of_sum(i) * other_row + column_of_sum(i));
+    };
 #pragma unroll
-      for (int part = 0; part < S::kSums; part += 32) {
-        float2 x[8];
+    for (int part = 0; part < S::kSums; part += 32) {
+      float2 x[16];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const int column = column_of_sum(part + 4 * i);
-          x[i] = S::kFlush && flushed ? load_pair(at, to.c, column, n, pairs) : float2{};
-        }
+      for (int i = 0; i < 16; ++i) {
+        x[i] = S::kFlush && more ? *place(part + 2 * i) : float2{};
+      }
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const int s = part + 4 * i + 2 * r, column = column_of_sum(part + 4 * i);
-          x[i] = {fmaf(sums[s], factor, x[i].x), fmaf(sums[s + 1], factor, x[i].y)};
-          store_pair(at, to.c, column, n, pairs, x[i]);
-        }
+      for (int i = 0; i < 16; ++i) {
+        const int s = part + 2 * i;
+        *place(s) = {fmaf(sums[s], factor, x[i].x), fmaf(sums[s + 1], factor, x[i].y)};
       }
     }
   }
@@ -376,7 +425,7 @@ struct BackwardStep {
   }
 
   // Step j; `tile` of keys is needed where those are walked.
-  __device__ __forceinline__ void scores(const Rows& rows, int j, int tile, bool some_forbidden) {
+  __device__ __forceinline__ void scores(const Rows& rows, int j, int tile, bool careful) {
     const auto& plan = rows.plan;
     const int x1 = 2 * j % S::kSlots, x2 = (2 * j + 1) % S::kSlots;
     const int slot = j % S::kRowSlots;
@@ -385,15 +434,14 @@ struct BackwardStep {
     rows.products(s, plan.a1, x1);
     barrier_wait(plan.full + 8 * x2, (2 * j + 1) / S::kSlots & 1);
     rows.products(dp, plan.a2, x2);
-    if (S::kTurns && j > 0) turn_give(2 - rows.group);
     products_wait<1>();
     pin(s);
-    rows.weigh(s, rows.rows_at(slot), tile, some_forbidden);
+    rows.weigh(s, slot, tile, careful);
     // Already there: the branch keeps ptxas from waiting before the weights.
     barrier_wait(plan.full + 8 * x2, (2 * j + 1) / S::kSlots & 1);
     products_wait<0>();
     pin(dp);
-    rows.gradients(dp, s, rows.rows_at(slot));
+    rows.gradients(dp, s, slot, careful);
     if constexpr (kKeysStay) {
       barrier_arrive(plan.rows_empty + 8 * slot);
     } else {
@@ -426,15 +474,13 @@ struct BackwardStep {
     const auto& plan = rows.plan;
     asm volatile("" : "+r"(j));  // slots are found anew, for want of registers
     const int x1 = 2 * j % S::kSlots, x2 = (2 * j + 1) % S::kSlots;
-    if constexpr (S::kTurns) split_fragments(dp);
     if constexpr (kKeysStay) {
       split_fragments(s);
-      if constexpr (S::kTurns) turn_take(1 + rows.group);
       products_fence();
       pin(s);
       start(w_sums, w_fresh, s, rows.across(x2));
     }
-    if constexpr (!S::kTurns) split_fragments(dp);
+    split_fragments(dp);
     products_fence();
     pin(dp);
     start(ds_sums, ds_fresh, dp, rows.across(x1));
@@ -450,56 +496,61 @@ struct BackwardStep {
     finish(ds_sums, ds_fresh);
   }
 
-  __device__ __forceinline__ void write(Rows& rows, const DotGradients& out) {
+  // After j steps.
+  __device__ __forceinline__ void write(const Rows& rows, const DotGradients& out, int j) {
+    const bool more = j > S::kFlush;
     const AttentionProblem& p = rows.p;
-    const int z = blockIdx.x;
-    const DotUnits u(rows.in, kKeysStay ? z : z / heads_sharing(p));
+    const DotUnits u(rows.in, zk_of<kKeysStay>(p));
     const int D = static_cast<int>(p.D), Dv = static_cast<int>(p.Dv);
     const float ds = 0x1p-14f / u.ds;
     if constexpr (kKeysStay) {  // q holds scale·log2(e)/T
-      rows.write(out.dk, D, kLn2 * ds / u.q, ds_sums);
-      rows.write(out.dv, Dv, 0x1p-14f / u.d_out, w_sums);
+      rows.write(out.dk, D, kLn2 * ds / u.q, ds_sums, more);
+      rows.write(out.dv, Dv, 0x1p-14f / u.d_out, w_sums, more);
     } else {
-      rows.write(out.dq, D, p.scale / p.temperature * ds / u.k, ds_sums);
+      rows.write(out.dq, D, p.scale / p.temperature * ds / u.k, ds_sums, more);
     }
-    rows.flushed = true;
     clear();
   }
 };
 
 template <int kWidth, bool kKeysStay>
 __device__ __forceinline__ void compute_gradients(BackwardRows<kWidth, kKeysStay>& rows,
-                                                  const DotWalk<kKeysStay>& walk,
                                                   const DotGradients& out) {
   using S = BackwardShape<kWidth, kKeysStay>;
   BackwardStep<kWidth, kKeysStay> step;
   step.clear();
-  if (S::kTurns && rows.group == 1) turn_give(1);
   barrier_wait(rows.plan.a_full, 0);
+  int j = 0;
   if constexpr (kKeysStay) {
 #pragma unroll 1
-    for (int j = 0;; ++j) {
+    for (;; ++j) {
       const TileNote note = rows.note(j);
       if (!note.there) break;
-      if (S::kFlush && j > 0 && j % max(S::kFlush, 1) == 0) step.write(rows, out);
+      if (S::kFlush && j > 0 && j % max(S::kFlush, 1) == 0) step.write(rows, out, j);
       step.scores(rows, j, 0, rows.cuts(note));
       step.sums(rows, j);
     }
   } else {
+    const DotTiles keys(rows.in, kDotTile);
 #pragma unroll 1
-    for (int j = 0; walk.tile + j < walk.end; ++j) {
-      step.scores(rows, j, walk.tile + j, rows.cuts(walk.tile + j));
+    for (; j < keys.count; ++j) {
+      step.scores(rows, j, keys.first + j, rows.cuts(keys.first + j));
       step.sums(rows, j);
     }
   }
-  if (S::kTurns) turn_give(2 - rows.group);
-  step.write(rows, out);
+  step.write(rows, out, j);
+  if constexpr (kKeysStay) {
+    if (!rows.in.odd[odd_d_context * rows.in.heads + blockIdx.x] || !out.dv.data) return;
+    __syncwarp();
+    add_odd_gradients(rows.p, rows.in, out.dv, rows.row() / 16 * 16);
+  }
 }
 
 template <int kWidth, bool kKeysStay>
-__global__ __launch_bounds__(kDotBlock, 1) void dot_gradients(
-    const __grid_constant__ AttentionProblem p, const __grid_constant__ DotPrepared in,
-    const __grid_constant__ DotGradients out) {
+__global__ __launch_bounds__(kDotBlock,
+                             1) void dot_gradients(const __grid_constant__ AttentionProblem p,
+                                                   const __grid_constant__ DotPrepared in,
+                                                   const __grid_constant__ DotGradients out) {
 #if FOVEA_HOPPER
   using S = BackwardShape<kWidth, kKeysStay>;
   extern __shared__ __align__(1024) uint8_t shared[];
@@ -514,12 +565,13 @@ __global__ __launch_bounds__(kDotBlock, 1) void dot_gradients(
       copy_backward<kWidth, kKeysStay>(in, plan, DotWalk<kKeysStay>(p, in));
     } else if (thread < kDotTile) {
       if constexpr (kKeysStay) copy_rows<kWidth>(in, plan, DotWalk<true>(p, in), thread);
+    } else {
+      if constexpr (kKeysStay) write_notes<kWidth>(in, plan, DotWalk<true>(p, in));
     }
   } else {
     more_registers<240>();
-    const DotWalk<kKeysStay> walk(p, in);
-    BackwardRows<kWidth, kKeysStay> rows(p, in, plan, walk, warpgroup - 1);
-    compute_gradients(rows, walk, out);
+    BackwardRows<kWidth, kKeysStay> rows(p, in, plan);
+    compute_gradients(rows, out);
   }
 #endif
 }

@@ -13,7 +13,7 @@
 // busy. Without turns 347 and 577; bfloat16 6 % faster for D 64, errors of 6e-6; one sum: 2 %.
 #pragma once
 
-#include "cuda/dot_prepare.cuh"
+#include "cuda/dot_odd.cuh"
 
 namespace fovea::cuda {
 
@@ -170,11 +170,13 @@ struct DotSoftmax {
   // Scores become weights, and `shrunk` says by what the sums before are to be multiplied.
   template <int kCount>
   __device__ __forceinline__ void add(float (&s)[kCount], float (&shrunk)[2]) {
-    float most[2] = {m[0], m[1]}, base[2];
+    // Four chains: with two the softmax would take longer than the other warpgroup's products.
+    float most[4] = {m[0], m[1], m[0], m[1]}, base[2];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) most[row_of_sum(i)] = fmaxf(most[row_of_sum(i)], s[i]);
+    for (int i = 0; i < kCount; ++i) most[i >> 1 & 3] = fmaxf(most[i >> 1 & 3], s[i]);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
+      most[r] = fmaxf(most[r], most[r + 2]);
       most[r] = fmaxf(most[r], __shfl_xor_sync(kAll, most[r], 1));
       most[r] = fmaxf(most[r], __shfl_xor_sync(kAll, most[r], 2));
       const float safe = most[r] == -infinity() ? 0.0f : most[r];
@@ -202,11 +204,6 @@ struct DotSoftmax {
 };
 
 // Two numbers of a row of n, which may lie beside one another.
-__device__ __forceinline__ float2 load_pair(const float* row, int64_t step, int at, int n,
-                                            bool pairs) {
-  if (pairs && at + 1 < n) return *reinterpret_cast<const float2*>(row + at);
-  return {at < n ? row[at * step] : 0.0f, at + 1 < n ? row[(at + 1) * step] : 0.0f};
-}
 __device__ __forceinline__ void store_pair(float* row, int64_t step, int at, int n, bool pairs,
                                            float2 x) {
   if (pairs && at + 1 < n) {
@@ -364,9 +361,10 @@ struct ForwardRows {
 };
 
 template <int kWidth>
-__global__ __launch_bounds__(kDotBlock, 1) void attend_dot(
-    const __grid_constant__ AttentionProblem p, const __grid_constant__ DotPrepared in,
-    const __grid_constant__ AttentionResult out) {
+__global__ __launch_bounds__(kDotBlock,
+                             1) void attend_dot(const __grid_constant__ AttentionProblem p,
+                                                const __grid_constant__ DotPrepared in,
+                                                const __grid_constant__ AttentionResult out) {
 #if FOVEA_HOPPER
   using S = ForwardShape<kWidth>;
   extern __shared__ __align__(1024) uint8_t shared[];
@@ -389,6 +387,11 @@ __global__ __launch_bounds__(kDotBlock, 1) void attend_dot(
       rows.last(w, sums, fresh);
     }
     rows.write(out, sums);
+    const int zk = DotHead(p).zk;
+    if (in.odd[odd_values * in.heads + zk] && out.context.data) {
+      __syncwarp();
+      add_odd_values(p, in, out, rows.row / 16 * 16);
+    }
   }
 #endif
 }

@@ -1,5 +1,5 @@
 // Dot products on Hopper: what rows of v and d_context that have no finite norm, and are 0 in their
-// halves, add to those whose weight for them is not 0. Blocks that find none leave at once.
+// halves, add to those whose weight for them is not 0.
 #pragma once
 
 #include "cuda/dot_prepare.cuh"
@@ -18,45 +18,44 @@ __device__ inline float pair_weight(const AttentionProblem& p, int b, int h, int
   return exp2_of((warp_sum(sum) * (p.scale / p.temperature) - stat) * kLog2e);
 }
 
-__device__ inline void add_row(float* to, int64_t step, const float* from, int64_t from_step,
-                               int n, float weight) {
+__device__ inline void add_row(float* to, int64_t step, const float* from, int64_t from_step, int n,
+                               float weight) {
   for (int d = threadIdx.x % kWarp; d < n && weight != 0.0f; d += kWarp) {
     to[d * step] += weight * from[d * from_step];
   }
 }
 
-// context_i += w_ij·v_j: a warp a query.
-__global__ __launch_bounds__(256) void add_odd_values(const __grid_constant__ AttentionProblem p,
-                                                      const __grid_constant__ DotPrepared in,
-                                                      const float* stat, const View<float> context) {
-  const int H = static_cast<int>(p.H), Hk = static_cast<int>(p.Hk), Lk = static_cast<int>(p.Lk);
-  const int z = blockIdx.x, b = z / H, h = z % H, zk = b * Hk + h / (H / Hk);
-  if (!in.odd[odd_values * in.heads + zk]) return;
-  const int step = static_cast<int>(gridDim.y) * 8;
-  for (int i = blockIdx.y * 8 + threadIdx.x / kWarp; i < p.Lq; i += step) {
+// context_i += w_ij·v_j of 16 queries, by a warp that wrote them and their statistics.
+__device__ inline void add_odd_values(const AttentionProblem& p, const DotPrepared& in,
+                                      const AttentionResult& out, int first) {
+  const int H = static_cast<int>(p.H), Lk = static_cast<int>(p.Lk), Lq = static_cast<int>(p.Lq);
+  const int z = blockIdx.x, b = z / H, h = z % H, group = heads_sharing(p), zk = z / group;
+#pragma unroll 1
+  for (int i = first; i < min(first + 16, Lq); ++i) {
+#pragma unroll 1
     for (int j = 0; j < Lk; ++j) {
       if (!in.v_odd[static_cast<size_t>(zk) * Lk + j]) continue;
-      const float w = pair_weight(p, b, h, i, j, stat[static_cast<size_t>(z) * p.Lq + i]);
-      add_row(row_of(context, b, h, i), context.c, row_of(p.v, b, h / (H / Hk), j), p.v.c,
+      const float w = pair_weight(p, b, h, i, j, out.stat[static_cast<size_t>(z) * Lq + i]);
+      add_row(row_of(out.context, b, h, i), out.context.c, row_of(p.v, b, h / group, j), p.v.c,
               static_cast<int>(p.Dv), w);
     }
   }
 }
 
-// dv_j += w_ij·d_context_i: a warp a key.
-__global__ __launch_bounds__(256) void add_odd_gradients(
-    const __grid_constant__ AttentionProblem p, const __grid_constant__ DotPrepared in,
-    const __grid_constant__ AttentionGradients g) {
-  const int Hk = static_cast<int>(p.Hk), group = static_cast<int>(p.H) / Hk;
-  const int zk = blockIdx.x, b = zk / Hk, hk = zk % Hk, step = static_cast<int>(gridDim.y) * 8;
-  if (!in.odd[odd_d_context * in.heads + zk]) return;
-  for (int j = blockIdx.y * 8 + threadIdx.x / kWarp; j < p.Lk; j += step) {
-    for (int n = 0; n < group * static_cast<int>(p.Lq); ++n) {
-      const size_t row = static_cast<size_t>(zk) * group * p.Lq + n;
+// dv_j += w_ij·d_context_i of 16 keys, by the warp that wrote them.
+__device__ inline void add_odd_gradients(const AttentionProblem& p, const DotPrepared& in,
+                                         const View<float>& dv, int first) {
+  const int Hk = static_cast<int>(p.Hk), Lq = static_cast<int>(p.Lq), group = heads_sharing(p);
+  const int zk = blockIdx.x, b = zk / Hk, hk = zk % Hk;
+#pragma unroll 1
+  for (int j = first; j < min(first + 16, static_cast<int>(p.Lk)); ++j) {
+#pragma unroll 1
+    for (int n = 0; n < group * Lq; ++n) {
+      const size_t row = static_cast<size_t>(zk) * group * Lq + n;
       if (!in.d_odd[row]) continue;
-      const int h = hk * group + n / static_cast<int>(p.Lq), i = n % static_cast<int>(p.Lq);
-      const float w = pair_weight(p, b, h, i, j, g.stat[row]);
-      add_row(row_of(g.dv, b, hk, j), g.dv.c, row_of(g.d_context, b, h, i), g.d_context.c,
+      const int h = hk * group + n / Lq, i = n % Lq;
+      const float w = pair_weight(p, b, h, i, j, in.stat[row]);
+      add_row(row_of(dv, b, hk, j), dv.c, row_of(in.d_context, b, h, i), in.d_context.c,
               static_cast<int>(p.Dv), w);
     }
   }

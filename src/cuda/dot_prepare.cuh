@@ -1,5 +1,6 @@
 // Dot products on Hopper, first kernel: q, k, v and d_context as half precision, high and low part,
-// in the order in which products read them from shared memory, so that a tile is a few plain copies.
+// in the order in which products read them from shared memory, so that a tile is a few plain
+// copies.
 //
 // Half precision has a small range, so all rows that share keys are multiplied by one power of two:
 // the longest of them gets a norm in [2¹⁴, 2¹⁵). Each input is read once: a block keeps its rows in
@@ -27,9 +28,11 @@ struct DotPrepared {
   // By keys' head: largest norms of q·scale·log2(e)/T, k, v, d_context, the largest |d_stat|, and
   // whether something is not finite: in v, in d_context, in what rows hold.
   uint32_t *norms, *d_stat, *odd, *counts, *ticket;
-  uint8_t *v_odd, *d_odd;    // [head][rows]: left out of the halves
-  int4* seen;                // [B·H][64 queries]: keys x … y that some may see, z … w that all may
-  float4* rows;              // [B·H][queries, padded]: kDotWeights − log2 Σ, beta, begin, end
+  uint8_t *v_odd, *d_odd;  // [head][rows]: left out of the halves
+  int4* seen;    // [B·H][64 queries]: keys x … y that some may see, z … w that all may
+  float4* rows;  // [B·H][queries, padded]: kDotWeights − log2 Σ, beta, begin, end
+  View<const float> d_context;  // as given, for what is left out
+  const float* stat;
   int query_rows, key_rows;  // padded
   int heads;                 // of keys, in all
   __device__ float norm(DotInput of, int zk) const {
@@ -58,8 +61,8 @@ struct DotSource {
   __device__ DotSource(const AttentionProblem& p, const AttentionGradients& g,
                        const DotPrepared& to, DotInput of) {
     const bool queries = of == DotInput::queries || of == DotInput::d_context;
-    from = of == DotInput::queries ? p.q
-           : of == DotInput::keys  ? p.k
+    from = of == DotInput::queries  ? p.q
+           : of == DotInput::keys   ? p.k
            : of == DotInput::values ? p.v
                                     : g.d_context;
     heads = static_cast<int>(queries ? p.H : p.Hk);
@@ -79,6 +82,35 @@ struct DotRows {
   float4 x[kRows][2];
   int first, column;  // this thread's
   __device__ int row(int i) const { return first + i * kDown; }
+
+  // Rows of head z into x, zeros around. Loads without a choice between them, so that they are on
+  // their way together.
+  __device__ __forceinline__ void load(const View<const float>& from, int b, int h, int L, int n,
+                                       float4 (&to)[kRows][2]) const {
+    const float* const base = row_of(from, b, h, 0);
+    const int d = column * 8;
+    if (whole_rows(from) && n % 8 == 0) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        to[i][0] = to[i][1] = {};
+        if (row(i) >= L || d >= n) continue;
+        to[i][0] = __ldcs(reinterpret_cast<const float4*>(base + row(i) * from.r + d));
+        to[i][1] = __ldcs(reinterpret_cast<const float4*>(base + row(i) * from.r + d + 4));
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < kRows; ++i) {
+      float4 two[2]{};
+      for (int half = 0; half < 2 && row(i) < L; ++half) {
+        two[half] = load4(base + row(i) * from.r, from.c, d + half * 4, n, false);
+      }
+#pragma unroll
+      for (int same = 0; same < kRows; ++same) {
+        if (same == i) to[same][0] = two[0], to[same][1] = two[1];
+      }
+    }
+  }
   __device__ bool leads() const { return column == 0; }
 };
 
@@ -98,21 +130,16 @@ __device__ __forceinline__ void prepare_beta(const AttentionProblem& p, const At
                                              const DotPrepared& to, const DotRows<kWidth>& in,
                                              int z, int zk) {
   const int H = static_cast<int>(p.H), b = z / H, h = z % H, Dv = static_cast<int>(p.Dv);
-  const bool whole = whole_rows(g.context);
-  const View<const float>& c = g.context;
+  float4 context[DotRows<kWidth>::kRows][2];
+  in.load(g.context, b, h, static_cast<int>(p.Lq), Dv, context);
 #pragma unroll
   for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
     const int r = in.row(i);
-    float dot = 0.0f, other = 0.0f;  // other: no context, no key seen, whatever the gradient
-    if (r < p.Lq) {
-      const float4 c0 = load4(row_of(c, b, h, r), c.c, in.column * 8, Dv, whole);
-      const float4 c1 = load4(row_of(c, b, h, r), c.c, in.column * 8 + 4, Dv, whole);
-      dot = product(in.x[i][0], c0) + product(in.x[i][1], c1);
-      const auto zero = [](float4 v) { return v.x == 0 && v.y == 0 && v.z == 0 && v.w == 0; };
-      other = zero(c0) && zero(c1) ? 0.0f : 1.0f;
-    }
-    dot = across<kWidth>(dot);
-    other = across<kWidth>(other);
+    const float4 c0 = context[i][0], c1 = context[i][1];
+    const auto zero = [](float4 v) { return v.x == 0 && v.y == 0 && v.z == 0 && v.w == 0; };
+    const float dot = across<kWidth>(product(in.x[i][0], c0) + product(in.x[i][1], c1));
+    // No context, no key seen, whatever the gradient.
+    const float other = across<kWidth>(zero(c0) && zero(c1) ? 0.0f : 1.0f);
     if (!in.leads()) continue;
     const size_t at = static_cast<size_t>(z) * p.Lq + r;
     float4 row{-infinity(), 0.0f, 0.0f, 0.0f};
@@ -134,21 +161,21 @@ __device__ __forceinline__ void prepare_beta(const AttentionProblem& p, const At
 }
 
 // The keys that some and that all of 64 queries may see.
-__device__ inline void prepare_seen(const AttentionProblem& p, const DotPrepared& to, int z,
-                                    int tile) {
+__device__ __forceinline__ void prepare_seen(const AttentionProblem& p, const DotPrepared& to,
+                                             int z, int tile) {
   __shared__ int4 of_warps[2];
-  const int H = static_cast<int>(p.H), Lk = static_cast<int>(p.Lk);
-  if (threadIdx.x < kDotRows) {
-    const int i = tile * kDotRows + static_cast<int>(threadIdx.x);
+  const int H = static_cast<int>(p.H), Lk = static_cast<int>(p.Lk), thread = threadIdx.x;
+  if (thread < kDotRows) {
+    const int i = tile * kDotRows + thread;
     const Range keys = range_of(p, z / H, z % H, min(i, static_cast<int>(p.Lq) - 1));
     const bool some = keys.begin < keys.end && i < p.Lq;
     const int4 mine{__reduce_min_sync(kAll, some ? keys.begin : Lk),
                     __reduce_max_sync(kAll, some ? keys.end : 0),
                     __reduce_max_sync(kAll, keys.begin), __reduce_min_sync(kAll, keys.end)};
-    if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = mine;
+    if (thread % kWarp == 0) of_warps[thread / kWarp] = mine;
   }
   __syncthreads();
-  if (threadIdx.x != 0) return;
+  if (thread != 0) return;
   const int4 a = of_warps[0], b = of_warps[1];
   to.seen[static_cast<size_t>(z) * (to.query_rows / kDotRows) + tile] = {
       min(a.x, b.x), max(a.y, b.y), max(a.z, b.z), min(a.w, b.w)};
@@ -181,16 +208,16 @@ __device__ __forceinline__ float row_norms(const DotSource& in, DotRows<kWidth>&
 // The largest norm of those that share keys: with the others' where there is one pass.
 __device__ __forceinline__ float shared_norm(float mine, uint32_t* norm, uint32_t* count,
                                              uint32_t blocks, Passes passes) {
-  __shared__ float of_warps[kDotThreads / kWarp], largest;
+  __shared__ float of_warps[kWarp], largest;
   if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = mine;
   __syncthreads();
   if (threadIdx.x == 0) {
-    for (int w = 1; w < kDotThreads / kWarp; ++w) mine = fmaxf(mine, of_warps[w]);
+    for (int w = 1; w < static_cast<int>(blockDim.x) / kWarp; ++w) mine = fmaxf(mine, of_warps[w]);
     if (passes != Passes::halves) atomicMax(norm, __float_as_uint(mine));
     if (passes == Passes::one) {
       __threadfence();
-      atomicAdd(count, 1u);
-      while (atomicAdd(count, 0u) < blocks) __nanosleep(64);
+      atomicAdd(count, 1u);  // and look without: others would wait for that
+      while (*const_cast<volatile uint32_t*>(count) < blocks) __nanosleep(32);
       __threadfence();
     }
     largest = __uint_as_float(atomicMax(norm, 0u));
@@ -214,51 +241,41 @@ __device__ __forceinline__ void write_halves(const DotSource& in, const DotRows<
     split4(rows.x[i][0], high_part.x, high_part.y, low_part.x, low_part.y);
     split4(rows.x[i][1], high_part.z, high_part.w, low_part.z, low_part.w);
     const size_t block = static_cast<size_t>(z) * 2 * (kWidth / 64) + rows.column / 8;
-    uint8_t* const at =
-        to + (block * in.padded + r) * 128 + (((rows.column & 7) ^ (r & 7)) << 4);
+    uint8_t* const at = to + (block * in.padded + r) * 128 + (((rows.column & 7) ^ (r & 7)) << 4);
     *reinterpret_cast<uint4*>(at) = high_part;
     *reinterpret_cast<uint4*>(at + low) = low_part;
   }
 }
 
-template <int kWidth>
-__global__ __launch_bounds__(kDotThreads) void prepare_dot(
+template <int kWidth, bool kBackward>
+__global__ __launch_bounds__(kDotThreads, (kBackward ? 4 : 5) - kWidth / 64) void prepare_dot(
     const __grid_constant__ AttentionProblem p, const __grid_constant__ AttentionGradients g,
     const __grid_constant__ DotPrepared to, Passes passes) {
   __shared__ uint32_t number;
   if (threadIdx.x == 0) number = passes == Passes::one ? atomicAdd(to.ticket, 1u) : blockIdx.x;
   __syncthreads();
-  const int query_tiles = to.query_rows / kDotRows, key_tiles = to.key_rows / kDotRows;
-  const int queries = static_cast<int>(p.B * p.H) * query_tiles, keys = to.heads * key_tiles;
+  using Rows = DotRows<kWidth>;
+  const int queries = static_cast<int>(p.B * p.H) * (to.query_rows / kDotRows);
+  const int keys = to.heads * (to.key_rows / kDotRows);
   int job = static_cast<int>(number), input = 0;
-  for (int size = queries; job >= size; size = keys) {
-    job -= size;
-    ++input;
-    if (input == 3) break;
-  }
+  for (int size = queries; job >= size && input < 3; size = keys, ++input) job -= size;
   const auto of = static_cast<DotInput>(input);
   const DotSource in(p, g, to, of);
-  const int tiles = in.padded / kDotRows, z = job / tiles, tile = job % tiles, zk = z / in.group;
-  DotRows<kWidth> rows;
-  rows.column = threadIdx.x % DotRows<kWidth>::kAcross;
-  rows.first = tile * kDotRows + threadIdx.x / DotRows<kWidth>::kAcross;
-  const bool whole = whole_rows(in.from);
-#pragma unroll
-  for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
-    rows.x[i][0] = rows.x[i][1] = {};
-    if (rows.row(i) >= in.L) continue;
-    const float* const row = row_of(in.from, z / in.heads, z % in.heads, rows.row(i));
-    rows.x[i][0] = load4(row, in.from.c, rows.column * 8, in.n, whole);
-    rows.x[i][1] = load4(row, in.from.c, rows.column * 8 + 4, in.n, whole);
-  }
+  const int tiles = in.padded / kDotRows, z = job / tiles, tile = job % tiles;
+  const int zk = z / in.group;
+  Rows rows;
+  rows.column = threadIdx.x % Rows::kAcross;
+  rows.first = tile * kDotRows + threadIdx.x / Rows::kAcross;
+  rows.load(in.from, z / in.heads, z % in.heads, in.L, in.n, rows.x);
   if (passes != Passes::halves) {
     if (of == DotInput::queries) prepare_seen(p, to, z, tile);
-    if (of == DotInput::d_context) prepare_beta(p, g, to, rows, z, zk);
+    if constexpr (kBackward) {
+      if (of == DotInput::d_context) prepare_beta(p, g, to, rows, z, zk);
+    }
   }
   const float mine = row_norms(in, rows, to, of, z, zk);
   const int slot = input * to.heads + zk;
-  const float norm =
-      shared_norm(mine, to.norms + slot, to.counts + slot, tiles * in.group, passes);
+  const float norm = shared_norm(mine, to.norms + slot, to.counts + slot, tiles * in.group, passes);
   if (passes == Passes::norms) return;
   write_halves(in, rows, to.halves[input], z, in.scale * dot_factor(norm));
 }

@@ -30,8 +30,8 @@ __device__ __forceinline__ void barrier_arrive(uint32_t at) {
 }
 __device__ __forceinline__ void barrier_wait(uint32_t at, int phase) {
   asm volatile(
-      "{.reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 p,[%0],%1;\n@!p bra WAIT;\n}" ::
-          "r"(at),
+      "{.reg .pred p;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 p,[%0],%1;\n@!p bra "
+      "WAIT;\n}" ::"r"(at),
       "r"(phase)
       : "memory");
 }
@@ -51,6 +51,15 @@ __device__ __forceinline__ void bulk_copy(uint32_t to, const void* from, int byt
           to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
+}
+
+__device__ __forceinline__ float4 load_shared(uint32_t from) {
+  float4 x;
+  asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3},[%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+               : "r"(from)
+               : "memory");
+  return x;
 }
 
 template <int kCount>

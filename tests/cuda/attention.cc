@@ -183,7 +183,7 @@ std::vector<Case> cases() {
     with("columns", [](Case& x) { x.columns = true; });
     with("many_queries", [](Case& x) { x.Lq = 2000, x.Lk = 70, x.B = 2; });
     with("one_query", [](Case& x) { x.Lq = 1, x.Lk = 1000; });
-    with("one_key", [](Case& x) { x.Lk = 1; });
+    with("two_keys", [](Case& x) { x.Lk = 2; });
     with("dropout", [](Case& x) { x.dropout = 0.2f; });
   }
   return all;
