@@ -83,32 +83,18 @@ struct DotRows {
   int first, column;  // this thread's
   __device__ int row(int i) const { return first + i * kDown; }
 
-  // Rows of head z into x, zeros around. Loads without a choice between them, so that they are on
-  // their way together.
-  __device__ __forceinline__ void load(const View<const float>& from, int b, int h, int L, int n,
-                                       float4 (&to)[kRows][2]) const {
-    const float* const base = row_of(from, b, h, 0);
+  // This thread's eight numbers of one of its rows; `base` is the head's first row.
+  __device__ __forceinline__ void load(const View<const float>& from, const float* base, int i,
+                                       int n, bool whole, float4 (&to)[2]) const {
     const int d = column * 8;
-    if (whole_rows(from) && n % 8 == 0) {
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        to[i][0] = to[i][1] = {};
-        if (row(i) >= L || d >= n) continue;
-        to[i][0] = __ldcs(reinterpret_cast<const float4*>(base + row(i) * from.r + d));
-        to[i][1] = __ldcs(reinterpret_cast<const float4*>(base + row(i) * from.r + d + 4));
-      }
-      return;
-    }
-#pragma unroll 1
-    for (int i = 0; i < kRows; ++i) {
-      float4 two[2]{};
-      for (int half = 0; half < 2 && row(i) < L; ++half) {
-        two[half] = load4(base + row(i) * from.r, from.c, d + half * 4, n, false);
-      }
-#pragma unroll
-      for (int same = 0; same < kRows; ++same) {
-        if (same == i) to[same][0] = two[0], to[same][1] = two[1];
-      }
+    const float* const at = base + row(i) * from.r;
+    if (whole) {
+      if (d >= n) return;
+      to[0] = __ldcs(reinterpret_cast<const float4*>(at + d));
+      to[1] = __ldcs(reinterpret_cast<const float4*>(at + d + 4));
+    } else {
+      to[0] = load4(at, from.c, d, n, false);
+      to[1] = load4(at, from.c, d + 4, n, false);
     }
   }
   __device__ bool leads() const { return column == 0; }
@@ -130,12 +116,14 @@ __device__ __forceinline__ void prepare_beta(const AttentionProblem& p, const At
                                              const DotPrepared& to, const DotRows<kWidth>& in,
                                              int z, int zk) {
   const int H = static_cast<int>(p.H), b = z / H, h = z % H, Dv = static_cast<int>(p.Dv);
-  float4 context[DotRows<kWidth>::kRows][2];
-  in.load(g.context, b, h, static_cast<int>(p.Lq), Dv, context);
+  const bool whole = whole_rows(g.context) && Dv % 8 == 0;
+  const float* const base = row_of(g.context, b, h, 0);
 #pragma unroll
   for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
     const int r = in.row(i);
-    const float4 c0 = context[i][0], c1 = context[i][1];
+    float4 context[2]{};
+    if (r < p.Lq) in.load(g.context, base, i, Dv, whole, context);
+    const float4 c0 = context[0], c1 = context[1];
     const auto zero = [](float4 v) { return v.x == 0 && v.y == 0 && v.z == 0 && v.w == 0; };
     const float dot = across<kWidth>(product(in.x[i][0], c0) + product(in.x[i][1], c1));
     // No context, no key seen, whatever the gradient.
@@ -248,7 +236,7 @@ __device__ __forceinline__ void write_halves(const DotSource& in, const DotRows<
 }
 
 template <int kWidth, bool kBackward>
-__global__ __launch_bounds__(kDotThreads, (kBackward ? 4 : 5) - kWidth / 64) void prepare_dot(
+__global__ __launch_bounds__(kDotThreads, 5 - kWidth / 64) void prepare_dot(
     const __grid_constant__ AttentionProblem p, const __grid_constant__ AttentionGradients g,
     const __grid_constant__ DotPrepared to, Passes passes) {
   __shared__ uint32_t number;
@@ -266,7 +254,13 @@ __global__ __launch_bounds__(kDotThreads, (kBackward ? 4 : 5) - kWidth / 64) voi
   Rows rows;
   rows.column = threadIdx.x % Rows::kAcross;
   rows.first = tile * kDotRows + threadIdx.x / Rows::kAcross;
-  rows.load(in.from, z / in.heads, z % in.heads, in.L, in.n, rows.x);
+  const bool whole = whole_rows(in.from) && in.n % 8 == 0;
+  const float* const base = row_of(in.from, z / in.heads, z % in.heads, 0);
+#pragma unroll
+  for (int i = 0; i < Rows::kRows; ++i) {
+    rows.x[i][0] = rows.x[i][1] = {};
+    if (rows.row(i) < in.L) rows.load(in.from, base, i, in.n, whole, rows.x[i]);
+  }
   if (passes != Passes::halves) {
     if (of == DotInput::queries) prepare_seen(p, to, z, tile);
     if constexpr (kBackward) {

@@ -83,32 +83,41 @@ __device__ inline int2 steps_seen(const Prepared& in, const Chunk& c, int z, int
   return {low / 32 * 32, min(keys.y, round_up(high, 32))};
 }
 
+// A block's rows and range of keys; xs, ys, gs and ks lie in shared memory.
 template <int kWarps>
-__global__ __launch_bounds__(32 * kWarps,
-                             1) void add_gradients(const __grid_constant__ AttentionProblem p,
-                                                   const __grid_constant__ Prepared in,
-                                                   const __grid_constant__ GradientCall to) {
-  constexpr int kThreads = 32 * kWarps, kRows = 16 * kWarps;
-  extern __shared__ float4 shared[];
-  float* const gs = reinterpret_cast<float*>(shared);  // [2][rows][32]
-  float* const ys = gs + 2 * kRows * 32;               // [2][32][64]
-  float* const ks = ys + 2 * 32 * 64;                  // [2][warp][8 keys][64]
-  float* const xs = ks + 2 * kWarps * 8 * 64;          // [rows][64]
-  const Chunk& c = to.c;
-  const int tid = threadIdx.x, warp = tid / kWarp, lane = tid % kWarp;
-  const int a0 = blockIdx.x * 64 + lane * 2, turn = gridDim.y - 1 - blockIdx.y;
-  // The last rows first: under a causal mask they have the most to do.
-  const int block = turn / to.ranges, range = turn % to.ranges, head = blockIdx.z;
-  const int z = c.z + head, i0 = block * kRows;
-  const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
-  const int zk = z / H * static_cast<int>(p.Hk) + z % H / (H / static_cast<int>(p.Hk));
-  const int2 mine{range * to.keys, min(Lk, range * to.keys + to.keys)};
-  const int2 keys = steps_seen(in, c, z, i0, kRows, mine);
-  const int steps = parts(keys.y - keys.x, 32), width = in.width;
-  const float* const y_from = in.y + static_cast<size_t>(zk) * Lk * width + blockIdx.x * 64;
-  float* const dk_to = to.dk + (static_cast<size_t>(block) * c.heads + head) * Lk * width + a0;
-  const float* const g_from = c.e + c.at(head, i0);
-  const auto copy = [&](int t) {
+struct GradientBlock {
+  static constexpr int kThreads = 32 * kWarps, kRows = 16 * kWarps;
+  const AttentionProblem& p;
+  const Prepared& in;
+  const GradientCall& to;
+  float *gs, *ys, *ks, *xs;  // [2][rows][32], [2][32][64], [2][warp][8 keys][64], [rows][64]
+  int tid, warp, lane, a0, block, range, head, z, zk, i0, Lk, steps;
+  int2 mine, keys;  // the range's, and what rows see of them
+  const float *y_from, *g_from;
+  float* dk_to;
+  float2 x_most{}, dq[16], gr{};
+
+  __device__ __forceinline__ GradientBlock(const AttentionProblem& problem,
+                                           const Prepared& prepared, const GradientCall& call,
+                                           float* shared)
+      : p(problem), in(prepared), to(call), gs(shared), tid(threadIdx.x) {
+    ys = gs + 2 * kRows * 32, ks = ys + 2 * 32 * 64, xs = ks + 2 * kWarps * 8 * 64;
+    warp = tid / kWarp, lane = tid % kWarp, a0 = blockIdx.x * 64 + lane * 2;
+    // The last rows first: under a causal mask they have the most to do.
+    const int turn = gridDim.y - 1 - blockIdx.y, H = static_cast<int>(p.H);
+    block = turn / to.ranges, range = turn % to.ranges, head = blockIdx.z;
+    z = to.c.z + head, i0 = block * kRows, Lk = static_cast<int>(p.Lk);
+    zk = z / H * static_cast<int>(p.Hk) + z % H / (H / static_cast<int>(p.Hk));
+    mine = {range * to.keys, min(Lk, range * to.keys + to.keys)};
+    keys = steps_seen(in, to.c, z, i0, kRows, mine);
+    steps = parts(keys.y - keys.x, 32);
+    y_from = in.y + static_cast<size_t>(zk) * Lk * in.width + blockIdx.x * 64;
+    dk_to = to.dk + (static_cast<size_t>(block) * to.c.heads + head) * Lk * in.width + a0;
+    g_from = to.c.e + to.c.at(head, i0);
+  }
+
+  // g and Y of step t on their way.
+  __device__ __forceinline__ void copy(int t) const {
     if (t < steps) {
       const int j = keys.x + t * 32;
       float* const g_to = gs + (t & 1) * kRows * 32;
@@ -117,115 +126,148 @@ __global__ __launch_bounds__(32 * kWarps,
       for (int s = 0; s < kRows * 8 / kThreads; ++s) {
         const int r = tid / 8 + kThreads / 8 * s,
                   o = tid % 8 * 4;  // e has room for the block's rows
-        copy16(g_to + r * 32 + o, g_from + r * c.padded_keys + j + o, i0 + r < c.rows);
+        copy16(g_to + r * 32 + o, g_from + r * to.c.padded_keys + j + o, i0 + r < to.c.rows);
       }
 #pragma unroll
       for (int s = 0; s < 32 * 16 / kThreads; ++s) {
         const int q = tid + s * kThreads, r = q / 16, o = q % 16 * 4;
         const bool there = j + r < Lk;
-        copy16(y_to + r * 64 + o, y_from + (there ? (j + r) * width + o : 0), there);
+        copy16(y_to + r * 64 + o, y_from + (there ? (j + r) * in.width + o : 0), there);
       }
     }
     copies_commit();
-  };
-  copy(0);
-  float2 x_most{}, dq[16], gr{};
-  const float2 constant = *reinterpret_cast<const float2*>(in.constant + a0);
-  const float2 inverse{1.0f / constant.x, 1.0f / constant.y};  // x = X·Y + c of the scores, over c
+  }
+
+  // X of the warp's rows; and dk of keys that no row of the block sees.
+  __device__ __forceinline__ void begin() {
+    const float2 constant = *reinterpret_cast<const float2*>(in.constant + a0);
+    const float2 inverse{1.0f / constant.x,
+                         1.0f / constant.y};  // x = X·Y + c of the scores, over c
 #pragma unroll
-  for (int i = 0; i < 16; ++i) dq[i] = {};
+    for (int i = 0; i < 16; ++i) dq[i] = {};
 #pragma unroll 4
-  for (int i = 0; i < 16; ++i) {
-    const int r = i0 + warp * 16 + i;
-    float2 x{};
-    if (r < c.rows) {
-      x = *reinterpret_cast<const float2*>(in.x +
-                                           (static_cast<size_t>(z) * Lq + c.row + r) * width + a0);
+    for (int i = 0; i < 16; ++i) {
+      const int r = i0 + warp * 16 + i;
+      float2 x{};
+      if (r < to.c.rows) {
+        const size_t row = static_cast<size_t>(z) * p.Lq + to.c.row + r;
+        x = *reinterpret_cast<const float2*>(in.x + row * in.width + a0);
+      }
+      x = {x.x * inverse.x, x.y * inverse.y};
+      x_most = {fmaxf(x_most.x, x.x), fmaxf(x_most.y, x.y)};
+      *reinterpret_cast<float2*>(xs + (warp * 16 + i) * 64 + lane * 2) = x;
     }
-    x = {x.x * inverse.x, x.y * inverse.y};
-    x_most = {fmaxf(x_most.x, x.x), fmaxf(x_most.y, x.y)};
-    *reinterpret_cast<float2*>(xs + (warp * 16 + i) * 64 + lane * 2) = x;
-  }
-  for (int j = mine.x + warp; j < mine.y; j += kWarps) {  // keys that no row of the block sees
-    if (j < keys.x || j >= keys.y) {
-      *reinterpret_cast<float2*>(dk_to + j * width) = {};
+    for (int j = mine.x + warp; j < mine.y; j += kWarps) {
+      if (j < keys.x || j >= keys.y) *reinterpret_cast<float2*>(dk_to + j * in.width) = {};
     }
   }
-  int buffer = 0;
-#pragma unroll 1
-  for (int t = 0; t < steps; ++t) {
-    copies_wait<0>();
-    __syncthreads();
-    copy(t + 1);
-    const int j0 = keys.x + t * 32;
-    const float2 y_most = __ldg(reinterpret_cast<const float2*>(
-        in.y_most + (static_cast<size_t>(zk) * in.key_parts + j0 / kPart) * width + a0));
-    const bool wide =
-        __any_sync(kAll, !(x_most.x * y_most.x < 1e18f && x_most.y * y_most.y < 1e18f));
+
+  // Four keys of step t, from j on; their dk into shared memory.
+  __device__ __forceinline__ void add_four(int t, int j, bool wide, int buffer) {
     const float* const g = gs + (t & 1) * kRows * 32 + warp * 16 * 32;
     const float* const y_at = ys + (t & 1) * 32 * 64 + lane * 2;
     const float* const x = xs + warp * 16 * 64 + lane * 2;
-#pragma unroll 1
-    for (int j8 = 0; j8 < 32; j8 += 8) {
-#pragma unroll 1
-      for (int j = j8; j < j8 + 8; j += 4) {
-        float2 y[4], dk[4];
+    float2 y[4], dk[4];
 #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          y[n] = *reinterpret_cast<const float2*>(y_at + (j + n) * 64);
-          dk[n] = {};
-        }
-        if (wide) {
-          add_terms<false>(g + j, x, y, dq, dk, gr);
-        } else {
-          add_terms<true>(g + j, x, y, dq, dk, gr);
-        }
+    for (int n = 0; n < 4; ++n) {
+      y[n] = *reinterpret_cast<const float2*>(y_at + (j + n) * 64);
+      dk[n] = {};
+    }
+    if (wide) {
+      add_terms<false>(g + j, x, y, dq, dk, gr);
+    } else {
+      add_terms<true>(g + j, x, y, dq, dk, gr);
+    }
 #pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          float* const at = ks + ((buffer * kWarps + warp) * 8 + j % 8 + n) * 64 + lane * 2;
-          *reinterpret_cast<float2*>(at) = dk[n];
-        }
+    for (int n = 0; n < 4; ++n) {
+      float* const at = ks + ((buffer * kWarps + warp) * 8 + j % 8 + n) * 64 + lane * 2;
+      *reinterpret_cast<float2*>(at) = dk[n];
+    }
+  }
+
+  // dk of eight keys from j on, summed over the warps.
+  __device__ __forceinline__ void write_eight(int j0, int buffer) const {
+    for (int key = warp; key < 8; key += kWarps) {
+      float2 sum{};
+#pragma unroll
+      for (int w = 0; w < kWarps; ++w) {
+        const float2 v = *reinterpret_cast<const float2*>(
+            ks + ((buffer * kWarps + w) * 8 + key) * 64 + lane * 2);
+        sum = {sum.x + v.x, sum.y + v.y};
       }
+      const int j = j0 + key;
+      if (j < Lk) *reinterpret_cast<float2*>(dk_to + j * in.width) = sum;
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    int buffer = 0;
+#pragma unroll 1
+    for (int t = 0; t < steps; ++t) {
+      copies_wait<0>();
       __syncthreads();
-      for (int key = warp; key < 8; key += kWarps) {
-        float2 sum{};
-#pragma unroll
-        for (int w = 0; w < kWarps; ++w) {
-          const float2 v = *reinterpret_cast<const float2*>(
-              ks + ((buffer * kWarps + w) * 8 + key) * 64 + lane * 2);
-          sum = {sum.x + v.x, sum.y + v.y};
-        }
-        const int j = j0 + j8 + key;
-        if (j < Lk) {
-          *reinterpret_cast<float2*>(dk_to + j * width) = sum;
-        }
+      copy(t + 1);
+      const int j0 = keys.x + t * 32;
+      const float2 y_most = __ldg(reinterpret_cast<const float2*>(
+          in.y_most + (static_cast<size_t>(zk) * in.key_parts + j0 / kPart) * in.width + a0));
+      const bool wide =
+          __any_sync(kAll, !(x_most.x * y_most.x < 1e18f && x_most.y * y_most.y < 1e18f));
+#pragma unroll 1
+      for (int j8 = 0; j8 < 32; j8 += 8) {
+#pragma unroll 1
+        for (int j = j8; j < j8 + 8; j += 4) add_four(t, j, wide, buffer);
+        __syncthreads();
+        write_eight(j0 + j8, buffer);
+        buffer ^= 1;
       }
-      buffer ^= 1;
     }
   }
-  const float scale = 4.0f * p.scale / p.temperature;
-  const float2 u{a0 < p.D ? scale * p.u[a0] : 0.0f, a0 + 1 < p.D ? scale * p.u[a0 + 1] : 0.0f};
+
+  __device__ __forceinline__ void write_queries() const {
+    const float scale = 4.0f * p.scale / p.temperature;
+    const float2 u{a0 < p.D ? scale * p.u[a0] : 0.0f, a0 + 1 < p.D ? scale * p.u[a0 + 1] : 0.0f};
+    const int H = static_cast<int>(p.H);
 #pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    const int r = i0 + warp * 16 + i;
-    if (r >= c.rows) continue;
-    if (to.whole_dq.data) {
-      float* const at = row_of(to.whole_dq, z / H, z % H, c.row + r);
-      if (a0 < p.D) at[a0 * to.whole_dq.c] = dq[i].x * u.x;
-      if (a0 + 1 < p.D) at[(a0 + 1) * to.whole_dq.c] = dq[i].y * u.y;
-      continue;
+    for (int i = 0; i < 16; ++i) {
+      const int r = i0 + warp * 16 + i;
+      if (r >= to.c.rows) continue;
+      if (to.whole_dq.data) {
+        float* const at = row_of(to.whole_dq, z / H, z % H, to.c.row + r);
+        if (a0 < p.D) at[a0 * to.whole_dq.c] = dq[i].x * u.x;
+        if (a0 + 1 < p.D) at[(a0 + 1) * to.whole_dq.c] = dq[i].y * u.y;
+        continue;
+      }
+      const size_t row = (static_cast<size_t>(range) * to.c.heads + head) * to.c.rows + r;
+      *reinterpret_cast<float2*>(to.dq + row * in.width + a0) = dq[i];
     }
-    const size_t row = (static_cast<size_t>(range) * c.heads + head) * c.rows + r;
-    *reinterpret_cast<float2*>(to.dq + row * width + a0) = dq[i];
   }
-  copies_wait<0>();
-  __syncthreads();
-  *reinterpret_cast<float2*>(ks + warp * 64 + lane * 2) = gr;
-  __syncthreads();
-  if (tid >= 64) return;
-  float sum = 0.0f;
-  for (int w = 0; w < kWarps; ++w) sum += ks[w * 64 + tid];
-  to.gr[(static_cast<size_t>(head) * gridDim.y + blockIdx.y) * width + blockIdx.x * 64 + tid] = sum;
+
+  // Σ g·r over the warps.
+  __device__ __forceinline__ void write_weights() const {
+    copies_wait<0>();
+    __syncthreads();
+    *reinterpret_cast<float2*>(ks + warp * 64 + lane * 2) = gr;
+    __syncthreads();
+    if (tid >= 64) return;
+    float sum = 0.0f;
+    for (int w = 0; w < kWarps; ++w) sum += ks[w * 64 + tid];
+    const size_t at = static_cast<size_t>(head) * gridDim.y + blockIdx.y;
+    to.gr[at * in.width + blockIdx.x * 64 + tid] = sum;
+  }
+};
+
+template <int kWarps>
+__global__ __launch_bounds__(32 * kWarps,
+                             1) void add_gradients(const __grid_constant__ AttentionProblem p,
+                                                   const __grid_constant__ Prepared in,
+                                                   const __grid_constant__ GradientCall to) {
+  extern __shared__ float4 shared[];
+  GradientBlock<kWarps> block(p, in, to, reinterpret_cast<float*>(shared));
+  block.copy(0);
+  block.begin();
+  block.run();
+  block.write_queries();
+  block.write_weights();
 }
 
 }  // namespace fovea::cuda

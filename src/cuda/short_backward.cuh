@@ -227,169 +227,213 @@ __device__ void short_value_gradients(const ShortCall& s, const ShortOutputs& ou
   }
 }
 
-// Blocks of 64 features, two a lane: dq, dk and Σ g·r, as in gradients.cuh; and blocks of dv.
-template <int kRows, int kTall, int kWide, int kBlocks>
-__global__ __launch_bounds__(
-    32 * kTall * kWide,
-    FOVEA_BLOCKS_AT_ONCE(kBlocks)) void short_gradients(const __grid_constant__ ShortCall s,
-                                                        const __grid_constant__ ShortOutputs out) {
-  constexpr int kWarps = kTall * kWide, kAllRows = kRows * kTall;
-  extern __shared__ float4 shared4[];
-  float* const shared = reinterpret_cast<float*>(shared4);
-  const AttentionProblem& p = s.p;
-  const int tid = threadIdx.x, warp = tid / kWarp, lane = tid % kWarp;
-  const int z = blockIdx.y, chunk = blockIdx.z, features = parts(s.width, 64);
-  if (static_cast<int>(blockIdx.x) >= features) {
-    if (!out.dv.data) return;
-    return short_value_gradients<kAllRows, 32 * kWarps>(s, out, z, chunk,
-                                                        (blockIdx.x - features) * 128, shared);
+// Blocks of 64 features, two a lane: dq, dk and Σ g·r, as in gradients.cuh.
+template <int kRows, int kTall, int kWide>
+struct ShortFeatures {
+  static constexpr int kWarps = kTall * kWide, kAllRows = kRows * kTall;
+  const ShortCall& s;
+  const ShortOutputs& out;
+  const AttentionProblem& p;
+  int tid, warp, lane, z, chunk, b, h, r0, Lq, Lk, D, per, keys, a, tall, wide;
+  bool inside;
+  const float* k;
+  float *gs, *others;  // [row][key], zeros at the ends; what warps exchange
+  float2 u, next[4], x[kRows], dq[kRows], gr{}, limit{};
+  // Where dk goes; parts are multiplied by u when they are summed.
+  float* dk_to;
+  int64_t dk_row;
+  bool dk_pairs, dk_wanted;
+  float2 dk_u;
+
+  __device__ __forceinline__ ShortFeatures(const ShortCall& call, const ShortOutputs& to,
+                                           float* shared)
+      : s(call), out(to), p(call.p), tid(threadIdx.x), gs(shared) {
+    warp = tid / kWarp, lane = tid % kWarp, z = blockIdx.y, chunk = blockIdx.z;
+    const int H = static_cast<int>(p.H);
+    Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk), D = static_cast<int>(p.D);
+    b = z / H, h = z % H, r0 = chunk * kAllRows;
+    const int hk = h / (H / static_cast<int>(p.Hk));
+    per = round_up(parts(Lk, kWide), 4), keys = kWide * per;
+    others = gs + kAllRows * keys;
+    a = blockIdx.x * 64 + lane * 2, tall = warp % kTall, wide = warp / kTall;
+    inside = a < s.width;
+    k = row_of(p.k, b, hk, 0) + (inside ? a : 0);
+    const float scale = 4.0f * p.scale / p.temperature;
+    u = {a < D ? scale * p.u[a] : 0.0f, a + 1 < D ? scale * p.u[a + 1] : 0.0f};
+    dk_to = out.dk_parts
+                ? out.dk_parts + (static_cast<size_t>(chunk) * p.B * H + z) * Lk * out.dk_step
+                : row_of(out.dk, b, h, 0);
+    dk_row = out.dk_parts ? out.dk_step : out.dk.r;
+    dk_pairs = out.dk_parts || (whole_rows(out.dk) && D % 2 == 0);
+    dk_wanted = out.dk_parts || out.dk.data;
+    dk_u = out.dk_parts ? float2{1.0f, 1.0f} : u;
   }
-  const int H = static_cast<int>(p.H), Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
-  const int D = static_cast<int>(p.D), b = z / H, h = z % H, r0 = chunk * kAllRows;
-  const int hk = h / (H / static_cast<int>(p.Hk));
-  const int per = round_up(parts(Lk, kWide), 4), keys = kWide * per;
-  float* const gs = shared;  // [row][key], zeros at the ends
-  float* const others = gs + kAllRows * keys;
-  const int a = blockIdx.x * 64 + lane * 2, tall = warp % kTall, wide = warp / kTall;
-  const bool inside = a < s.width;
-  const float* const k = row_of(p.k, b, hk, 0) + (inside ? a : 0);
-  const float scale = 4.0f * p.scale / p.temperature;
-  const float2 u{a < D ? scale * p.u[a] : 0.0f, a + 1 < D ? scale * p.u[a + 1] : 0.0f};
-  const auto load_key = [&](int j) {
+
+  __device__ __forceinline__ float2 load_key(int j) const {
     return __ldg(reinterpret_cast<const float2*>(k + min(j, Lk - 1) * static_cast<int>(p.k.r)));
-  };
-  float2 next[4], x[kRows], dq[kRows], gr{}, limit{};
-#pragma unroll
-  for (int n = 0; n < 4; ++n) next[n] = load_key(wide * per + n);
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    const int r = r0 + tall * kRows + i;
-    dq[i] = {};
-    x[i] = {};
-    if (r < Lq && inside) x[i] = *reinterpret_cast<const float2*>(row_of(p.q, b, h, r) + a);
   }
-  for (int i = warp; i < kAllRows; i += kWarps) {
-    const float* const from = out.g + (static_cast<size_t>(z) * Lq + r0 + i) * s.padded_keys;
-    for (int j = lane * 4; j < keys; j += 4 * kWarp) {
-      *reinterpret_cast<float4*>(gs + i * keys + j) =
-          r0 + i < Lq && j < s.padded_keys ? *reinterpret_cast<const float4*>(from + j) : float4{};
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    x[i] = {exp_twice(x[i].x), exp_twice(x[i].y)};
-    limit = {fmaxf(limit.x, x[i].x), fmaxf(limit.y, x[i].y)};
-  }
-  limit = {limit_of(limit.x), limit_of(limit.y)};
-  __syncthreads();
-  // Parts are multiplied by u when they are summed.
-  float* const dk_to =
-      out.dk_parts ? out.dk_parts + (static_cast<size_t>(chunk) * p.B * H + z) * Lk * out.dk_step
-                   : row_of(out.dk, b, h, 0);
-  const int64_t dk_row = out.dk_parts ? out.dk_step : out.dk.r;
-  const bool dk_pairs = out.dk_parts || (whole_rows(out.dk) && D % 2 == 0);
-  const bool dk_wanted = out.dk_parts || out.dk.data;
-  const float2 dk_u = out.dk_parts ? float2{1.0f, 1.0f} : u;
-  const auto write_key = [&](int j, float2 dk) {
+  __device__ __forceinline__ void write_key(int j, float2 dk) const {
     dk = {dk.x * dk_u.x, dk.y * dk_u.y};
-    if (!dk_wanted || !inside) return;
+    if (!dk_wanted || !inside || j >= Lk) return;
     if (dk_pairs) {
       *reinterpret_cast<float2*>(dk_to + j * dk_row + a) = dk;
     } else {
       store2(dk_to + j * dk_row, out.dk.c, a, D, dk);
     }
-  };
-  int buffer = 0;
-#pragma unroll 1
-  for (int step = 0; step < per; step += 4) {
-    const int j0 = wide * per + step;
-    float2 y[4], dk[4], most{-infinity(), -infinity()};
+  }
+
+  // The first keys, queries and the gradients of the scores.
+  __device__ __forceinline__ void load() {
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      y[n] = {exp_twice(next[n].y), exp_twice(next[n].x)};  // swapped, see scores.cuh
-      most = {fmaxf(most.x, next[n].x), fmaxf(most.y, next[n].y)};
-      dk[n] = {};
-      if (step + 4 < per) next[n] = load_key(j0 + 4 + n);
+    for (int n = 0; n < 4; ++n) next[n] = load_key(wide * per + n);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int r = r0 + tall * kRows + i;
+      dq[i] = {};
+      x[i] = {};
+      if (r < Lq && inside) x[i] = *reinterpret_cast<const float2*>(row_of(p.q, b, h, r) + a);
     }
-    const bool narrow = most.x < limit.x && most.y < limit.y;
-    const float* const g_at = gs + tall * kRows * keys + j0;
-    const auto add = [&](auto pairs) {
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const float4 g4 = *reinterpret_cast<const float4*>(g_at + i * keys);
-        const float g[4] = {g4.x, g4.y, g4.z, g4.w};
-#pragma unroll
-        for (int n = 0; n < 4; ++n) {
-          const float x0 = fmaf(x[i].x, y[n].y, 1.0f), x1 = fmaf(x[i].y, y[n].x, 1.0f);
-          float r_0, r_1;
-          if (decltype(pairs)::value && n % 2 == 1) {
-            const float both = reciprocal(x0 * x1);
-            r_0 = both * x1, r_1 = both * x0;
-          } else {
-            r_0 = reciprocal(x0), r_1 = reciprocal(x1);
-          }
-          const float c0 = fmaf(-r_0, r_0, r_0), c1 = fmaf(-r_1, r_1, r_1);
-          dq[i] = {fmaf(g[n], c0, dq[i].x), fmaf(g[n], c1, dq[i].y)};
-          dk[n] = {fmaf(g[n], c0, dk[n].x), fmaf(g[n], c1, dk[n].y)};
-          gr = {fmaf(g[n], r_0, gr.x), fmaf(g[n], r_1, gr.y)};
-        }
+    for (int i = warp; i < kAllRows; i += kWarps) {
+      const float* const from = out.g + (static_cast<size_t>(z) * Lq + r0 + i) * s.padded_keys;
+      for (int j = lane * 4; j < keys; j += 4 * kWarp) {
+        *reinterpret_cast<float4*>(gs + i * keys + j) =
+            r0 + i < Lq && j < s.padded_keys ? *reinterpret_cast<const float4*>(from + j)
+                                             : float4{};
       }
-    };
-    if (__all_sync(kAll, narrow)) {
-      add(std::true_type());
-    } else {
-      add(std::false_type());
     }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      x[i] = {exp_twice(x[i].x), exp_twice(x[i].y)};
+      limit = {fmaxf(limit.x, x[i].x), fmaxf(limit.y, x[i].y)};
+    }
+    limit = {limit_of(limit.x), limit_of(limit.y)};
+    __syncthreads();
+  }
+
+  // The sums of this warp's rows and four keys from j0 on, y of the second feature first.
+  template <bool kPairs>
+  __device__ __forceinline__ void add(int j0, const float2 (&y)[4], float2 (&dk)[4]) {
+    const float* const g_at = gs + tall * kRows * keys + j0;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const float4 g4 = *reinterpret_cast<const float4*>(g_at + i * keys);
+      const float g[4] = {g4.x, g4.y, g4.z, g4.w};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const float x0 = fmaf(x[i].x, y[n].y, 1.0f), x1 = fmaf(x[i].y, y[n].x, 1.0f);
+        float r_0, r_1;
+        if (kPairs && n % 2 == 1) {
+          const float both = reciprocal(x0 * x1);
+          r_0 = both * x1, r_1 = both * x0;
+        } else {
+          r_0 = reciprocal(x0), r_1 = reciprocal(x1);
+        }
+        const float c0 = fmaf(-r_0, r_0, r_0), c1 = fmaf(-r_1, r_1, r_1);
+        dq[i] = {fmaf(g[n], c0, dq[i].x), fmaf(g[n], c1, dq[i].y)};
+        dk[n] = {fmaf(g[n], c0, dk[n].x), fmaf(g[n], c1, dk[n].y)};
+        gr = {fmaf(g[n], r_0, gr.x), fmaf(g[n], r_1, gr.y)};
+      }
+    }
+  }
+
+  // dk of four keys, summed over the warps that have rows of their own.
+  __device__ __forceinline__ void write_keys(int j0, const float2 (&dk)[4], int buffer) const {
     if constexpr (kTall == 1) {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        if (j0 + n < Lk) write_key(j0 + n, dk[n]);
-      }
+      for (int n = 0; n < 4; ++n) write_key(j0 + n, dk[n]);
     } else {
+      exchange_keys(j0, dk, buffer);
+    }
+  }
+  __device__ __forceinline__ void exchange_keys(int j0, const float2 (&dk)[4], int buffer) const {
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      float* const at = others + ((buffer * kWarps + warp) * 4 + n) * 64 + lane * 2;
+      *reinterpret_cast<float2*>(at) = dk[n];
+    }
+    __syncthreads();
+    for (int n = tall; n < 4; n += kTall) {
+      float2 sum{};
+#pragma unroll
+      for (int m = 0; m < kTall; ++m) {
+        const float2 v = *reinterpret_cast<const float2*>(
+            others + ((buffer * kWarps + wide * kTall + m) * 4 + n) * 64 + lane * 2);
+        sum = {sum.x + v.x, sum.y + v.y};
+      }
+      write_key(j0 + n, sum);
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    int buffer = 0;
+#pragma unroll 1
+    for (int step = 0; step < per; step += 4, buffer ^= 1) {
+      const int j0 = wide * per + step;
+      float2 y[4], dk[4], most{-infinity(), -infinity()};
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        float* const at = others + ((buffer * kWarps + warp) * 4 + n) * 64 + lane * 2;
-        *reinterpret_cast<float2*>(at) = dk[n];
+        y[n] = {exp_twice(next[n].y), exp_twice(next[n].x)};  // swapped, see scores.cuh
+        most = {fmaxf(most.x, next[n].x), fmaxf(most.y, next[n].y)};
+        dk[n] = {};
+        if (step + 4 < per) next[n] = load_key(j0 + 4 + n);
       }
-      __syncthreads();
-      for (int n = tall; n < 4; n += kTall) {
-        float2 sum{};
-#pragma unroll
-        for (int m = 0; m < kTall; ++m) {
-          const float2 v = *reinterpret_cast<const float2*>(
-              others + ((buffer * kWarps + wide * kTall + m) * 4 + n) * 64 + lane * 2);
-          sum = {sum.x + v.x, sum.y + v.y};
-        }
-        if (j0 + n < Lk) write_key(j0 + n, sum);
+      if (__all_sync(kAll, most.x < limit.x && most.y < limit.y)) {
+        add<true>(j0, y, dk);
+      } else {
+        add<false>(j0, y, dk);
       }
-      buffer ^= 1;
+      write_keys(j0, dk, buffer);
     }
   }
-  __syncthreads();
+
+  // dq, summed over the warps that have keys of their own; Σ g·r over all.
+  __device__ __forceinline__ void write() const {
+    __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    *reinterpret_cast<float2*>(others + (warp * kRows + i) * 64 + lane * 2) = dq[i];
-  }
-  __syncthreads();
-  for (int t = warp; t < kAllRows && out.dq.data; t += kWarps) {
-    float2 sum{};
-#pragma unroll
-    for (int m = 0; m < kWide; ++m) {
-      const int from = ((m * kTall + t / kRows) * kRows + t % kRows) * 64 + lane * 2;
-      const float2 v = *reinterpret_cast<const float2*>(others + from);
-      sum = {sum.x + v.x, sum.y + v.y};
+    for (int i = 0; i < kRows; ++i) {
+      *reinterpret_cast<float2*>(others + (warp * kRows + i) * 64 + lane * 2) = dq[i];
     }
-    if (r0 + t < Lq)
-      store2(row_of(out.dq, b, h, r0 + t), out.dq.c, a, D, {sum.x * u.x, sum.y * u.y});
+    __syncthreads();
+    for (int t = warp; t < kAllRows && out.dq.data; t += kWarps) {
+      float2 sum{};
+#pragma unroll
+      for (int m = 0; m < kWide; ++m) {
+        const int from = ((m * kTall + t / kRows) * kRows + t % kRows) * 64 + lane * 2;
+        const float2 v = *reinterpret_cast<const float2*>(others + from);
+        sum = {sum.x + v.x, sum.y + v.y};
+      }
+      if (r0 + t < Lq)
+        store2(row_of(out.dq, b, h, r0 + t), out.dq.c, a, D, {sum.x * u.x, sum.y * u.y});
+    }
+    __syncthreads();
+    *reinterpret_cast<float2*>(others + warp * 64 + lane * 2) = gr;
+    __syncthreads();
+    if (tid >= 64) return;
+    float sum = 0.0f;
+    for (int w = 0; w < kWarps; ++w) sum += others[w * 64 + tid];
+    const size_t at = static_cast<size_t>(z) * gridDim.z + chunk;
+    out.gr[at * s.lanes_width + blockIdx.x * 64 + tid] = sum;
   }
-  __syncthreads();
-  *reinterpret_cast<float2*>(others + warp * 64 + lane * 2) = gr;
-  __syncthreads();
-  if (tid >= 64) return;
-  float sum = 0.0f;
-  for (int w = 0; w < kWarps; ++w) sum += others[w * 64 + tid];
-  out.gr[(static_cast<size_t>(z) * gridDim.z + chunk) * s.lanes_width + blockIdx.x * 64 + tid] =
-      sum;
+};
+
+// Blocks of features, and blocks of dv.
+template <int kRows, int kTall, int kWide, int kBlocks>
+__global__ __launch_bounds__(
+    32 * kTall * kWide,
+    FOVEA_BLOCKS_AT_ONCE(kBlocks)) void short_gradients(const __grid_constant__ ShortCall s,
+                                                        const __grid_constant__ ShortOutputs out) {
+  extern __shared__ float4 shared4[];
+  float* const shared = reinterpret_cast<float*>(shared4);
+  const int features = parts(s.width, 64);
+  if (static_cast<int>(blockIdx.x) >= features) {
+    if (!out.dv.data) return;
+    return short_value_gradients<kRows * kTall, 32 * kTall * kWide>(
+        s, out, blockIdx.y, blockIdx.z, (blockIdx.x - features) * 128, shared);
+  }
+  ShortFeatures<kRows, kTall, kWide> block(s, out, shared);
+  block.load();
+  block.run();
+  block.write();
 }
 
 }  // namespace fovea::cuda
