@@ -10,8 +10,8 @@
 //
 // Each tile's sums are sums of their own, added in float32, as in the forward pass. Keys of width
 // 128 have no registers for that and go to memory every 8 tiles (every 16: 6 % faster for that
-// kernel, errors of 3.9e-6). H200, B 1 H 16 L 4096: keys 614 µs, queries 436 for D 64, 1437 and 838
-// for D 128; tensor units 72 to 92 % busy. Taking turns as forward loses 5 %.
+// kernel, errors of 3.9e-6). H200, B 1 H 16 L 4096: keys 631 µs, queries 439 for D 64, 1350 and 815
+// for D 128; tensor units 72 to 92 % busy. Taking turns as forward loses 2 to 5 %.
 #pragma once
 
 #include <climits>

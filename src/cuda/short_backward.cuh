@@ -25,23 +25,12 @@ inline size_t short_scores_shared(const ShortCall& s) {
          (ShortRows<kRows>::floats(s, kRows * s.lanes_width) + kRows * s.value_width);
 }
 
+// d_context of the block's rows into shared memory, and beta = d_stat − d_context·context.
 template <int kRows>
-__global__ __launch_bounds__(kShortThreads, 1) void short_score_gradients(
-    const __grid_constant__ ShortCall s, const __grid_constant__ ShortGradients g,
-    const __grid_constant__ Dropout dropout) {
-  using Sums = WarpSums<kRows * kShortKeys>;
-  extern __shared__ float4 shared[];
-  __shared__ ShortRanges<kRows> ranges;
-  __shared__ RowState states[kRows];
-  __shared__ float betas[kRows], of_warps[kShortWarps];
-  const AttentionProblem& p = s.p;
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, Lk = static_cast<int>(p.Lk);
-  const ShortAt at = short_at<kRows>(p, blockIdx.y, blockIdx.x * kRows);
-  ShortRows<kRows> rows;
-  float* const d_out =  // [row][value_width]
-      rows.lay(s, reinterpret_cast<float*>(shared), kRows * s.lanes_width);
-  const float2 line = short_queries<kRows>(s, at, rows, ranges);
-  short_scores<kRows>(s, at, rows, ranges, line);
+__device__ __forceinline__ void short_upstream(const ShortCall& s, const ShortGradients& g,
+                                               const ShortAt& at, float* d_out,
+                                               float (&betas)[kRows]) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   for (int i = warp; i < kRows; i += kShortWarps) {
     float dot = 0.0f;
     bool zero = true;
@@ -59,10 +48,89 @@ __global__ __launch_bounds__(kShortThreads, 1) void short_score_gradients(
     dot = warp_sum(dot);
     zero = __all_sync(kAll, zero);
     if (lane == 0) {
-      const size_t row = static_cast<size_t>(at.z) * p.Lq + at.i0 + i;
+      const size_t row = static_cast<size_t>(at.z) * s.p.Lq + at.i0 + i;
       betas[i] = (g.d_stat && i < at.rows ? g.d_stat[row] : 0.0f) - (zero ? 0.0f : dot);
     }
   }
+}
+
+// The gradients of the weights of kShortKeys keys from j0 on, each lane's part.
+template <int kRows>
+__device__ __forceinline__ void short_weight_gradients(const ShortCall& s, const ShortAt& at,
+                                                       const float* d_out, int j0, bool seen,
+                                                       float (&dw)[kRows * kShortKeys]) {
+  const AttentionProblem& p = s.p;
+  const int lane = threadIdx.x % kWarp, Lk = static_cast<int>(p.Lk);
+  const float* const values = row_of(p.v, at.b, at.hk, 0);
+  int from[kShortKeys];
+#pragma unroll
+  for (int n = 0; n < kShortKeys; ++n) {
+    from[n] = min(j0 + n, Lk - 1) * static_cast<int>(p.v.r);
+  }
+#pragma unroll
+  for (int t = 0; t < kRows * kShortKeys; ++t) dw[t] = 0.0f;
+#pragma unroll 1
+  for (int d = lane * 4; d < s.value_width && seen; d += 4 * kWarp) {
+    float4 v[kShortKeys];
+#pragma unroll
+    for (int n = 0; n < kShortKeys; ++n) {
+      v[n] = __ldg(reinterpret_cast<const float4*>(values + from[n] + d));
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const float4 o = *reinterpret_cast<const float4*>(d_out + i * s.value_width + d);
+#pragma unroll
+      for (int n = 0; n < kShortKeys; ++n) {
+        float& sum = dw[i * kShortKeys + n];
+        sum = fmaf(o.x, v[n].x, fmaf(o.y, v[n].y, fmaf(o.z, v[n].z, fmaf(o.w, v[n].w, sum))));
+      }
+    }
+  }
+}
+
+// A pair: where it lies, its score, the gradient of its weight, and its row's.
+struct ShortPair {
+  RowAt row;
+  int z, j;
+  float e, dw, beta;
+};
+
+// Its weight and the gradient of its score into memory; that gradient.
+__device__ __forceinline__ float short_write_pair(const ShortCall& s, const ShortGradients& g,
+                                                  const Dropout& dropout, const RowState& state,
+                                                  const ShortPair& x) {
+  const size_t to = (static_cast<size_t>(x.z) * s.p.Lq + x.row.i) * s.padded_keys + x.j;
+  if (x.j >= s.p.Lk) {
+    g.w[to] = g.g[to] = 0.0f;
+    return 0.0f;
+  }
+  const float weight = weight_of(x.e, state), factor = factor_of(dropout, state.noise, x.j);
+  float ds = score_gradient(weight, factor, x.dw, x.beta);
+  if (g.ds) g.ds[to] = ds;
+  if (s.p.softcap > 0.0f && ds != 0.0f) ds *= cap_slope(s.p, x.row, x.j, x.e);
+  g.w[to] = weight * factor;
+  g.g[to] = ds;
+  return ds;
+}
+
+template <int kRows>
+__global__ __launch_bounds__(kShortThreads, 1) void short_score_gradients(
+    const __grid_constant__ ShortCall s, const __grid_constant__ ShortGradients g,
+    const __grid_constant__ Dropout dropout) {
+  using Sums = WarpSums<kRows * kShortKeys>;
+  extern __shared__ float4 shared[];
+  __shared__ ShortRanges<kRows> ranges;
+  __shared__ RowState states[kRows];
+  __shared__ float betas[kRows], of_warps[kShortWarps];
+  const AttentionProblem& p = s.p;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, Lk = static_cast<int>(p.Lk);
+  const ShortAt at = short_at<kRows>(p, blockIdx.y, blockIdx.x * kRows);
+  ShortRows<kRows> rows;
+  float* const d_out =  // [row][value_width]
+      rows.lay(s, reinterpret_cast<float*>(shared), kRows * s.lanes_width);
+  const float2 line = short_queries<kRows>(s, at, rows, ranges);
+  short_scores<kRows>(s, at, rows, ranges, line);
+  short_upstream<kRows>(s, g, at, d_out, betas);
   __syncthreads();
   for (int i = warp; i < at.rows; i += kShortWarps) {
     const Sum sum = short_softmax<kRows>(s, rows, i, at.h, lane);
@@ -78,52 +146,16 @@ __global__ __launch_bounds__(kShortThreads, 1) void short_score_gradients(
   float total = 0.0f;
   for (int j0 = warp * kShortKeys; j0 < Lk; j0 += kShortWarps * kShortKeys) {
     float dw[kRows * kShortKeys];
-    const float* const values = row_of(p.v, at.b, at.hk, 0);
-    int from[kShortKeys];
-#pragma unroll
-    for (int n = 0; n < kShortKeys; ++n) {
-      from[n] = min(j0 + n, Lk - 1) * static_cast<int>(p.v.r);
-    }
-#pragma unroll
-    for (int t = 0; t < kRows * kShortKeys; ++t) dw[t] = 0.0f;
     const bool seen = j0 < ranges.all.end && j0 + kShortKeys > ranges.all.begin;
-#pragma unroll 1
-    for (int d = lane * 4; d < s.value_width && seen; d += 4 * kWarp) {
-      float4 v[kShortKeys];
-#pragma unroll
-      for (int n = 0; n < kShortKeys; ++n) {
-        v[n] = __ldg(reinterpret_cast<const float4*>(values + from[n] + d));
-      }
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const float4 o = *reinterpret_cast<const float4*>(d_out + i * s.value_width + d);
-#pragma unroll
-        for (int n = 0; n < kShortKeys; ++n) {
-          float& sum = dw[i * kShortKeys + n];
-          sum = fmaf(o.x, v[n].x, fmaf(o.y, v[n].y, fmaf(o.z, v[n].z, fmaf(o.w, v[n].w, sum))));
-        }
-      }
-    }
+    short_weight_gradients<kRows>(s, at, d_out, j0, seen, dw);
     Sums::run(dw, lane);
 #pragma unroll
     for (int t = 0; t < Sums::kKept; ++t) {
       const int id = Sums::index(t, lane), i = id / kShortKeys, j = j0 + id % kShortKeys;
       if (id < 0 || i >= at.rows || j >= s.padded_keys) continue;
-      const size_t to = (static_cast<size_t>(at.z) * p.Lq + at.i0 + i) * s.padded_keys + j;
-      if (j >= Lk) {
-        g.w[to] = g.g[to] = 0.0f;
-        continue;
-      }
-      const float e = rows.e[i * s.padded_keys + j], weight = weight_of(e, states[i]);
-      const float factor = factor_of(dropout, states[i].noise, j);
-      float ds = score_gradient(weight, factor, dw[t], betas[i]);
-      if (g.ds) g.ds[to] = ds;
-      if (p.softcap > 0.0f && ds != 0.0f) {
-        ds *= cap_slope(p, {at.b, at.h, at.i0 + i, {}}, j, e);
-      }
-      total += ds;
-      g.w[to] = weight * factor;
-      g.g[to] = ds;
+      const RowAt row{at.b, at.h, at.i0 + i, {}};
+      total += short_write_pair(s, g, dropout, states[i],
+                                {row, at.z, j, rows.e[i * s.padded_keys + j], dw[t], betas[i]});
     }
   }
   total = warp_sum(total);

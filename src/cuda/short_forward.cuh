@@ -86,16 +86,79 @@ __device__ __noinline__ float4 careful_sum(const ValueRows& rows, const float* w
   return sum;
 }
 
+// Scores of the block's rows become weights [key][row].
+template <int kRows>
+__device__ __forceinline__ void weigh_rows(const ShortCall& s, const ShortAt& at,
+                                           const ShortRows<kRows>& rows, const Dropout& dropout,
+                                           float* stat, float* weights) {
+  constexpr int kPadded = round_up(kRows, 4);
+  const AttentionProblem& p = s.p;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, Lk = static_cast<int>(p.Lk);
+  for (int i = warp; i < kPadded; i += kShortWarps) {
+    if (i >= at.rows) {
+      for (int j = lane; j < Lk; j += kWarp) weights[j * kPadded + i] = 0.0f;
+      continue;
+    }
+    const Sum sum = short_softmax<kRows>(s, rows, i, at.h, lane);
+    const RowState state{sum.m, log_sum_of(sum),
+                         dropout.below ? noise_of(p, at.b, at.h, at.i0 + i) : RandomKey{}};
+    for (int j = lane; j < Lk; j += kWarp) {
+      weights[j * kPadded + i] =
+          weight_of(rows.e[i * s.padded_keys + j], state) * factor_of(dropout, state.noise, j);
+    }
+    if (lane == 0 && stat) stat[static_cast<size_t>(at.z) * p.Lq + at.i0 + i] = stat_of(sum);
+  }
+}
+
+// The sums of all groups, by the first of them, into memory; `others` is [group − 1][row][width].
+template <int kRows>
+__device__ __forceinline__ void write_context(const ShortCall& s, const ShortAt& at,
+                                              const View<float>& context, float* others,
+                                              float4 (&sum)[kRows]) {
+  const ValueGroups by(s);
+  const int d = threadIdx.x % by.columns * 4, group = threadIdx.x / by.columns;
+  if (group > 0 && group < by.groups) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      *reinterpret_cast<float4*>(others + ((group - 1) * kRows + i) * s.value_width + d) = sum[i];
+    }
+  }
+  __syncthreads();
+  if (group > 0) return;
+  for (int t = 0; t < by.groups - 1; ++t) {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const float4 x =
+          *reinterpret_cast<const float4*>(others + (t * kRows + i) * s.value_width + d);
+      sum[i] = {sum[i].x + x.x, sum[i].y + x.y, sum[i].z + x.z, sum[i].w + x.w};
+    }
+  }
+  const bool whole = whole_rows(context) && s.p.Dv % 4 == 0;
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    if (i >= at.rows) continue;
+    float* const to = row_of(context, at.b, at.h, at.i0 + i);
+    if (whole) {
+      *reinterpret_cast<float4*>(to + d) = sum[i];
+    } else {
+      const float x[4] = {sum[i].x, sum[i].y, sum[i].z, sum[i].w};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (d + e < s.p.Dv) to[(d + e) * context.c] = x[e];
+      }
+    }
+  }
+}
+
 template <int kRows>
 __global__ __launch_bounds__(kShortThreads,
                              1) void attend_short(const __grid_constant__ ShortCall s,
                                                   const __grid_constant__ AttentionResult out,
                                                   const __grid_constant__ Dropout dropout) {
-  constexpr int kPadded = round_up(kRows, 4);
   extern __shared__ float4 shared[];
   __shared__ ShortRanges<kRows> ranges;
   const AttentionProblem& p = s.p;
-  const int tid = threadIdx.x, lane = tid % kWarp, warp = tid / kWarp, Lk = static_cast<int>(p.Lk);
+  const int tid = threadIdx.x, Lk = static_cast<int>(p.Lk);
   const ShortAt at = short_at<kRows>(p, blockIdx.y, blockIdx.x * kRows);
   ShortRows<kRows> rows;
   float* const weights =  // [key][row]
@@ -113,22 +176,7 @@ __global__ __launch_bounds__(kShortThreads,
     if (working) now[t] = values.load(values.first + t * by.groups);
   }
   __syncthreads();
-  for (int i = warp; i < kPadded; i += kShortWarps) {
-    if (i >= at.rows) {
-      for (int j = lane; j < Lk; j += kWarp) weights[j * kPadded + i] = 0.0f;
-      continue;
-    }
-    const Sum sum = short_softmax<kRows>(s, rows, i, at.h, lane);
-    const RowState state{sum.m, log_sum_of(sum),
-                         dropout.below ? noise_of(p, at.b, at.h, at.i0 + i) : RandomKey{}};
-    for (int j = lane; j < Lk; j += kWarp) {
-      weights[j * kPadded + i] =
-          weight_of(rows.e[i * s.padded_keys + j], state) * factor_of(dropout, state.noise, j);
-    }
-    if (lane == 0 && out.stat) {
-      out.stat[static_cast<size_t>(at.z) * p.Lq + at.i0 + i] = stat_of(sum);
-    }
-  }
+  weigh_rows<kRows>(s, at, rows, dropout, out.stat, weights);
   __syncthreads();
   if (!out.context.data) return;
   float4 sum[kRows];
@@ -143,38 +191,7 @@ __global__ __launch_bounds__(kShortThreads,
       }
     }
   }
-  float* const others = rows.x;  // [group − 1][row][value_width]
-  if (group > 0 && group < by.groups) {
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      *reinterpret_cast<float4*>(others + ((group - 1) * kRows + i) * s.value_width + d) = sum[i];
-    }
-  }
-  __syncthreads();
-  if (group > 0) return;
-  for (int t = 0; t < by.groups - 1; ++t) {
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const float4 x =
-          *reinterpret_cast<const float4*>(others + (t * kRows + i) * s.value_width + d);
-      sum[i] = {sum[i].x + x.x, sum[i].y + x.y, sum[i].z + x.z, sum[i].w + x.w};
-    }
-  }
-  const bool whole = whole_rows(out.context) && p.Dv % 4 == 0;
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    if (i >= at.rows) continue;
-    float* const to = row_of(out.context, at.b, at.h, at.i0 + i);
-    if (whole) {
-      *reinterpret_cast<float4*>(to + d) = sum[i];
-    } else {
-      const float x[4] = {sum[i].x, sum[i].y, sum[i].z, sum[i].w};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (d + e < p.Dv) to[(d + e) * out.context.c] = x[e];
-      }
-    }
-  }
+  write_context<kRows>(s, at, out.context, rows.x, sum);
 }
 
 }  // namespace fovea::cuda
