@@ -70,12 +70,15 @@ Tensor weighed(const HeadCall& call, const Rows& rows, const HeadsPass& pass) {
   }
   const Tensor v = call.normalise ? with_ones(rows.v) : rows.v;
   const Attended attended = attend(rows.q, rows.k, v, a);
-  Tensor context = attended.context;
-  if (pass.hook) {
-    const Tensor weights = (*pass.hook)({call.name, attended, rows.v});
-    if (weights) context = matmul(weights, for_each_head(v, call.heads));
-  }
-  return call.normalise ? divided_by_last(context) : context;
+  Tensor context = attended.context, replaced;
+  if (pass.hook) replaced = (*pass.hook)({call.name, attended, rows.v});
+  if (replaced) context = matmul(replaced, for_each_head(v, call.heads));
+  if (!call.normalise) return context;
+  if (replaced || a.weighting.dropout == 0) return divided_by_last(context);
+  // Dropped after they are normalised: Σ_j m_j w_j v_j / Σ_j w_j, where the m_j drop.
+  a.weighting.dropout = 0;
+  const int64_t d = rows.v.size(3);
+  return context.slice(3, 0, d) / attend(rows.q, rows.k, v.slice(3, d, d + 1), a).context;
 }
 
 // Group by group; [B,H,Lq,d].

@@ -105,7 +105,7 @@ TEST(Layers, HeadsAreSplitAndMergedInPlace) {
 }
 
 // By central differences of Σ y·r.
-TEST(Layers, GradientsOfEveryKindOfHead) {
+void expect_gradients(const Noise& noise) {
   for (const HeadsConfig& heads : all_heads()) {
     for (const auto& [activation, norm] : {std::pair(Activation::swiglu, NormKind::rms),
                                            std::pair(Activation::gelu_tanh, NormKind::layer)}) {
@@ -118,6 +118,7 @@ TEST(Layers, GradientsOfEveryKindOfHead) {
       BlockPass pass;
       pass.self.mask = masks::causal();
       pass.self.rotary = &rotary;
+      pass.noise = noise;
       const auto value = [&] { return sum(b(x, pass) * r); };
       value().backward();
       const auto slope = [&](Tensor& t, int64_t i) {
@@ -141,6 +142,31 @@ TEST(Layers, GradientsOfEveryKindOfHead) {
             << name;
       }
     }
+  }
+}
+
+TEST(Layers, GradientsOfEveryKindOfHead) { expect_gradients({}); }
+
+TEST(Layers, GradientsWithDropout) { expect_gradients({.dropout = 0.4f, .seed = 7}); }
+
+// A row that sees one key and loses it is 0, and what is lost by chance comes back in the mean.
+TEST(Layers, DroppedWeightsAreThoseInTheMean) {
+  for (const HeadsConfig& heads : all_heads()) {
+    Weights w(3);
+    const MultiHead m = multi_head(w, "heads", heads);
+    const NoGrad off;
+    const Tensor x = Tensor::randn({1, 5, 12}, 1);
+    HeadsPass pass;
+    pass.mask = masks::causal();
+    const Tensor whole = m.self(x, pass);
+    constexpr int kSeeds = 4000;
+    pass.noise.dropout = 0.5f;
+    Tensor total = Tensor::zeros(whole.shape());
+    for (int seed = 0; seed < kSeeds; ++seed) {
+      pass.noise.seed = static_cast<uint64_t>(seed);
+      total = total + m.self(x, pass);
+    }
+    EXPECT_LT(distance(total * (1.0f / kSeeds), whole), 0.06);
   }
 }
 
