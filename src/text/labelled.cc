@@ -43,8 +43,8 @@ std::string names_of(std::span<const std::string> columns) {
 
 Labelled checked(const Lines& lines, std::string_view label, std::string_view text) {
   Labelled one{std::string(trimmed(label)), std::string(trimmed(text))};
-  if (one.label.empty()) lines.fail("the label is empty");
-  if (one.text.empty()) lines.fail("the text is empty");
+  if (is_blank(one.label)) lines.fail("the label is empty");
+  if (is_blank(one.text)) lines.fail("the text is empty");
   if (one.label.size() > kLongestLabel) {
     lines.fail(fmt::format("a label of {} bytes, {}; at most {} are allowed: is it the text? {}",
                            one.label.size(), quoted_piece(one.label), kLongestLabel,
@@ -200,7 +200,7 @@ std::string whole_text(const fs::path& file) {
     }
   }
   text = std::string(trimmed(text));
-  if (text.empty()) throw Error(kCall, file.string() + ": the text is empty");
+  if (is_blank(text)) throw Error(kCall, file.string() + ": the text is empty");
   return text;
 }
 

@@ -11,11 +11,6 @@
 namespace fovea::text {
 namespace {
 
-bool blank(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_ascii_space(static_cast<unsigned char>(c)); });
-}
-
 int64_t count_rest(Lines& lines) {
   std::string line;
   while (lines.next(line)) {
@@ -34,7 +29,7 @@ class Rest {
 
   void look(const Lines& lines, std::string_view line, size_t end_of_second) {
     const int64_t columns = 1 + std::count(line.begin(), line.end(), '\t');
-    const bool holds_text = !blank(line.substr(end_of_second));
+    const bool holds_text = !is_blank(line.substr(end_of_second));
     if (holds_text && more_ == MoreColumns::refuse) {
       lines.fail(
           fmt::format("{} columns, expected two; a tab within a text must become a blank, "
@@ -67,13 +62,13 @@ Tsv parse_tsv(Lines lines, MoreColumns more, std::string_view expected) {
   for (std::string line; lines.next(line);) {
     const size_t tab = line.find('\t');
     if (tab == line.npos) {
-      if (blank(line)) continue;
+      if (is_blank(line)) continue;
       lines.fail(fmt::format("expected {}, found {}", expected, quoted_piece(line)));
     }
     const size_t end = std::min(line.find('\t', tab + 1), line.size());
     Pair pair{line.substr(0, tab), line.substr(tab + 1, end - tab - 1)};
-    if (blank(pair.source)) lines.fail("the source is empty");
-    if (blank(pair.target)) lines.fail("the target is empty");
+    if (is_blank(pair.source)) lines.fail("the source is empty");
+    if (is_blank(pair.target)) lines.fail("the target is empty");
     rest.look(lines, line, end);
     read.pairs.push_back(std::move(pair));
   }
@@ -92,7 +87,7 @@ std::vector<Pair> parse_parallel(Lines source, Lines target) {
                                                target.name(), targets));
     }
     if (!more) break;
-    const bool no_source = blank(pair.source), no_target = blank(pair.target);
+    const bool no_source = is_blank(pair.source), no_target = is_blank(pair.target);
     if (no_source && no_target) continue;
     if (no_source) source.fail("the source is empty");
     if (no_target) target.fail("the target is empty");

@@ -109,6 +109,15 @@ bool is_space(char32_t c) {
          c == 0x3000;
 }
 
+bool is_blank(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = code_point(text, at);
+    if (!is_space(c.code)) return false;
+    at += c.bytes;
+  }
+  return true;
+}
+
 std::vector<std::string> characters(std::string_view text) {
   std::vector<std::string> all;
   for_each_code_point(text, [&](char32_t, std::string_view bytes) { all.emplace_back(bytes); });

@@ -41,6 +41,7 @@ bool is_letter(char32_t);  // of any script
 bool is_number(char32_t);
 
 bool is_ascii_space(char32_t);
-bool is_space(char32_t);  // what Python's str.split() splits at
+bool is_space(char32_t);               // what Python's str.split() splits at
+bool is_blank(std::string_view text);  // spaces alone, or nothing
 
 }  // namespace fovea::text

@@ -45,6 +45,7 @@ TEST(LabelledTsv, ErrorsNameTheLine) {
   EXPECT_EQ(error_in(kTsv, "a\tb\n\nno tab\n"),
             "[read_labelled] file:3: expected label<TAB>text, found 'no tab'");
   EXPECT_EQ(error_in(kTsv, "a\t \n"), "[read_labelled] file:1: the text is empty");
+  EXPECT_EQ(error_in(kTsv, "a\t\u00A0\n"), "[read_labelled] file:1: the text is empty");
   EXPECT_EQ(error_in(kTsv, "a\tb\n \tb\n"), "[read_labelled] file:2: the label is empty");
   EXPECT_EQ(error_in(kTsv, ""), "[read_labelled] file: no documents, the file is empty");
   EXPECT_EQ(error_in(kTsv, "label\ttext\n"), "[read_labelled] file:1: no documents");

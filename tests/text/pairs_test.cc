@@ -107,6 +107,7 @@ TEST(Tsv, ErrorsNameTheLine) {
             "[read_tsv] file:3: expected source<TAB>target, found 'no tab'");
   EXPECT_EQ(error_of_tsv("a\tb\n\tb\n"), "[read_tsv] file:2: the source is empty");
   EXPECT_EQ(error_of_tsv("a\tb\n \tb\n"), "[read_tsv] file:2: the source is empty");
+  EXPECT_EQ(error_of_tsv("a\tb\n\u00A0 \u3000\tb\n"), "[read_tsv] file:2: the source is empty");
   EXPECT_EQ(error_of_tsv("a\t\n"), "[read_tsv] file:1: the target is empty");
   EXPECT_EQ(error_of_tsv("a\t\tlicence\n"), "[read_tsv] file:1: the target is empty");
   EXPECT_EQ(error_of_tsv(std::string_view("a\tb\nc\0\td\n", 9)),
