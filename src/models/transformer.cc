@@ -55,7 +55,9 @@ struct StackPass {
 void check_positions(const TransformerConfig& c, int64_t needed) {
   if (c.positions == nn::Positions::learned && needed > c.longest) {
     throw Error("transformer",
-                fmt::format("a sequence of {}, and {} positions are learned", needed, c.longest));
+                fmt::format("a sequence of {}, and {} positions are learned: give it in parts, "
+                            "or train with other positions",
+                            needed, c.longest));
   }
 }
 

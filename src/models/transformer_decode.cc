@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <optional>
 
+#include "fovea/error.h"
 #include "fovea/ops.h"
 #include "fovea/transformer.h"
 #include "models/screen.h"
@@ -57,6 +60,13 @@ std::unique_ptr<Generator> generator(const Transformer& m, const Tensor& before)
 std::vector<std::vector<Decoded>> decode(const Transformer& m, const Tensor& source,
                                          const Tensor& source_lengths, const DecodeConfig& c) {
   check(c);
+  const bool learned = m.config.positions == nn::Positions::learned;
+  const int64_t most = learned ? m.config.longest : INT64_MAX;
+  if (c.longest > most) {
+    throw Error("decode", fmt::format("longest must be at most {}, as many positions as the model "
+                                      "has learned, found {}",
+                                      most, c.longest));
+  }
   const NoGrad off;
   const Tensor encoded = encode(m, source.transpose(0, 1).contiguous(), source_lengths);
   std::vector<nn::KeyValues> projected = project(m, encoded, source_lengths);
@@ -65,7 +75,7 @@ std::vector<std::vector<Decoded>> decode(const Transformer& m, const Tensor& sou
     for (nn::KeyValues& kv : projected) kv = nn::select_rows(kv, rows);
   }
   Attending generator(m, std::move(projected), c.weights || c.places);
-  return search_translations(generator, source_lengths, c);
+  return search_translations(generator, source_lengths, c, most);
 }
 
 }  // namespace fovea::models

@@ -1,5 +1,7 @@
 #include "models/translated.h"
 
+#include <algorithm>
+
 #include "models/tokens.h"
 
 namespace fovea::models {
@@ -12,12 +14,12 @@ Tensor each_repeated(int64_t B, int64_t K) {
 
 std::vector<std::vector<Decoded>> search_translations(Generator& generator,
                                                       const Tensor& source_lengths,
-                                                      const DecodeConfig& c) {
+                                                      const DecodeConfig& c, int64_t most) {
   const std::vector<int64_t> lengths = source_lengths.to_ids();
   Sequences sequences{.end = kEnd, .never = {kPadding, kBegin}};
   for (const int64_t S : lengths) {
     sequences.first.push_back(kBegin);
-    sequences.limits.push_back(2 * S + 10);
+    sequences.limits.push_back(std::min(2 * S + 10, most));
   }
   auto all = search(generator, sequences, c);
   for (size_t b = 0; b < all.size(); ++b) {

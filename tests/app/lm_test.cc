@@ -56,17 +56,32 @@ TEST(LmVerbs, SayWhatIsWrongInOneLine) {
   refused({"--linear", "--positions", "t5"}, "take rotary");
   refused({"--query-depth", "65536", "--blocks", "512"}, "GB are free");
   refused({"--top-k", "3"}, "--top-k");
+  refused({"--valid-share", "0"}, "--valid-share must be above 0");
+  refused({"--valid-share", "0", "--test-share", "0.2"}, "--valid-share must be above 0");
   refused({"/nowhere.txt"}, "nowhere.txt");
   write_bytes(folder / "own.txt", "a b\nb a\na a\nb b\na b\n");
   refused({folder / "own.txt", "--watch", "answered", "--valid-share", "0.3"}, "--watch answered");
 }
 
-TEST(LmVerbs, LinearAttentionAndSubwords) {
+TEST(LmVerbs, LearnedPositionsWithASmallContext) {
   const Folder folder;
   const std::string run = folder / "run";
   const Ran trained =
-      run_program(train_lm(run, {"--linear", "--unit", "subwords", "--vocab", "200"}));
+      run_program(train_lm(run, {"--positions", "learned", "--context", "16"}));
   ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_TRUE(std::filesystem::exists(run + "/report.html"));
+  EXPECT_EQ(run_program({"report", run}).code, 0);
+  EXPECT_EQ(run_program({"predict", run, "Ada has", "--show"}).code, 0);
+  EXPECT_EQ(run_program({"explain", run, std::string(100, 'a')}).code, 0);
+}
+
+TEST(LmVerbs, LinearAttentionAndSubwords) {
+  const Folder folder;
+  const std::string run = folder / "run";
+  const Ran trained = run_program(
+      train_lm(run, {"--linear", "--unit", "subwords", "--vocab", "200", "--dropout", "0.3"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(trained.out.find("nan"), std::string::npos) << trained.out;
   const Ran written = run_program({"predict", run, "Ada has", "--length", "60"});
   EXPECT_EQ(written.code, 0) << written.err;
   EXPECT_TRUE(written.out.starts_with("Ada has")) << written.out;

@@ -148,6 +148,24 @@ TEST(Transformer, BeamsAreTheirOwnRows) {
   }
 }
 
+// A model that never ends is cut where its positions do.
+TEST(Transformer, WritesNoMoreThanItsLearnedPositions) {
+  TransformerConfig c = small(Positions::learned);
+  c.longest = 8;
+  Transformer m = spread(c);
+  m.output.bias = Tensor::zeros({kVocabulary});
+  m.output.bias.slice(0, kEnd, kEnd + 1).fill_(-1e4f);
+  const Batch batch = batch_of({{{4, 5, 6, kEnd}, {4, kEnd}}});
+  for (const int64_t beam : {1, 3}) {
+    const auto all = decode(m, batch.source, batch.source_lengths, {.beam = beam});
+    EXPECT_EQ(all[0].front().tokens.size(), 8u);
+    EXPECT_FALSE(all[0].front().ended);
+  }
+  EXPECT_EQ(error_of([&] { decode(m, batch.source, batch.source_lengths, {.longest = 9}); }),
+            "[decode] longest must be at most 8, as many positions as the model has learned, "
+            "found 9");
+}
+
 TEST(Transformer, DropsTheSameForTheSameSeed) {
   const Transformer m = spread(small_transformer());
   const Batch batch = batch_of(sentences());
@@ -185,7 +203,8 @@ TEST(Transformer, SaysWhatDoesNotFit) {
   EXPECT_EQ(error_of([&] {
               decode_all(m, Tensor::zeros({1, 41}, DType::i64));
             }),
-            "[transformer] a sequence of 41, and 40 positions are learned");
+            "[transformer] a sequence of 41, and 40 positions are learned: give it in parts, or "
+            "train with other positions");
   EXPECT_EQ(error_of([&] { encode(m, ids({4})); }), "[encode] this Transformer has no encoder");
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "fovea/ops.h"
 #include "io/files.h"
@@ -20,11 +21,13 @@ using test::error_of;
 using test::Folder;
 
 // A model that knows nothing, of two characters and the end of a line.
-LanguageModel blank(int64_t context) {
+LanguageModel blank(int64_t context, nn::Positions positions = nn::Positions::rotary) {
   LanguageModel m;
   m.tokenizer = text::Tokenizer::train({}, std::vector<std::string>{"ab"});
   m.config.context = context;
   m.config.network = {.target_vocabulary = m.tokenizer.size(), .blocks = 1, .depth = 4, .heads = 1};
+  m.config.network.positions = positions;
+  m.config.network.longest = context;
   m.model = models::transformer(m.config.network, 1);
   return m;
 }
@@ -161,6 +164,35 @@ TEST(Lm, WritesPieceByPieceAndGoesOnPastItsContext) {
   const std::string first = write_on(m, "a", how, {}).text;
   how.seed = 1;
   EXPECT_NE(write_on(m, "a", how, {}).text, first);
+}
+
+// Whoever looks at it cuts the text to what it can read.
+TEST(Lm, EveryKindOfPositionsWithASmallContext) {
+  using nn::Positions;
+  PredictSettings how;
+  how.length = 5;
+  for (const Positions positions : {Positions::none, Positions::sinusoidal, Positions::learned,
+                                    Positions::rotary, Positions::alibi, Positions::t5}) {
+    for (const int64_t context : {1, 2, 3, 16}) {
+      const LanguageModel m = blank(context, positions);
+      for (const std::string prompt : {"", "a", "abbaabbaabbaabbaabba"}) {
+        SCOPED_TRACE(std::string(name_of(positions)) + std::to_string(context) + prompt);
+        const Prediction p = write_on(m, prompt, how, {.maps = Maps::keep});
+        const report::Heatmap& map = p.maps.at(0);
+        ASSERT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
+        for (size_t row = 0; row < map.rows.size(); ++row) {
+          const auto begin = map.weights.begin() + static_cast<ptrdiff_t>(row * map.columns.size());
+          EXPECT_NEAR(
+              std::accumulate(begin, begin + static_cast<ptrdiff_t>(map.columns.size()), 0.0), 1.0,
+              1e-5);
+        }
+        if (prompt.empty()) continue;
+        const Inside in = inside(m, prompt);
+        EXPECT_EQ(in.inputs.size(), std::min(prompt.size(), static_cast<size_t>(context)));
+        EXPECT_EQ(in.attention().front().weights.size(2), static_cast<int64_t>(in.inputs.size()));
+      }
+    }
+  }
 }
 
 // As long as its tokens take, not as their square does.

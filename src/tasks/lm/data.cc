@@ -33,6 +33,9 @@ void append(Tokens& to, const Tokens& more) { to.insert(to.end(), more.begin(), 
 
 LmSets load_data(const LmConfig& c) {
   const LmData& d = c.data;
+  if (d.valid_share == 0) {
+    throw Error("train", "--valid-share must be above 0: what validates chooses the weights");
+  }
   std::vector<std::string> lines =
       d.file.empty() ? tales(d.examples, c.train.seed) : text::read_text(d.file);
   LmSets sets;

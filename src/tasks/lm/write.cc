@@ -96,10 +96,10 @@ report::Heatmap map_of(const LanguageModel& m, const Tokens& all, size_t prompt)
       prompt + n <= all.size() ? std::max<size_t>(prompt, n / 2) - n / 2 : all.size() - n;
   const Tokens some(all.begin() + static_cast<ptrdiff_t>(first),
                     all.begin() + static_cast<ptrdiff_t>(std::min(all.size(), first + n)));
-  const auto L = static_cast<int64_t>(some.size());
+  const auto L = static_cast<int64_t>(some.size()) - 1;  // nobody reads the last
   Tensor weights;
   const std::string& last = m.model.decoder.blocks.back().self.name;
-  models::decode_all(m.model, Tensor::from_ids(some, {1, L}), {},
+  models::decode_all(m.model, Tensor::from_ids(std::span(some).first(some.size() - 1), {1, L}), {},
                      {.hook = [&](const nn::Heads& heads) {
                        if (heads.name == last) weights = mean(heads.attended.weights(), {0, 1});
                        return Tensor();
@@ -110,11 +110,11 @@ report::Heatmap map_of(const LanguageModel& m, const Tokens& all, size_t prompt)
   }
   const size_t begin = prompt > first ? prompt - first : 1;  // the row that writes token i is i − 1
   const std::vector<float> w = weights.to_vector();
-  const auto width = static_cast<size_t>(L);
-  for (size_t i = begin; i < width; ++i) {
+  for (size_t i = begin; i < some.size(); ++i) {
     map.rows.push_back(map.columns[i]);
-    map.weights.insert(map.weights.end(), w.begin() + static_cast<ptrdiff_t>((i - 1) * width),
-                       w.begin() + static_cast<ptrdiff_t>(i * width));
+    map.weights.insert(map.weights.end(), w.begin() + static_cast<ptrdiff_t>(i - 1) * L,
+                       w.begin() + static_cast<ptrdiff_t>(i) * L);
+    map.weights.push_back(0.0f);
   }
   return map;
 }
