@@ -456,5 +456,48 @@ TEST(Memory, AResultNeverAskedForItsGradientIsFreed) {
   }
 }
 
+// ‖x‖² of these overflows; the cosine is that of shorter ones, and so is every gradient but its
+// size.
+TEST(Cosine, OfLongVectorsIsThatOfShortOnes) {
+  const Sizes n{.B = 1, .H = 2, .Hk = 2, .Lq = 5, .Lk = 7, .Dq = 6, .Dk = 6, .Dv = 4};
+  const Call ordinary = call(n, {.score = scores::cosine(Tensor::scalar(3.0f))});
+  const Results expected = results(ordinary);
+  for (const float length : {1e18f, 1e20f, 3e37f}) {
+    SCOPED_TRACE(length);
+    Call x = ordinary;
+    Tensor some = Tensor::full({1, 1, n.Lq, 1}, 1.0f);  // the others stay short
+    some.select(2, 3).fill_(length);
+    x.q = x.q * some;
+    x.k = x.k * length;
+    for (const Plan plan : {Plan::automatic, Plan::reference}) {
+      x.want.plan = plan;
+      const Results found = results(x);
+      for (const char* name : {"context", "weights", "log_sum_exp", "dv of context"}) {
+        expect_near(found.at(name), expected.at(name), {1e-4, 1e-5}, name);
+      }
+      std::vector<float> dk = found.at("dk of context");
+      for (float& d : dk) d *= length;
+      expect_near(dk, expected.at("dk of context"), {1e-3, 1e-5}, "dk");
+    }
+  }
+}
+
+// uᵀ tanh(b_2) for every pair.
+TEST(Mlp, WithoutAFirstLayerIsAConstant) {
+  const Sizes n{.B = 1, .H = 2, .Hk = 2, .Lq = 5, .Lk = 7, .Dq = 6, .Dk = 6, .Dv = 4};
+  Call x = call(n, {.score = score("mlp", {{"w_1", Tensor::zeros({0, 12})},
+                                           {"b_1", Tensor::zeros({0})},
+                                           {"w_2", Tensor::zeros({3, 0})},
+                                           {"b_2", Tensor::randn({3}, 1)},
+                                           {"u", Tensor::randn({3}, 2)}})});
+  const Results found = results(x);
+  EXPECT_EQ(found.at("weights"), std::vector<float>(2 * 5 * 7, 1.0f / 7));
+  x.want.plan = Plan::reference;
+  const Results expected = results(x);
+  for (const auto& [name, values] : expected) {
+    expect_near(found.at(name), values, {1e-4, 1e-5}, name);
+  }
+}
+
 }  // namespace
 }  // namespace fovea::tests

@@ -1,14 +1,28 @@
+#include <limits>
+
 #include "attention/def.h"
 #include "fovea/ops.h"
 
 namespace fovea {
 namespace {
 
-// Norms are √(x·x + ε): the cosine with a zero vector is 0, and its gradient finite.
+// ‖x‖ is √(x·x + ε), no less than 10⁻⁶: the cosine with a zero vector is 0, its gradient finite,
+// and vectors about as short as that count for less.
 constexpr double kEpsilon = 1e-12;
 
+// Rows whose x·x overflows are made 2⁹⁶ times smaller first: no finite one does so then.
 Tensor normalised(const Tensor& x) {
-  return x / sqrt(sum(square(x), {-1}, Keep::yes) + static_cast<float>(kEpsilon));
+  constexpr float kSmaller = 0x1p-96f, kInfinite = std::numeric_limits<float>::infinity();
+  const Tensor squares = sum(square(x), {-1}, Keep::yes);
+  const auto epsilon = static_cast<float>(kEpsilon);
+  if (squares.numel() == 0 || max(squares.detach()).item() < kInfinite) {
+    return x / sqrt(squares + epsilon);
+  }
+  const Tensor one = Tensor::full(squares.shape(), 1.0f);
+  const Tensor overflows = equal(squares.detach(), one * kInfinite);
+  const Tensor small = x * where(overflows, one * kSmaller, one);
+  return small /
+         sqrt(sum(square(small), {-1}, Keep::yes) + where(overflows, one * 0.0f, one * epsilon));
 }
 
 }  // namespace

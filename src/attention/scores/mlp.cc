@@ -3,6 +3,15 @@
 #include "fovea/ops.h"
 
 namespace fovea {
+namespace {
+
+// With A = 0 nothing is left of a side; a row keeps a place, which nobody reads.
+Tensor with_width(const Tensor& rows) {
+  if (rows.size(3) > 0) return rows;
+  return Tensor::zeros({rows.size(0), rows.size(1), rows.size(2), 1});
+}
+
+}  // namespace
 
 extern const ScoreDef score_mlp = {
     .name = "mlp",
@@ -16,16 +25,17 @@ extern const ScoreDef score_mlp = {
     // W_1 [q; k] is a part of each side: of the width of a pair, W_2 alone is left.
     .queries =
         [](const Tensor& q, const Tensors& p) {
-          return project(q, p.at("w_1").slice(1, 0, q.size(3)));  // [B,H,Lq,A]
+          return with_width(project(q, p.at("w_1").slice(1, 0, q.size(3))));  // [B,H,Lq,A]
         },
     .keys =
         [](const Tensor& k, const Tensors& p) {
           const Tensor& w = p.at("w_1");
-          return project(k, w.slice(1, w.size(1) - k.size(3), w.size(1)), p.at("b_1"));
+          return with_width(project(k, w.slice(1, w.size(1) - k.size(3), w.size(1)), p.at("b_1")));
         },
     .pairs =
         [](const Tensor& q_rows, const Tensor& k_rows, const Tensors& p) {
-          const Tensor one = tanh(q_rows + k_rows);  // [P,A]
+          Tensor one = tanh(q_rows + k_rows);  // [P,A]
+          if (p.at("w_2").size(1) == 0) one = one.slice(1, 0, 0);
           const Tensor two = tanh(project(one, p.at("w_2"), p.at("b_2")));
           return matmul(two, p.at("u").unsqueeze(1)).squeeze(1);  // [P]
         },
