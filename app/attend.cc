@@ -60,20 +60,6 @@ void check(const AttendOptions& options) {
       throw Error("attend", "--out and --picture are one file, " + options.out.string());
     }
   }
-  const auto demand = [](bool holds, const char* option, const char* what, auto found) {
-    if (!holds) throw Error("attend", fmt::format("{} must be {}, found {}", option, what, found));
-  };
-  demand(std::isfinite(options.temperature) && options.temperature > 0, "--temperature",
-         "a number above 0", options.temperature);
-  demand(options.dropout >= 0 && options.dropout < 1, "--dropout", "from 0 to below 1",
-         options.dropout);
-  demand(std::isfinite(options.scale.value_or(1)), "--scale", "finite", options.scale.value_or(1));
-  const float cap = options.softcap.value_or(1);
-  demand(std::isfinite(cap) && cap > 0, "--softcap", "a number above 0", cap);
-  demand(std::isfinite(options.sink.value_or(0)), "--sink", "finite", options.sink.value_or(0));
-  demand(options.seed >= 0, "--seed", "0 or more", options.seed);
-  demand(options.top >= 0, "--top", "0 or more", options.top);
-  demand(options.threads >= 0, "--threads", "1 or more, or 0 for the default", options.threads);
 }
 
 // d for every float input; zeros for those that the choice does not use.
@@ -102,6 +88,18 @@ void add_choice(const Attended& attended, Tensors& outputs) {
   outputs["log_prob"] = attended.log_prob();
 }
 
+// Vectors without numbers take no room in a file, and any number of them time.
+void check_pairs(const Tensor& q, const Tensor& k) {
+  constexpr double kMost = 1e10;
+  if (q.rank() < 2 || k.rank() < 2 || q.size(-1) > 0) return;
+  double pairs = static_cast<double>(k.size(-2));
+  for (int d = 0; d < q.rank() - 1; ++d) pairs *= static_cast<double>(q.size(d));
+  if (pairs <= kMost) return;
+  throw Error("attend", fmt::format("q is {} and k {}: {:.0e} pairs of vectors without numbers, "
+                                    "at most {:.0e} are compared",
+                                    to_string(q.shape()), to_string(k.shape()), pairs, kMost));
+}
+
 Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
   const Tensor d_context = options.grad ? inputs.require("d_context") : Tensor();
   if (options.grad) need_gradients(inputs);
@@ -112,6 +110,7 @@ Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
                 fmt::format("--top must be at most {}, as many as there are keys, found {}", keys,
                             options.top));
   }
+  check_pairs(q, k);
   const Attention choice = choose(options, inputs);
   const bool drawn = options.show || !options.picture.empty();
   const Want want = {.weights = options.weights || drawn, .plan = fovea::plan(options.plan)};
@@ -184,9 +183,10 @@ std::string title_of(const AttendOptions& options) {
   return parts.empty() ? options.score : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void run(AttendOptions options) {
+void run(AttendOptions options, const tasks::Given& given) {
+  tasks::from_options(given, options);
   check(options);
-  if (options.threads > 0) set_threads(options.threads);
+  if (options.threads > 0) set_threads(static_cast<int>(options.threads));
   Inputs inputs;
   std::vector<std::string> words;
   if (!options.words.empty()) words = words_in(options.words);
@@ -233,47 +233,65 @@ std::string names_of(const std::vector<Listed>& list) {
 
 }  // namespace
 
+void AttendOptions::visit(tasks::Fields& f) {
+  constexpr tasks::Range kAny = {-1e30, 1e30}, kAboveZero = {1e-30, 1e30};
+  const auto optional = [&](const char* name, std::optional<float>& x, const char* help,
+                            tasks::Range range) {
+    double value = x.value_or(NAN);
+    f.real(name, value, help, range);
+    if (!std::isnan(value)) x = static_cast<float>(value);
+  };
+  f.group("Numbers");
+  optional("scale", scale, "Multiplies the score; else the mechanism's own", kAny);
+  optional("softcap", softcap, "C·tanh(s/C) instead of the scaled score s, before bias and mask",
+           kAboveZero);
+  optional("sink", sink, "A score without a value beside those of the keys", kAny);
+  f.real("temperature", temperature, "Scores are divided by it", kAboveZero);
+  f.real("dropout", dropout, "Probability that a weight is dropped", {0, 0.999});
+  f.integer("seed", seed, "Of sampling, gumbel and dropout", {0, 9e15});
+  f.integer("top", top, "Write the K largest weights of each row and their keys; 0: none",
+            {0, 1e9});
+  f.integer("threads", threads, "Results do not depend on them; 0: as many as suit", {0, 4096});
+}
+
 void add_attend(CLI::App& program) {
   CLI::App* verb =
       program.add_subcommand("attend", "Attention: q, k, v in; context, weights, gradients out");
   verb->footer(attend_help());
   auto options = std::make_shared<AttendOptions>();
-  verb->add_option("IN", options->in, "Input, a safetensors file");
+  auto given = std::make_shared<tasks::Given>();
+  verb->add_option("IN", options->in, "Input, a safetensors file")->check(not_empty);
   verb->add_option("--words", options->words,
-                   "Instead of IN: words, a vector each by chance, and weights as a model starts");
-  verb->add_option("-o,--out", options->out, "Output; without it a summary is printed");
-  verb->add_option("--score", options->score, names_of(list_scores()))->capture_default_str();
-  verb->add_option("--scale", options->scale, "Multiplies the score; else the mechanism's own");
-  verb->add_option("--softcap", options->softcap,
-                   "C·tanh(s/C) instead of the scaled score s, before bias and mask");
+                   "Instead of IN: words, a vector each by chance, and weights as a model starts")
+      ->check(not_empty);
+  verb->add_option("-o,--out", options->out, "Output; without it a summary is printed")
+      ->check(not_empty);
+  verb->add_option("--score", options->score, names_of(list_scores()))
+      ->check(not_empty)
+      ->capture_default_str();
   verb->add_option("--mask", options->mask,
                    names_of(list_masks()) +
                        "; joined by +, numbers as in window:8, window:8,0 or window:inf,0")
+      ->check(not_empty)
       ->capture_default_str();
   verb->add_option("--weighting", options->weighting, names_of(list_weightings()))
-      ->capture_default_str();
-  verb->add_option("--temperature", options->temperature, "Scores are divided by it")
-      ->capture_default_str();
-  verb->add_option("--dropout", options->dropout, "Probability that a weight is dropped")
-      ->capture_default_str();
-  verb->add_option("--seed", options->seed, "Of sampling, gumbel and dropout")
+      ->check(not_empty)
       ->capture_default_str();
   verb->add_flag("--renormalise", options->renormalise,
                  "local-p: weights sum to 1 after the Gaussian (the original's do not)");
-  verb->add_option("--sink", options->sink, "A score without a value beside those of the keys");
   verb->add_flag("--show", options->show, "Draw the weights");
   verb->add_option("--picture", options->picture, "Draw the weights: FILE.svg, .png or .json")
       ->check(not_empty);
   verb->add_flag("--weights", options->weights, "Write the weights");
   verb->add_flag("--lse", options->lse, "Write each row's log-sum-exp");
   verb->add_flag("--entropy", options->entropy, "Write each row's entropy");
-  verb->add_option("--top", options->top, "Write the K largest weights of each row and their keys");
   verb->add_flag("--grad", options->grad, "Write d_NAME for every float input; needs d_context");
   verb->add_option("--plan", options->plan,
                    fmt::format("automatic, {}", fmt::join(list_plans(), ", ")))
+      ->check(not_empty)
       ->capture_default_str();
-  verb->add_option("--threads", options->threads, "Threads; results do not depend on them");
-  verb->callback([options] { run(*options); });
+  add_fields(*verb, *given, *options);
+  verb->callback([options, given] { run(*options, *given); });
 }
 
 }  // namespace fovea::app

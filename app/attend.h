@@ -10,19 +10,21 @@
 #include "fovea/attention.h"
 #include "fovea/io.h"
 #include "report/heatmap.h"
+#include "tasks/fields.h"
 
 namespace fovea::app {
 
-struct AttendOptions {
+struct AttendOptions final : tasks::Settings {
   std::filesystem::path in, out, picture;
   std::string words;
   std::string score = "scaled_dot", mask = "everything", weighting = "softmax", plan = "automatic";
   std::optional<float> scale, softcap, sink;
   float temperature = 1.0f, dropout = 0.0f;
-  int64_t seed = 0, top = 0;
-  int threads = 0;
+  int64_t seed = 0, top = 0, threads = 0;
   bool weights = false, lse = false, entropy = false, grad = false, renormalise = false;
   bool show = false;
+
+  void visit(tasks::Fields&) override;  // the numbers
 };
 
 // The tensors of the input file, and which of them the choice made use of.

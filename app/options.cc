@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <filesystem>
 #include <span>
 
@@ -23,7 +24,7 @@ class Adder final : public tasks::Fields {
     add(name, help, std::to_string(x))->type_name("N");
   }
   void real(const std::string& name, double& x, const std::string& help, tasks::Range) override {
-    add(name, help, fmt::format("{:.6g}", x))->type_name("X");
+    add(name, help, std::isnan(x) ? "" : fmt::format("{:.6g}", x))->type_name("X");
   }
   void flag(const std::string& name, bool& x, const std::string& help) override {
     const auto set = [given = &given_, name](int64_t n) {

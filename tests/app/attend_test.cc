@@ -274,6 +274,17 @@ TEST(Attend, GroupedHeadsScaleAndDropout) {
   expect_equal(call.out.at("context"), attend(in["q"], in["k"], in["v"], expected).context);
 }
 
+// As options of training are: digits are decimal, and the last of an option counts.
+TEST(Attend, ReadsNumbersAsTrainingDoes) {
+  const auto bytes = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--weighting", "sample"});
+    return Call(inputs(), more).out.at("context").to_vector();
+  };
+  EXPECT_EQ(bytes({"--seed", "010"}), bytes({"--seed", "10"}));
+  EXPECT_NE(bytes({"--seed", "010"}), bytes({"--seed", "8"}));
+  EXPECT_EQ(bytes({"--seed", "8", "--seed", "10"}), bytes({"--seed", "10"}));
+}
+
 TEST(Attend, EveryPlanThatFitsAgrees) {
   const Tensors in = inputs();
   const std::vector<float> expected = Call(in, {"--plan", "reference"}).out["context"].to_vector();

@@ -87,6 +87,20 @@ std::vector<Case> cases() {
       {"TopNegative", {"--top", "-1"}, "--top"},
       {"TopBeyondTheKeys", {"--top", "100"}, "--top must be at most 7"},
       {"SeedNegative", {"--seed", "-1"}, "--seed"},
+      {"SeedEmpty", {"--seed", ""}, "--seed must be an integer"},
+      {"SeedTooLarge", {"--seed", "99999999999999999999"}, "--seed must be an integer"},
+      {"TopEmpty", {"--top", ""}, "--top must be an integer"},
+      {"SinkEmpty", {"--sink", ""}, "--sink must be a number"},
+      {"DropoutEmpty", {"--dropout", ""}, "--dropout must be a number"},
+      {"MaskEmpty", {"--mask", ""}, "--mask"},
+      {"ScoreEmpty", {"--score", ""}, "--score"},
+      {"ThreadsTooMany", {"--threads", "5000"}, "--threads must be in [0, 4096], found 5000"},
+      {"ManyVectorsWithoutNumbers",
+       {},
+       "1e+18 pairs of vectors without numbers",
+       [](Tensors& t) {
+         for (const char* name : {"q", "k", "v"}) t[name] = Tensor::zeros({1, 1, 1000000000, 0});
+       }},
       {"ScaleNoNumber", {"--scale", "much"}, "--scale"},
       {"UnknownOption", {"--scroe", "dot"}, "--scroe"},
   };
