@@ -52,6 +52,11 @@ void run(const FaithfulOptions& o) {
     beside.push_back(others.back().get());
   }
   ProgressLine line;
+  if (o.data.empty()) {
+    if (const std::string changed = tasks::changed_data(*opened); !changed.empty()) {
+      line.say(changed);
+    }
+  }
   const tasks::FaithfulFound found =
       tasks::measure_faithful(*opened, {.file = o.data}, beside, settings,
                               [&](double done) { line.show("measuring", done); });

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 
 #include "app/print.h"
 #include "report/label.h"
@@ -27,6 +28,12 @@ std::string scores_line(const train::Scores& scores) {
   return line;
 }
 
+// A terminal that is not dumb.
+bool takes_escapes(int descriptor) {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(descriptor) != 0 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
 }  // namespace
 
 std::string duration(double seconds) {
@@ -37,7 +44,7 @@ std::string duration(double seconds) {
 
 bool stdout_has_colours() {
   const char* none = std::getenv("NO_COLOR");
-  return ::isatty(STDOUT_FILENO) != 0 && (none == nullptr || *none == '\0');
+  return takes_escapes(STDOUT_FILENO) && (none == nullptr || *none == '\0');
 }
 
 int terminal_width() {
@@ -51,7 +58,7 @@ std::string terminal_text(const report::Picture& picture) {
   return report::to_text(picture, ink, terminal_width());
 }
 
-ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
+ProgressLine::ProgressLine() : terminal_(takes_escapes(STDERR_FILENO)) {}
 ProgressLine::~ProgressLine() {
   if (open_) note_text("\n");
 }

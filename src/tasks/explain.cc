@@ -1,12 +1,14 @@
 #include "tasks/explain.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 
 #include "core/nearest.h"
 #include "fovea/error.h"
@@ -69,6 +71,13 @@ std::vector<int64_t> outputs_of(const Inside& in, const Explaining& how) {
   }
   const auto found = std::find(in.outputs.begin(), in.outputs.end(), how.output);
   if (found != in.outputs.end() && !number_in(how.output)) return {found - in.outputs.begin()};
+  if (in.side_by_side && !number_in(how.output)) {
+    constexpr size_t kMost = 20;
+    const size_t n = in.outputs.size();
+    refuse(fmt::format("--output must be one of {}{}, or in 1 … {}, found {}",
+                       fmt::join(std::span(in.outputs).first(std::min(n, kMost)), ", "),
+                       n > kMost ? ", …" : "", n, how.output));
+  }
   return {static_cast<int64_t>(index_of("output", how.output, in.outputs.size()))};
 }
 

@@ -97,6 +97,11 @@ void add_beside(const Inside& here, const Run& other, const Input& input, size_t
   add_implicit(own, here, *there, to.implicit[run]);
 }
 
+[[noreturn]] void refuse_task(const Run& run) {
+  throw Error("faithful", fmt::format("its task has no such measure (attention: {})",
+                                      run.config().attention()));
+}
+
 explain::Looking looking(const Run& run, const Inside& in) {
   if (!in.look) {
     throw Error("faithful",
@@ -131,8 +136,11 @@ FaithfulFound measure_faithful(const Run& run, const Judged& what,
                                const ShareDone& done) {
   const auto most = static_cast<size_t>(s.inputs);
   std::vector<Input> inputs = run.inputs(what, most);
-  if (inputs.empty() && what.file.empty()) inputs = run.inputs({.set = Set::valid}, most);
-  if (inputs.empty()) throw Error("faithful", "there are no inputs to measure it on");
+  if (inputs.empty()) {
+    const std::vector<Example> some = run.examples(1);
+    if (!some.empty() && !run.inside(some.front().input)) refuse_task(run);
+    throw Error("faithful", "there are no inputs to measure it on");
+  }
   explain::FaithfulConfig c;
   c.permutations = s.permutations;
   c.adversary.steps = s.steps;
@@ -141,7 +149,7 @@ FaithfulFound measure_faithful(const Run& run, const Judged& what,
   FaithfulFound found;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::optional<Inside> inside = run.inside(inputs[i]);
-    if (!inside) throw Error("faithful", "nobody has looked inside this task yet");
+    if (!inside) refuse_task(run);
     const explain::Looking at = looking(run, *inside);
     const auto tell = [&](double part) {
       if (done) done((static_cast<double>(i) + part) / static_cast<double>(inputs.size()));

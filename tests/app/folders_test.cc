@@ -326,7 +326,12 @@ TEST(Data, ThatChangedAreSaid) {
   const std::string says = "the data changed since the training";
   EXPECT_FALSE(has(run_program({"eval", run}).err, says));
   EXPECT_FALSE(has(run_program({"report", run}).err, says));
+  const std::vector<std::string> measured = {"faithful", run, "--inputs", "1", "--steps", "1"};
+  EXPECT_FALSE(has(run_program(measured).err, says));
   write_bytes(folder / "pairs.tsv", pairs(81));
+  const Ran faithful = run_program(measured);
+  EXPECT_EQ(faithful.code, 0);
+  EXPECT_TRUE(has(faithful.err, says)) << faithful.err;
   const Ran scored = run_program({"eval", run});
   EXPECT_EQ(scored.code, 0);
   EXPECT_TRUE(has(scored.err, says)) << scored.err;

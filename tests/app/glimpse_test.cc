@@ -27,6 +27,9 @@ TEST(GlimpseVerbs, TrainEvalPredict) {
   const Ran scored = run_program({"eval", run, "--passes", "3"});
   EXPECT_EQ(scored.code, 0) << scored.err;
   EXPECT_NE(scored.out.find("glimpses"), std::string::npos) << scored.out;
+  const Ran measured = run_program({"faithful", run});
+  EXPECT_EQ(measured.code, 2);
+  EXPECT_NE(measured.err.find("its task has no such measure"), std::string::npos) << measured.err;
   const Ran shown = run_program({"predict", run, "--show", "test:0"});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_NE(shown.out.find(" 3  at"), std::string::npos) << shown.out;

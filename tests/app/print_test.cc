@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "app/program.h"
 
 // What happens where nobody can read what is printed: words are left unsaid and work goes on;
@@ -77,6 +79,30 @@ TEST(Printing, ATerminalThatWasClosedEndsNoTraining) {
   ::close(line);
   ::close(terminal);
   expect_trains({"2>&9"});
+}
+
+// Escapes are for terminals that know them.
+TEST(Printing, ADumbTerminalGetsNoColours) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {
+    GTEST_SKIP() << "there are no pseudo-terminals here";
+  }
+  const int line = ::open(::ptsname(terminal), O_WRONLY | O_NOCTTY);
+  const auto printed = [&](const char* kind) {
+    const Descriptor there(line, 9);
+    const std::string command =
+        fmt::format("TERM={} {} attend --words 'a b' --show >&9", kind, shell_quoted(program()));
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    std::string text(4096, '\0');
+    text.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(terminal, text.data(), 4096))));
+    return text;
+  };
+  EXPECT_NE(printed("xterm").find('\x1b'), std::string::npos);
+  const std::string plain = printed("dumb");
+  EXPECT_FALSE(plain.empty());
+  EXPECT_EQ(plain.find('\x1b'), std::string::npos) << plain;
+  ::close(line);
+  ::close(terminal);
 }
 
 TEST(Printing, TrainingIsSavedThoughItsSummaryCannotBePrinted) {

@@ -78,12 +78,18 @@ void check_classes(std::span<const text::Labelled> documents) {
 
 // Nothing is held out where all texts of each class are alike: equal texts stay together.
 std::string why_none(std::span<const text::Labelled> documents, const char* share) {
-  std::unordered_set<std::string_view> unique;
-  for (const text::Labelled& d : documents) unique.insert(d.text);
-  return fmt::format(
-      "{} documents have {} different texts, and equal ones stay together; a larger "
-      "{} holds out more, or more different texts do",
-      documents.size(), unique.size(), share);
+  std::unordered_set<std::string_view> unique, classes;
+  for (const text::Labelled& d : documents) {
+    unique.insert(d.text);
+    classes.insert(d.label);
+  }
+  const bool of_each_one = unique.size() <= classes.size();
+  return fmt::format("{} documents have {} different texts, and equal ones stay together; {}",
+                     documents.size(), unique.size(),
+                     of_each_one ? "add different ones"
+                                 : fmt::format("a larger {} holds out more, or more different "
+                                               "texts do",
+                                               share));
 }
 
 // The documents of one text, which stay together.
