@@ -55,14 +55,14 @@ void print_next(const tasks::Task& task, const std::string& run, const std::stri
   line("fovea --help", "(the program is build/fovea)");
 }
 
-void run(const std::string& out, const tasks::Given& given) {
+void run(const std::string& out, const tasks::Given& given, tasks::Former former) {
   const tasks::Task& task = tasks::task(kTask);
   print_out("{}\n{}\n{} threads, {}.\n\n", bold("Training: " + task.about), task.demo, threads(),
             isa());
   flush_printed();
   const tasks::RunFolder folder(out);
   const tasks::Trained trained =
-      train_showing(task, folder, *tasks::config_from(task, given), tasks::Former::replace);
+      train_showing(task, folder, *tasks::config_from(task, given), former);
   print_out("\n{}\nA column for each thing read, a row for each thing written.\n",
             bold("Where it looked, on what it never saw"));
   const std::string input = show_examples(task, folder);
@@ -84,11 +84,17 @@ void add_demo(CLI::App& program) {
     if (option->get_name() != "--help") option->group("");  // taken, but not listed
   }
   auto out = std::make_shared<std::string>("runs/demo");
-  verb->add_option("--out", *out, "The run folder, replaced when it is there")
-      ->check(not_empty)
-      ->capture_default_str();
+  auto force = std::make_shared<bool>(false);
+  const CLI::Option* named =
+      verb->add_option("--out", *out, "The run folder; runs/demo is replaced when it is there")
+          ->check(not_empty)
+          ->capture_default_str();
+  verb->add_flag("--force", *force, "Replace a run in another folder, too");
   verb->footer(fmt::format("The settings of `fovea train {}` are taken too.", task.name));
-  verb->callback([out, given] { run(*out, *given); });
+  verb->callback([=] {
+    const bool replaces = *force || named->count() == 0;
+    run(*out, *given, replaces ? tasks::Former::replace : tasks::Former::refuse);
+  });
 }
 
 }  // namespace fovea::app

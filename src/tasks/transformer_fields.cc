@@ -1,6 +1,9 @@
 #include "tasks/transformer_fields.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
 
 namespace fovea::tasks {
 
@@ -24,6 +27,29 @@ void visit_transformer(Fields& f, models::TransformerConfig& c) {
           std::vector<NormOrder>{NormOrder::post, NormOrder::pre});
   f.flag("linear", c.linear, "linear (fast-weight) self-attention: a state of fixed size");
   f.flag("tied", c.tied, "the output layer is the embedding");
+}
+
+namespace {
+
+struct OfTransformer final : Settings {
+  models::TransformerConfig c;
+  explicit OfTransformer(const models::TransformerConfig& from) : c(from) {}
+  void visit(Fields& f) override { visit_transformer(f, c); }
+};
+
+}  // namespace
+
+std::string set_in_vain(const models::TransformerConfig& c, const models::TransformerConfig& usual,
+                        const std::string& model) {
+  OfTransformer found(c), expected(usual);
+  const nlohmann::ordered_json before = to_json(expected), now = to_json(found);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : now.items()) {
+    if (value != before[name]) names.push_back("--" + name);
+  }
+  if (names.empty()) return {};
+  return fmt::format("{}: of a Transformer; --model {} does not use {}", fmt::join(names, ", "),
+                     model, names.size() == 1 ? "it" : "them");
 }
 
 std::string text_of(const models::TransformerConfig& c) {

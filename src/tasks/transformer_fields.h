@@ -11,6 +11,9 @@
 namespace fovea::tasks {
 
 void visit_transformer(Fields&, models::TransformerConfig&);
+// A line on options that were set for a model which is no Transformer; nothing where none was.
+std::string set_in_vain(const models::TransformerConfig&, const models::TransformerConfig& usual,
+                        const std::string& model);
 std::string text_of(const models::TransformerConfig&);       // "4 blocks of 256, 4 heads"
 std::string attention_of(const models::TransformerConfig&);  // "softmax, rotary positions"
 

@@ -148,6 +148,41 @@ TEST(TrainVerb, ExplainsBadInputInOneLine) {
   EXPECT_NE(run_program(bad[0]).err.find("pairs.tsv:2"), std::string::npos);
 }
 
+TEST(TrainVerb, SaysWhatKeepsPairsFromBeingHeldOut) {
+  const Folder folder;
+  std::string same, others;
+  for (int i = 0; i < 20; ++i) {
+    same += "one\teins\n";
+    others += fmt::format("n {}\tm {}\n", i, i);
+  }
+  write_bytes(folder / "same.tsv", same);
+  write_bytes(folder / "others.tsv", others);
+  const auto said = [&](const std::string& file, std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "translate", folder / file, "--out", folder / "r"});
+    const Ran ran = run_program(more);
+    EXPECT_EQ(ran.code, 2) << ran.err;
+    return ran.err;
+  };
+  EXPECT_TRUE(has(said("same.tsv", {}), "all 20 pairs have one source"));
+  EXPECT_FALSE(has(said("same.tsv", {}), "share"));
+  EXPECT_TRUE(has(said("others.tsv", {"--valid-share", "0"}), "--valid-share is 0"));
+}
+
+TEST(TrainVerb, NamesOptionsOfAnotherModel) {
+  const Folder folder;
+  const auto said = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "translate", "--out", folder / "r", "--force"});
+    more.insert(more.end(), kTiny.begin(), kTiny.end());
+    const Ran ran = run_program(more);
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    return ran.out + ran.err;
+  };
+  const std::string line =
+      "--heads, --linear: of a Transformer; --model recurrent does not use them";
+  EXPECT_TRUE(has(said({"--linear", "--heads", "2"}), line));
+  EXPECT_FALSE(has(said({}), "of a Transformer"));
+}
+
 // A script's variable that is not set must not mean the built-in data, or the run's own.
 TEST(TrainVerb, AnEmptyNameIsNoName) {
   const Folder folder;
@@ -359,7 +394,13 @@ TEST(DemoVerb, TrainsAndShowsWhereItLooked) {
   EXPECT_TRUE(has(ran.out, "fovea predict " + run + " --show ")) << ran.out;
   EXPECT_TRUE(has(ran.out, "fovea reproduce bahdanau2015")) << ran.out;
   EXPECT_TRUE(fs::exists(run + "/report.html"));
-  EXPECT_EQ(run_program(demo_command(run, "2")).code, 0);  // replaced
+  const Ran kept = run_program(demo_command(run, "2"));
+  EXPECT_EQ(kept.code, 2);
+  EXPECT_TRUE(has(kept.err, "--force")) << kept.err;
+  EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 3);
+  std::vector<std::string> replacing = demo_command(run, "2");
+  replacing.emplace_back("--force");
+  EXPECT_EQ(run_program(replacing).code, 0);
   EXPECT_EQ(Json::parse(read_bytes(run + "/results.json"))["steps"], 2);
 }
 

@@ -5,6 +5,7 @@
 #include "core/random.h"
 #include "fovea/error.h"
 #include "tasks/documents/documents.h"
+#include "tasks/transformer_fields.h"
 
 namespace fovea::tasks::classification {
 namespace {
@@ -66,6 +67,14 @@ train::Learner learner(const Classifier& c, const Documents& d, const Watching& 
                   "words; {:.2f} million weights",
                   d.train.size(), c.known.classes.size(), d.valid.size(), d.test.size(),
                   c.known.words->size(), static_cast<double>(c.model.weights.count()) / 1e6));
+  if (c.config.network.model != models::DocumentModel::transformer) {
+    DocumentsConfig usual;
+    usual.data = c.config.data;
+    usual.suit_data();
+    const std::string vain = set_in_vain(c.config.network.transformer, usual.network.transformer,
+                                         name_of(c.config.network.model));
+    if (!vain.empty()) say(watching, vain);
+  }
   const auto encoded = std::make_shared<const Encoded>(training_documents(c, d.train, watching));
   train::Learner l;
   l.parameters = c.model.weights.learned();

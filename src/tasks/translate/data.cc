@@ -67,6 +67,23 @@ Tensor time_major(std::span<const std::vector<int64_t>* const> rows, int64_t fir
   return Tensor::from_ids(ids, {static_cast<int64_t>(L), static_cast<int64_t>(B)});
 }
 
+// Pairs of one source stay together, so that of a single one none can be held out.
+std::string why_none(std::span<const text::Pair> pairs, const TranslateData& d) {
+  if (d.valid_share == 0) return "--valid-share is 0, and --valid names none";
+  const bool alike = std::all_of(pairs.begin(), pairs.end(), [&](const text::Pair& p) {
+    return p.source == pairs.front().source;
+  });
+  if (alike) {
+    return fmt::format(
+        "all {} pairs have one source; add pairs with others, or name some by --valid",
+        pairs.size());
+  }
+  return fmt::format(
+      "of {} pairs, those with one source stay together; a larger --valid-share holds "
+      "out more, or more pairs do",
+      pairs.size());
+}
+
 }  // namespace
 
 TranslateSets load_data(const TranslateData& d, uint64_t seed) {
@@ -91,10 +108,8 @@ TranslateSets load_data(const TranslateData& d, uint64_t seed) {
                 "them");
   }
   if (sets.pairs.valid.empty()) {
-    throw Error("translate", fmt::format("no pairs are left to validate with: of {} pairs, those "
-                                         "with one source stay together; a larger --valid-share "
-                                         "holds out more, or more pairs do",
-                                         sets.pairs.train.size()));
+    throw Error("translate",
+                "no pairs are left to validate with: " + why_none(sets.pairs.train, d));
   }
   return sets;
 }

@@ -6,6 +6,7 @@
 
 #include "fovea/error.h"
 #include "tasks/load.h"
+#include "tasks/transformer_fields.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/score.h"
 #include "tasks/translate/translate.h"
@@ -79,6 +80,10 @@ train::Learner learner(const Translator& t, const text::Split& pairs, const Watc
                   "weights",
                   pairs.train.size(), pairs.valid.size(), pairs.test.size(), t.source.size(),
                   t.target.size(), static_cast<double>(weights_of(t.model).count()) / 1e6));
+  if (t.config.kind == Kind::recurrent) {
+    const std::string vain = set_in_vain(t.config.transformer, {}, name_of(t.config.kind));
+    if (!vain.empty()) say(watching, vain);
+  }
   const auto encoded =
       std::make_shared<const std::vector<EncodedPair>>(training_pairs(t, pairs.train, watching));
   train::Learner l;
