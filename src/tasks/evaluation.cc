@@ -144,7 +144,7 @@ report::Table table_of(const Evaluation& e, const Breakdown& b) {
 }
 
 std::string to_text(const Evaluation& e) {
-  std::string text = fmt::format("{} held-out {}\n", e.count, e.unit);
+  std::string text = fmt::format("{} {}{}\n", e.count, e.unit, e.of.empty() ? "" : " of " + e.of);
   for (const auto& [name, value] : e.scores) text += fmt::format("  {:<12} {:8.3f}\n", name, value);
   for (const Breakdown& b : e.breakdowns) {
     if (b.parts.size() > 1) text += '\n' + report::to_text(table_of(e, b), "  ");

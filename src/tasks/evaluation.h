@@ -40,6 +40,7 @@ struct Breakdown {
 struct Evaluation {
   int64_t count = 0;
   std::string unit;  // of what: "sentences"
+  std::string of;    // whose: "the test set"; not kept
   train::Scores scores;
   std::vector<Breakdown> breakdowns;
   std::vector<std::string> warnings;  // for whoever asked: what was left out; not kept

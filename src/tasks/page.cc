@@ -79,15 +79,14 @@ Log read_log(const fs::path& file, const Task& task) {
   return log;
 }
 
-report::Section scores_of(const Task& task, const Evaluation& e) {
+report::Section scores_of(const Task& task, const Evaluation& e, Set set) {
   report::Table table{{"measure", "value"}, {}};
   for (const auto& [name, value] : e.scores) {
     const Measure* m = find_measure(task.measures, name);
     table.rows.push_back({m ? m->title : name, m ? shown(*m, value) : fmt::format("{}", value)});
   }
-  return {
-      "Scores on held-out " + e.unit,
-      {report::Text{fmt::format("{} {}, none of them seen in training.", e.count, e.unit)}, table}};
+  return {"Scores",
+          {report::Text{fmt::format("{} {} of {}.", e.count, e.unit, described(set))}, table}};
 }
 
 report::Section breakdown_of(const Task& task, const Evaluation& e, const Breakdown& b) {
@@ -172,7 +171,7 @@ report::Page page_of(const RunFolder& folder, const Run& run, const Trained& tra
   page.headline.emplace_back("training", fmt::format("{:.0f} s", trained.finished.seconds));
   page.headline.emplace_back("weights",
                              fmt::format("{:.2f} M", static_cast<double>(run.weights()) / 1e6));
-  page.sections.push_back(scores_of(task, trained.test));
+  page.sections.push_back(scores_of(task, trained.test, run.held_out_set()));
   for (const Breakdown& b : trained.test.breakdowns) {
     page.sections.push_back(breakdown_of(task, trained.test, b));
   }

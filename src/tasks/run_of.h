@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/label.h"
 #include "tasks/load.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
@@ -19,6 +20,17 @@ namespace fovea::tasks {
 template <class Own, class Any>
 const Own& settings_as(const Any& settings) {
   return dynamic_cast<const Own&>(settings);
+}
+
+// Of {train, valid, test}, where Set::test is what held_out_set() says.
+template <class Three>
+Set held_out_of(const Three& s) {
+  return s.test.empty() ? Set::valid : Set::test;
+}
+template <class Three>
+const auto& chosen_of(const Three& s, Set set) {
+  if (set == Set::test) set = held_out_of(s);
+  return set == Set::train ? s.train : set == Set::valid ? s.valid : s.test;
 }
 
 // Config … Predict are the task's own settings. Model: {config, …, model}, complete when it is
@@ -36,8 +48,16 @@ class RunOf : public Run {
   int64_t weights() const final { return weights_of(model_.model).count(); }
   std::string fingerprint() const final { return sets().fingerprint; }
 
+  Evaluation final_scores(const ShareDone& done) const final {
+    Evaluation e = score_held_out(done);
+    e.of = described(held_out_set());
+    return e;
+  }
   Evaluation evaluate(const Judged& what, const Settings& how, const ShareDone& done) const final {
-    return evaluate_as(what, settings_as<Evaluate>(how), done);
+    Evaluation e = evaluate_as(what, settings_as<Evaluate>(how), done);
+    const Set set = what.set == Set::test ? held_out_set() : what.set;
+    e.of = what.file.empty() ? described(set) : report::visible(what.file);
+    return e;
   }
   std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
                                    const Predicting& p) const final {
@@ -46,6 +66,7 @@ class RunOf : public Run {
 
  protected:
   virtual Sets read_sets() const = 0;
+  virtual Evaluation score_held_out(const ShareDone&) const = 0;  // as final_scores()
   virtual Evaluation evaluate_as(const Judged&, const Evaluate&, const ShareDone&) const = 0;
   virtual std::vector<Predictions> predict_as(std::span<const Input>, const Predict&,
                                               const Predicting&) const = 0;

@@ -18,6 +18,12 @@ const char* name_of(Set s) {
   return kNames[static_cast<size_t>(s)];
 }
 
+std::string described(Set s) {
+  constexpr const char* kNames[] = {"the training set",
+                                    "the validation set, which chose the weights", "the test set"};
+  return kNames[static_cast<size_t>(s)];
+}
+
 std::string changed_data(const Run& run) {
   const std::string before = run.config().fingerprint;
   if (before.empty() || before == run.fingerprint()) return {};

@@ -39,6 +39,7 @@ ShareDone stopping(const Watching&);
 // What is judged: a file of the user's, or one of the run's own sets.
 enum class Set : uint8_t { train, valid, test };
 const char* name_of(Set);
+std::string described(Set);  // "the training set"
 struct Judged {
   std::string file;  // empty: the set
   Set set = Set::test;
@@ -81,7 +82,9 @@ class Run {
   // ---- training
   virtual void save_files(const RunFolder&) const {}          // Task::files
   virtual train::Learner learner(const Watching&) const = 0;  // refers to this run
-  // Of what was held out, decoded as the settings say.
+  // What Set::test stands for: where nothing was held out to test, what validated.
+  virtual Set held_out_set() const { return Set::test; }
+  // Of it, decoded as the settings say.
   virtual Evaluation final_scores(const ShareDone& = {}) const = 0;
 
   // ---- use; the settings are those that the task makes for it

@@ -23,7 +23,7 @@ const std::string& largest_run() {
     const std::string path = folder / "numbers";
     const Ran ran = run_program({"train", "largest", "--out", path});
     EXPECT_EQ(ran.code, 0) << ran.err;
-    EXPECT_TRUE(has(ran.out, "60 held-out lists")) << ran.out;
+    EXPECT_TRUE(has(ran.out, "60 lists of the test set")) << ran.out;
     EXPECT_TRUE(has(ran.out, "in the second half")) << ran.out;
     return path;
   }();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "small.h"
 #include "tests/errors.h"
 
 namespace fovea::tasks {
@@ -16,6 +17,7 @@ Evaluation some() {
   return {
       .count = 9,
       .unit = "sentences",
+      .of = "the test set",
       .scores = {{"loss", 0.5}, {"bleu", 31.25}},
       .breakdowns = {
           {"length", {{Between{1, 4}, 4, {{"bleu", 40.0}}}, {Between{5, 12}, 5, {{"bleu", 20.5}}}}},
@@ -50,7 +52,7 @@ TEST(Evaluation, WhatIsNotFiniteComesBackAsNoNumber) {
 
 TEST(Evaluation, IsATextWithATableOfItsParts) {
   EXPECT_EQ(to_text(some()),
-            "9 held-out sentences\n"
+            "9 sentences of the test set\n"
             "  loss            0.500\n"
             "  bleu           31.250\n"
             "\n"
@@ -65,6 +67,34 @@ TEST(Evaluation, DamagedJsonIsRefused) {
         R"({"sentences": "x", "scores": {}})", R"({"sentences": 3, "scores": {"bleu": "x"}})",
         R"({"sentences": 3, "scores": {}, "by_length": [{"from": 1}]})"}) {
     EXPECT_ANY_THROW(evaluation_from_json(Json::parse(damaged))) << damaged;
+  }
+}
+
+// Where nothing is held out to test, the final scores and eval are both of what validated.
+TEST(Evaluation, SaysWhoseScoresTheyAre) {
+  for (const Task* task : task_table()) {
+    SCOPED_TRACE(task->name);
+    Numbers numbers;
+    task->config()->visit(numbers);
+    for (const std::string share : {"0.2", "0"}) {
+      Given typed = small_training(*task, 1);
+      if (numbers.names.contains("test-share")) typed["test-share"] = share;
+      const auto run = task->begin(*config_from(*task, typed), nullptr);
+      const auto judged = [&](Set set) {
+        return run->evaluate({.file = "", .set = set}, *task->evaluate_settings());
+      };
+      const bool tests = share != "0" || !numbers.names.contains("test-share");
+      const std::string valid = "the validation set, which chose the weights";
+      const Evaluation final = run->final_scores();
+      EXPECT_EQ(final.of, tests ? "the test set" : valid);
+      EXPECT_EQ(judged(Set::test).of, final.of);
+      EXPECT_EQ(judged(Set::test).count, final.count);
+      EXPECT_EQ(judged(Set::valid).of, valid);
+      EXPECT_EQ(judged(Set::valid).count == final.count && !tests, !tests);
+      EXPECT_EQ(judged(Set::train).of, "the training set");
+      EXPECT_EQ(to_text(final).find("held-out"), std::string::npos);
+      if (task->name != "glimpse") EXPECT_FALSE(run->inputs({}, 3).empty());
+    }
   }
 }
 

@@ -207,7 +207,7 @@ TEST(Translate, AConfigRepeatsItsRun) {
 void expect_page(const report::Page& page, const TranslateConfig& c, const Evaluation& test) {
   const bool looks = c.network.context == models::Context::attention;
   EXPECT_TRUE(has(page.subtitle, c.attention())) << page.subtitle;
-  const auto* scores = block_of<report::Table>(section(page, "Scores on held-out sentences"));
+  const auto* scores = block_of<report::Table>(section(page, "Scores"));
   ASSERT_NE(scores, nullptr);
   ASSERT_EQ(scores->rows.size(), test.scores.size());
   for (size_t i = 0; i < test.scores.size(); ++i) {

@@ -19,7 +19,8 @@ class CaptionRun final
   train::Learner learner(const Watching& watching) const override {
     return captions::learner(model(), sets(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) const override {
+  Set held_out_set() const override { return held_out_of(sets()); }
+  Evaluation score_held_out(const ShareDone& done) const override {
     return captions::evaluate(model(), held_out(), {.beam = model().config.beam}, done);
   }
 
@@ -66,9 +67,8 @@ class CaptionRun final
     for (size_t i = 0; i < n; ++i) {
       const size_t at = i * all.size() / n;
       const CaptionedImage& x = all[at];
-      const Set set = sets().test.empty() ? Set::valid : Set::test;
-      some.push_back(
-          {own(all, set, at), x.captions.front(), unpacked(x.pixels, fit_of(model().config))});
+      some.push_back({own(all, held_out_set(), at), x.captions.front(),
+                      unpacked(x.pixels, fit_of(model().config))});
     }
     return some;
   }
@@ -102,14 +102,8 @@ class CaptionRun final
     if (model().config.data.data.empty()) return *own_from(task_caption, all[i].name);
     return {name_of(set), static_cast<int64_t>(i)};
   }
-  const std::vector<CaptionedImage>& set_of(Set set) const {
-    const CaptionSets& s = sets();
-    return set == Set::train ? s.train : set == Set::valid ? s.valid : s.test;
-  }
-  const std::vector<CaptionedImage>& held_out() const {
-    const CaptionSets& s = sets();
-    return s.test.empty() ? s.valid : s.test;
-  }
+  const std::vector<CaptionedImage>& set_of(Set set) const { return chosen_of(sets(), set); }
+  const std::vector<CaptionedImage>& held_out() const { return set_of(Set::test); }
 };
 
 text::Tokenizer words_of(const CaptionConfig& c, std::span<const CaptionedImage> images) {

@@ -21,7 +21,10 @@ class DocumentsRun final
   train::Learner learner(const Watching& watching) const override {
     return classification::learner(model(), sets().documents, watching);
   }
-  Evaluation final_scores(const ShareDone& done) const override { return score(held_out(), done); }
+  Set held_out_set() const override { return held_out_of(sets().documents); }
+  Evaluation score_held_out(const ShareDone& done) const override {
+    return score(held_out(), done);
+  }
 
   Evaluation evaluate_as(const Judged& what, const EvaluateSettings&,
                          const ShareDone& done) const override {
@@ -94,12 +97,10 @@ class DocumentsRun final
   }
   std::vector<text::Labelled> judged(const Judged& what) const {
     if (!what.file.empty()) return text::read_labelled(what.file, model().config.data.columns);
-    const Documents& d = sets().documents;
-    return what.set == Set::train ? d.train : what.set == Set::valid ? d.valid : d.test;
+    return chosen_of(sets().documents, what.set);
   }
   const std::vector<text::Labelled>& held_out() const {
-    const Documents& d = sets().documents;
-    return d.test.empty() ? d.valid : d.test;
+    return chosen_of(sets().documents, Set::test);
   }
   Evaluation score(std::span<const text::Labelled> documents, const ShareDone& done) const {
     return evaluation_of(grade(model(), documents, Maps::none, done), model().known.classes);

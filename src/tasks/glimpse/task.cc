@@ -22,7 +22,8 @@ class GlimpseRun final : public RunOf<Viewer, Sets, EvaluateSettings, PredictSet
   train::Learner learner(const Watching& watching) const override {
     return glimpsing::learner(model(), sets(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) const override {
+  Set held_out_set() const override { return held_out_of(sets()); }
+  Evaluation score_held_out(const ShareDone& done) const override {
     return glimpsing::evaluate(model(), held_out(), model().config.passes, done);
   }
 
@@ -34,11 +35,7 @@ class GlimpseRun final : public RunOf<Viewer, Sets, EvaluateSettings, PredictSet
       const std::string column = asked.empty() ? model().config.data.class_column : asked;
       return glimpsing::evaluate(model(), image::read_csv(what.file, column).images, passes, done);
     }
-    return glimpsing::evaluate(model(),
-                               what.set == Set::train   ? sets().train
-                               : what.set == Set::valid ? sets().valid
-                                                        : held_out(),
-                               passes, done);
+    return glimpsing::evaluate(model(), chosen_of(sets(), what.set), passes, done);
   }
 
   std::vector<Predictions> predict_as(std::span<const Input> inputs,
@@ -76,8 +73,7 @@ class GlimpseRun final : public RunOf<Viewer, Sets, EvaluateSettings, PredictSet
           break;
         }
       }
-      const Own own{name_of(sets().test.empty() ? Set::valid : Set::test),
-                    static_cast<int64_t>(at)};
+      const Own own{name_of(held_out_set()), static_cast<int64_t>(at)};
       some.push_back({own, classes[static_cast<size_t>(images[at].label)], placed(own)});
     }
     return some;
@@ -98,9 +94,7 @@ class GlimpseRun final : public RunOf<Viewer, Sets, EvaluateSettings, PredictSet
     all.classes = model().known.classes;
     return all;
   }
-  const std::vector<image::LabelledImage>& held_out() const {
-    return sets().test.empty() ? sets().valid : sets().test;
-  }
+  const std::vector<image::LabelledImage>& held_out() const { return chosen_of(sets(), Set::test); }
 };
 
 bool of_policy(const std::string& name) {

@@ -70,7 +70,8 @@ class ImageRun final : public RunOf<ImageModel, ImageSets, EvaluateSettings, Pre
   train::Learner learner(const Watching& watching) const override {
     return images::learner(model(), sets(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) const override {
+  Set held_out_set() const override { return held_out_of(sets()); }
+  Evaluation score_held_out(const ShareDone& done) const override {
     return images::evaluate(model(), held_out(), done);
   }
 
@@ -116,8 +117,7 @@ class ImageRun final : public RunOf<ImageModel, ImageSets, EvaluateSettings, Pre
     for (size_t i = 0; i < n; ++i) {
       const size_t at = i * all.size() / n;
       const PackedExample& x = all[at];
-      const Set set = sets().test.empty() ? Set::valid : Set::test;
-      some.push_back({own(all, set, at), model().classes[static_cast<size_t>(x.label)],
+      some.push_back({own(all, held_out_set(), at), model().classes[static_cast<size_t>(x.label)],
                       unpacked(x.pixels, fit_of(model().config))});
     }
     return some;
@@ -152,14 +152,8 @@ class ImageRun final : public RunOf<ImageModel, ImageSets, EvaluateSettings, Pre
     if (model().config.data.data.empty()) return *own_from(task_image, all[i].name);
     return {name_of(set), static_cast<int64_t>(i)};
   }
-  const std::vector<PackedExample>& set_of(Set set) const {
-    const ImageSets& s = sets();
-    return set == Set::train ? s.train : set == Set::valid ? s.valid : s.test;
-  }
-  const std::vector<PackedExample>& held_out() const {
-    const ImageSets& s = sets();
-    return s.test.empty() ? s.valid : s.test;
-  }
+  const std::vector<PackedExample>& set_of(Set set) const { return chosen_of(sets(), set); }
+  const std::vector<PackedExample>& held_out() const { return set_of(Set::test); }
 };
 
 std::unique_ptr<Run> begin(const ImageConfig& config, const RunFolder* former) {

@@ -24,7 +24,8 @@ class LmRun final : public RunOf<LanguageModel, LmSets, EvaluateSettings, Predic
   train::Learner learner(const Watching& watching) const override {
     return lm::learner(model(), sets(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) const override {
+  Set held_out_set() const override { return held_out_of(sets()); }
+  Evaluation score_held_out(const ShareDone& done) const override {
     return lm::evaluate(model(), held_out(), done);
   }
   Evaluation evaluate_as(const Judged& what, const EvaluateSettings&,
@@ -95,13 +96,9 @@ class LmRun final : public RunOf<LanguageModel, LmSets, EvaluateSettings, Predic
   LmSets read_sets() const override { return load_data(model().config); }
   std::vector<std::string> judged(const Judged& what) const {
     if (!what.file.empty()) return text::read_text(what.file);
-    return what.set == Set::train   ? sets().train
-           : what.set == Set::valid ? sets().valid
-                                    : held_out();
+    return chosen_of(sets(), what.set);
   }
-  const std::vector<std::string>& held_out() const {
-    return sets().test.empty() ? sets().valid : sets().test;
-  }
+  const std::vector<std::string>& held_out() const { return chosen_of(sets(), Set::test); }
 };
 
 void suit_vocabulary(LanguageModel& m) {

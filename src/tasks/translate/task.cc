@@ -30,7 +30,8 @@ class TranslateRun final
     }
     return translation::learner(model(), pairs(), watching);
   }
-  Evaluation final_scores(const ShareDone& done) const override {
+  Set held_out_set() const override { return held_out_of(pairs()); }
+  Evaluation score_held_out(const ShareDone& done) const override {
     return translation::evaluate(model(), held_out(), {.beam = model().config.beam}, done);
   }
 
@@ -91,15 +92,9 @@ class TranslateRun final
     return load_data(model().config.data, model().config.train.seed);
   }
   const text::Split& pairs() const { return sets().pairs; }
-  const std::vector<text::Pair>& held_out() const {
-    return pairs().test.empty() ? pairs().valid : pairs().test;
-  }
+  const std::vector<text::Pair>& held_out() const { return chosen_of(pairs(), Set::test); }
   std::vector<text::Pair> judged(const Judged& what) const {
-    if (what.file.empty()) {
-      return what.set == Set::train   ? pairs().train
-             : what.set == Set::valid ? pairs().valid
-                                      : pairs().test;
-    }
+    if (what.file.empty()) return chosen_of(pairs(), what.set);
     std::vector<text::Pair> read = text::read_tsv(what.file);
     if (model().config.data.swap) {
       for (text::Pair& p : read) std::swap(p.source, p.target);

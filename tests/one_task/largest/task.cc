@@ -167,7 +167,7 @@ class LargestRun final : public RunOf<Model, Data, EvaluateSettings, PredictSett
     l.higher_is_better = find_measure(measures(), l.watch)->better == Better::higher;
     return l;
   }
-  Evaluation final_scores(const ShareDone&) const override { return judge(sets().test); }
+  Evaluation score_held_out(const ShareDone&) const override { return judge(sets().test); }
 
   Evaluation evaluate_as(const Judged& what, const EvaluateSettings&,
                          const ShareDone& done) const override {
