@@ -3,6 +3,7 @@
 
 #include "attention/expect.h"
 #include "core/memory.h"
+#include "fovea/ops.h"
 
 // What attend() does with numbers that ordinary code stumbles over: rows that see nothing, NaN and
 // infinity behind a mask, huge scores, the lowest finite number, memory never written.
