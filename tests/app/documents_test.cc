@@ -51,7 +51,8 @@ TEST(DocumentsVerbs, EvalPredictAndReport) {
     EXPECT_EQ(ran.code, 0) << ran.err;
     EXPECT_GT(std::filesystem::file_size(folder / file), 50u);
   }
-  const Ran no_class = run_program({"explain", tiny_classifier(), "It rained.", "--output", "nope"});
+  const Ran no_class =
+      run_program({"explain", tiny_classifier(), "It rained.", "--output", "nope"});
   EXPECT_EQ(no_class.code, 2);
   EXPECT_TRUE(has(no_class.err, "must be one of negative, positive, or in 1 … 2, found nope"))
       << no_class.err;

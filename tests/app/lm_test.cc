@@ -66,8 +66,7 @@ TEST(LmVerbs, SayWhatIsWrongInOneLine) {
 TEST(LmVerbs, LearnedPositionsWithASmallContext) {
   const Folder folder;
   const std::string run = folder / "run";
-  const Ran trained =
-      run_program(train_lm(run, {"--positions", "learned", "--context", "16"}));
+  const Ran trained = run_program(train_lm(run, {"--positions", "learned", "--context", "16"}));
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_TRUE(std::filesystem::exists(run + "/report.html"));
   EXPECT_EQ(run_program({"report", run}).code, 0);

@@ -172,7 +172,7 @@ TEST(TrainVerb, NamesOptionsOfAnotherModel) {
   const Folder folder;
   const auto said = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"train", "translate", "--out", folder / "r", "--force"});
-    more.insert(more.end(), kTiny.begin(), kTiny.end());
+    more.insert(more.end(), kTinyTranslator.begin(), kTinyTranslator.end());
     const Ran ran = run_program(more);
     EXPECT_EQ(ran.code, 0) << ran.err;
     return ran.out + ran.err;

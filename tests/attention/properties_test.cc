@@ -41,8 +41,8 @@ TEST(Property, PermutedKeysAndValuesGiveTheSameContext) {
     for (const WeightingDef* weighting : weighting_table()) {
       if (weighting->hard) continue;  // draws go by position, and so do ties
       Call x = call(kPropertySizes, {generate::score(*score, kPropertySizes, 2),
-                             {},
-                             {.def = weighting, .numbers = generate::numbers(weighting)}});
+                                     {},
+                                     {.def = weighting, .numbers = generate::numbers(weighting)}});
       const std::vector<float> expected = context_of(x);
       x.k = index_select(x.k, 2, ids);
       x.v = index_select(x.v, 2, ids);
@@ -58,9 +58,10 @@ TEST(Property, NormalisedWeightsSumTo1AndNoneIsNegative) {
     for (const WeightingDef* weighting : weighting_table()) {
       if (!weighting->normalised) continue;
       for (const char* mask : {"everything", "causal", "window:5"}) {
-        const Call x = call(kPropertySizes, {generate::score(*score, kPropertySizes, 2),
-                                     fovea::mask(mask),
-                                     {.def = weighting, .numbers = generate::numbers(weighting)}});
+        const Call x =
+            call(kPropertySizes, {generate::score(*score, kPropertySizes, 2),
+                                  fovea::mask(mask),
+                                  {.def = weighting, .numbers = generate::numbers(weighting)}});
         const Tensor w = attend(x.q, x.k, x.v, x.attention).weights();
         for (const float y : w.to_vector()) ASSERT_GE(y, 0.0f);
         for (const float y : sum(w, {3}).to_vector())
@@ -224,11 +225,11 @@ TEST(Property, TemperatureDividesTheScale) {
   for (const std::string& score : families()) {
     for (const WeightingDef* weighting : weighting_table()) {
       Call x = call(kPropertySizes, {score_for(score, kPropertySizes),
-                             {},
-                             {.def = weighting,
-                              .numbers = generate::numbers(weighting),
-                              .temperature = 2.0f,
-                              .seed = 3}});
+                                     {},
+                                     {.def = weighting,
+                                      .numbers = generate::numbers(weighting),
+                                      .temperature = 2.0f,
+                                      .seed = 3}});
       x.attention.score.scale = 0.5f;
       const Results hot = results(x);
       x.attention.weighting.temperature = 1.0f;

@@ -150,7 +150,7 @@ TEST(Transformer, BeamsAreTheirOwnRows) {
 
 // A model that never ends is cut where its positions do.
 TEST(Transformer, WritesNoMoreThanItsLearnedPositions) {
-  TransformerConfig c = small(Positions::learned);
+  TransformerConfig c = small_transformer(Positions::learned);
   c.longest = 8;
   Transformer m = spread(c);
   m.output.bias = Tensor::zeros({kVocabulary});

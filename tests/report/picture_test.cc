@@ -287,7 +287,7 @@ TEST(Write, RefusesWhatItCannot) {
   EXPECT_THROW(write("map.gif", {words()}), Error);
   EXPECT_THROW(write("map", {words()}), Error);
   const File png("png");
-  EXPECT_THROW(write(png.path(), std::vector<Heatmap>{}), Error);
+  EXPECT_THROW(write(png.path(), std::vector<Picture>{}), Error);
   EXPECT_THROW(write(png.path(), {Heatmap{"", {"a"}, {"b"}, {}}}), Error);
   EXPECT_FALSE(fs::exists(png.path()));
 }

@@ -178,7 +178,7 @@ TEST(Lm, EveryKindOfPositionsWithASmallContext) {
       for (const std::string prompt : {"", "a", "abbaabbaabbaabbaabba"}) {
         SCOPED_TRACE(std::string(name_of(positions)) + std::to_string(context) + prompt);
         const Prediction p = write_on(m, prompt, how, {.maps = Maps::keep});
-        const report::Heatmap& map = p.maps.at(0);
+        const auto& map = p.pictures.at(0).get<report::Heatmap>();
         ASSERT_EQ(map.weights.size(), map.rows.size() * map.columns.size());
         for (size_t row = 0; row < map.rows.size(); ++row) {
           const auto begin = map.weights.begin() + static_cast<ptrdiff_t>(row * map.columns.size());
