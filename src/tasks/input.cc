@@ -30,13 +30,25 @@ int64_t number_in(const std::string& name, const std::string& digits) {
   throw Error("predict", fmt::format("'{}': there are {} images, counted from 0", name, count));
 }
 
+// Whatever is nothing else may be CSV.
+image::CsvImages rows_in(const std::string& file, const std::string& class_column) {
+  try {
+    return image::read_csv(file, class_column);
+  } catch (const Error& error) {
+    if (fs::path(file).extension() == ".csv") throw;
+    throw Error("predict",
+                fmt::format("{} is neither PNG nor JPEG, and as CSV it cannot be read: {}", file,
+                            error.message()));
+  }
+}
+
 GivenImage row_of(const std::string& name, const std::string& file, int64_t n,
                   const std::string& class_column) {
   std::vector<image::Image> all;
   if (image::is_idx(file)) {
     all = image::images_of(file, image::read_idx(file));
   } else {
-    for (image::LabelledImage& one : image::read_csv(file, class_column).images) {
+    for (image::LabelledImage& one : rows_in(file, class_column).images) {
       all.push_back(std::move(one.image));
     }
   }

@@ -86,7 +86,7 @@ TEST(Folders, ARunWithSomethingElseInItIsNotReplaced) {
   const std::string run = short_run(folder);
   write_bytes(run + "/notes.txt", "mine");
   expect_refused(run, train(run, {"--force", "--steps", "1"}), "notes.txt");
-  expect_refused(run, with({"demo", "--out", run}, {"--steps", "1"}), "notes.txt");
+  expect_refused(run, with({"demo", "--out", run}, {"--steps", "1", "--force"}), "notes.txt");
   fs::remove(run + "/notes.txt");
   write_bytes(run + "/pairs.tsv", pairs());
   expect_refused(run, with({"train", "translate", run + "/pairs.tsv", "--out", run, "--force"}, {}),
@@ -170,7 +170,8 @@ TEST(Folders, OfARunInUseNothingChanges) {
     expect_refused(folder / ".", resume(run), "in use");
     expect_refused(folder / ".", resume(run, {"--steps", "9"}), "in use");
     expect_refused(folder / ".", train(run, {"--force", "--seed", "2"}), "in use");
-    expect_refused(folder / ".", with({"demo", "--out", run}, {"--steps", "1"}), "in use");
+    expect_refused(folder / ".", with({"demo", "--out", run}, {"--steps", "1", "--force"}),
+                   "in use");
   }
   // Begun by another, with nothing but its lock there yet.
   fs::create_directory(folder / "new");
