@@ -73,7 +73,9 @@ struct UnitAt {
 };
 
 HWY_NOINLINE void RunUnit(const BackwardUnit& unit, const UnitAt& at) {
-  const auto& [c, mem, keys, sums] = unit;
+  const BackwardCall& c = unit.c;
+  const BackwardScratch& mem = unit.mem;
+  const UnitSums& sums = unit.sums;
   const AttentionProblem& p = c.p;
   const int64_t first = at.chunk * c.chunk, last = std::min(first + c.chunk, p.Lq);
   const int64_t h0 = at.hk * p.group(), h1 = h0 + p.group();
