@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <ranges>
-
 #include "fovea/error.h"
 
 namespace fovea::tasks {
@@ -85,9 +83,8 @@ Claim::Made::Made(const fs::path& folder) {
   for (fs::path p = fs::absolute(folder); !fs::exists(p, error) && !error; p = p.parent_path()) {
     missing.push_back(p);
   }
-  for (const fs::path& p : std::views::reverse(missing)) {
-    if (error) break;
-    if (fs::create_directory(p, error)) made_.push_back(p);
+  for (auto p = missing.rbegin(); p != missing.rend() && !error; ++p) {
+    if (fs::create_directory(*p, error)) made_.push_back(*p);
   }
   if (!error) return;
   undo();
@@ -95,7 +92,7 @@ Claim::Made::Made(const fs::path& folder) {
 }
 
 void Claim::Made::undo() {
-  for (const fs::path& p : std::views::reverse(made_)) ::rmdir(p.c_str());
+  for (auto p = made_.rbegin(); p != made_.rend(); ++p) ::rmdir(p->c_str());
 }
 
 // Checked before it is locked, so that a folder which is refused stays as it is, and once more.

@@ -122,13 +122,12 @@ report::Table table_of(const Evaluation& e, const Breakdown& b) {
   if (b.parts.empty()) return t;
   for (const auto& [name, value] : b.parts.front().scores) t.header.push_back(name);
   std::vector<std::string> whole;
-  for (const auto& [name, value] : b.parts.front().scores) {
-    if (std::all_of(b.parts.begin(), b.parts.end(), [&](const Part& part) {
-          const double x = score_of(part.scores, name);
-          return x == std::floor(x);
-        })) {
-      whole.push_back(name);
-    }
+  for (size_t i = 2; i < t.header.size(); ++i) {
+    const bool is_whole = std::all_of(b.parts.begin(), b.parts.end(), [&](const Part& part) {
+      const double x = score_of(part.scores, t.header[i]);
+      return x == std::floor(x);
+    });
+    if (is_whole) whole.push_back(t.header[i]);
   }
   for (const Part& part : b.parts) {
     std::vector<std::string>& row = t.rows.emplace_back();
