@@ -7,6 +7,7 @@
 #include "explorer/asked.h"
 #include "fovea/error.h"
 #include "io/base64.h"
+#include "io/json.h"
 
 // The heads of a Transformer: all of them small, and what it says where some are switched off.
 namespace fovea::explorer {
@@ -89,7 +90,7 @@ Json json_of(const Weights& w) {
 std::vector<tasks::HeadOff> off_in(const Json& asked) {
   std::vector<tasks::HeadOff> off;
   for (const Json& j : asked.at("off")) {
-    const auto head = std::max<int64_t>(j.at("head").get<int64_t>(), 0);  // 0 is refused below
+    const auto head = std::max<int64_t>(whole_number(j.at("head")), 0);  // 0 is refused below
     off.push_back({j.at("layer").get<std::string>(), head - 1});
   }
   return off;

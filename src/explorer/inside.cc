@@ -7,6 +7,7 @@
 #include "explorer/asked.h"
 #include "fovea/error.h"
 #include "fovea/look.h"
+#include "io/json.h"
 #include "tasks/explain.h"
 
 // Where a model looks by other ways of asking, and what it says when its weights are taken in hand.
@@ -19,7 +20,7 @@ models::Intervention intervention_of(const Json& asked, const Tensor& own) {
   if (how == "uniform") return models::interventions::uniform();
   if (how == "permuted") return models::interventions::permuted(asked.value("seed", uint64_t{1}));
   if (how != "given") throw Error("hold", fmt::format("no weights '{}'", how));
-  const auto row = asked.at("row").get<int64_t>(), column = asked.at("column").get<int64_t>();
+  const auto row = whole_number(asked.at("row")), column = whole_number(asked.at("column"));
   if (row < 0 || row >= own.size(0) || column < 0 || column >= own.size(1)) {
     throw Error("hold", fmt::format("no cell {}, {} in {}", row, column, to_string(own.shape())));
   }

@@ -113,10 +113,11 @@ std::vector<Image> images_of(const std::string& name, const Idx& idx) {
     throw Error("idx", fmt::format("{}: has {} dimensions, expected images [n,y,x]", name,
                                    idx.shape.size()));
   }
+  if (idx.shape[0] == 0) return {};  // of any size: Y·X need not fit
   const int64_t Y = idx.shape[1], X = idx.shape[2];
-  if (idx.shape[0] > 0 && Y * X == 0) throw Error("idx", name + ": images of no pixels");
+  if (Y * X == 0) throw Error("idx", name + ": images of no pixels");
   std::vector<Image> all;
-  all.reserve(static_cast<size_t>(Y * X > 0 ? idx.shape[0] : 0));
+  all.reserve(static_cast<size_t>(idx.shape[0]));
   for (auto from = idx.values.begin(); from != idx.values.end(); from += Y * X) {
     Image& one = all.emplace_back(Image{Y, X, 1, {}});
     one.pixels.resize(static_cast<size_t>(Y * X));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -62,6 +63,18 @@ Json parse_json(std::string_view text, const std::string& name, const JsonLimits
   } catch (const Json::exception&) {
     throw Error(kCall, fmt::format("{} is not JSON: a number is too large", name));
   }
+}
+
+int64_t whole_number(const Json& j) {
+  constexpr double kBeyond = 9223372036854775808.0;  // 2⁶³
+  const bool fits = j.is_number_unsigned() ? j.get<uint64_t>() <= INT64_MAX
+                    : j.is_number_integer()
+                        ? true
+                        : j.is_number_float() && std::abs(j.get<double>()) < kBeyond &&
+                              j.get<double>() == std::floor(j.get<double>());
+  if (fits) return j.get<int64_t>();
+  constexpr size_t kMost = 40;
+  throw Error(kCall, fmt::format("expected a whole number, found {}", j.dump().substr(0, kMost)));
 }
 
 Json read_json(const std::filesystem::path& path, const JsonLimits& limits) {

@@ -24,6 +24,9 @@ struct JsonLimits {
 FOVEA_API nlohmann::ordered_json parse_json(std::string_view text, const std::string& name,
                                             const JsonLimits& = {});
 
+// A number that 64 bits hold, and without a fraction; throws fovea::Error where it is none.
+FOVEA_API int64_t whole_number(const nlohmann::ordered_json&);
+
 // Files that are whole or not there.
 nlohmann::ordered_json read_json(const std::filesystem::path&, const JsonLimits& = {});
 void write_json(const std::filesystem::path&, const nlohmann::ordered_json&);

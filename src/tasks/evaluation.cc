@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
+#include "io/json.h"
 #include "report/table_text.h"
 
 namespace fovea::tasks {
@@ -41,11 +42,11 @@ Json json_of(const Part& part, const std::string& unit) {
 }
 
 Part part_from(const Json& j, const std::string& unit) {
-  Part part{.count = j.at(unit).get<int64_t>(), .scores = scores_from(j.at("scores"))};
+  Part part{.count = whole_number(j.at(unit)), .scores = scores_from(j.at("scores"))};
   if (j.contains("what")) {
     part.what = j["what"].get<std::string>();
   } else {
-    part.what = Between{j.at("from").get<int64_t>(), j.at("to").get<int64_t>()};
+    part.what = Between{whole_number(j.at("from")), whole_number(j.at("to"))};
   }
   return part;
 }
@@ -106,7 +107,7 @@ Evaluation evaluation_from_json(const Json& j) {
   for (const auto& [name, value] : j.items()) {
     if (name == "scores" || value.is_array()) continue;
     e.unit = name;
-    e.count = value.get<int64_t>();
+    e.count = whole_number(value);
   }
   if (e.unit.empty()) throw Error("evaluation", "says not how many were judged");
   for (const auto& [name, value] : j.items()) {

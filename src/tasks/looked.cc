@@ -25,7 +25,7 @@ Json json_of(const LookedAt& at) {
 }
 
 LookedAt look_from(const Json& j) {
-  LookedAt at{.step = j.at("step").get<int64_t>(), .output = j.at("output").get<std::string>()};
+  LookedAt at{.step = whole_number(j.at("step")), .output = j.at("output").get<std::string>()};
   for (const report::PictureKind* kind : report::picture_table()) {
     for (const Json& one : j.value(kind->plural, Json::array())) {
       at.pictures.push_back(kind->unpack(one));

@@ -76,6 +76,7 @@ TEST(Idx, WhatItSaysMustBeThere) {
   EXPECT_TRUE(parsed_idx(header({0, 28, 28})).values.empty());
   EXPECT_TRUE(has(error_of([] { images_of("labels", {{2}, {1, 2}}); }), "expected images"));
   EXPECT_TRUE(has(error_of([] { images_of("empty", {{2, 0, 5}, {}}); }), "no pixels"));
+  EXPECT_TRUE(images_of("none", {{0, 4294967295, 4294967295}, {}}).empty());
 }
 
 TEST(Idx, UnequalNumbersAndPackedNothing) {

@@ -68,5 +68,15 @@ TEST(Json, ReadsWhatItWritesAndNamesTheFile) {
   EXPECT_TRUE(has(error_of([&] { read_json(folder / "deep.json"); }), "deep.json is nested"));
 }
 
+TEST(Json, WholeNumbersFit64Bits) {
+  EXPECT_EQ(whole_number(-7), -7);
+  EXPECT_EQ(whole_number(3.0), 3);
+  EXPECT_EQ(whole_number(INT64_MIN), INT64_MIN);
+  for (const Json& none : {Json(3.5), Json(3e23), Json(-1e300), Json(UINT64_MAX), Json("3"), Json(),
+                           Json(9223372036854775808.0)}) {
+    EXPECT_TRUE(has(error_of([&] { whole_number(none); }), "expected a whole number")) << none;
+  }
+}
+
 }  // namespace
 }  // namespace fovea

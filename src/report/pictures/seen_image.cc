@@ -9,6 +9,7 @@
 
 #include "fovea/error.h"
 #include "image/image_file.h"
+#include "io/json.h"
 #include "report/drawing.h"
 #include "report/files.h"
 #include "report/label.h"
@@ -371,8 +372,8 @@ Json pack(const Picture& picture, Numbers numbers) {
 Picture unpack(const Json& json) {
   SeenImage seen{.title = json.value("title", ""),
                  .image = image_in(json.at("image").get<std::string>()),
-                 .rows = json.at("rows").get<int64_t>(),
-                 .columns = json.at("columns").get<int64_t>(),
+                 .rows = whole_number(json.at("rows")),
+                 .columns = whole_number(json.at("columns")),
                  .scale = scale_in(json)};
   for (const Json& look : json.at("looks")) {
     SeenImage::Look& one = seen.looks.emplace_back();

@@ -190,7 +190,7 @@ Known load_known(const RunFolder& run) {
       j["side"] < 1 || j["side"] > 4096) {
     throw Error("glimpse", file + ": expected classes, a list of names, and a side from 1 to 4096");
   }
-  return {j["classes"].get<std::vector<std::string>>(), j["side"].get<int64_t>()};
+  return {j["classes"].get<std::vector<std::string>>(), whole_number(j["side"])};
 }
 
 Tensor held_out_batch(const ImageData& d, std::span<const LabelledImage> images,
