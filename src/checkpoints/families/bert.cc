@@ -1,0 +1,120 @@
+#include "checkpoints/families.h"
+
+#include <fmt/format.h>
+
+#include "fovea/error.h"
+#include "fovea/ops.h"
+
+namespace fovea::checkpoints {
+
+BertSizes bert_sizes(const Config& c) {
+  if (c.flag("is_decoder", false))
+    c.refuse("is_decoder", "and this architecture reads both ways here");
+  const std::string kind = c.text("position_embedding_type", "absolute");
+  if (kind != "absolute") c.refuse("position_embedding_type", "and known here is absolute");
+  return {.depth = c.integer("hidden_size"),
+          .heads = c.integer("num_attention_heads", {1, 1024}),
+          .blocks = c.integer("num_hidden_layers", {1, 512}),
+          .mlp = c.integer("intermediate_size"),
+          .activation = activation_in(c, "hidden_act", "gelu"),
+          .epsilon = c.real("layer_norm_eps", 1e-12),
+          .types = c.integer("type_vocab_size", 2, {1, 1024})};
+}
+
+Plan bert_plan(const Config& c, const BertNames& names, const BertSizes& s) {
+  Plan p;
+  models::TransformerConfig& n = p.network;
+  if (s.depth % s.heads != 0) {
+    throw Error("open", fmt::format("{}: {} heads do not divide a width of {}", c.file(), s.heads,
+                                    s.depth));
+  }
+  n.source_vocabulary = c.integer("vocab_size");
+  n.depth = s.depth;
+  n.heads = s.heads;
+  n.blocks = s.blocks;
+  n.mlp_width = s.mlp;
+  n.activation = s.activation;
+  n.order = nn::NormOrder::post;
+  n.epsilon = static_cast<float>(s.epsilon);
+  n.positions = nn::Positions::learned;
+  n.embedding_norm = true;
+  n.embedding_width = s.embedding;
+  n.shared_blocks = s.shared;
+  const int64_t stored = c.integer("max_position_embeddings", {s.begins + 1, int64_t{1} << 24});
+  n.longest = p.longest = stored - s.begins;
+
+  const int64_t W = n.depth, M = n.mlp_width, E = s.embedding > 0 ? s.embedding : W;
+  add_tensor(p.recipe, "source.weight", names.embeddings + "word_embeddings.weight",
+             {n.source_vocabulary, E});
+  add_norm(p.recipe, "encoder.first_norm", names.embeddings + "LayerNorm", E, nn::NormKind::layer);
+  // Every token of one text is of the first type.
+  From positions{.parts = {{names.embeddings + "position_embeddings.weight", {stored, E}}}};
+  if (s.types > 0) {
+    positions.also = {{names.embeddings + "token_type_embeddings.weight", {s.types, E}}};
+  }
+  positions.then = [first = s.begins, stored](const Tensor& t, std::span<const Tensor> also) {
+    const Tensor own = t.slice(0, first, stored);
+    return also.empty() ? own.contiguous() : own + also[0].slice(0, 0, 1);
+  };
+  p.recipe["encoder.positions"] = std::move(positions);
+  for (int64_t b = 0; b < (s.shared ? 1 : n.blocks); ++b) {
+    const std::string ours = fmt::format("encoder.{}.", b);
+    const std::string theirs = s.shared ? names.layer : fmt::format("{}{}.", names.layer, b);
+    add_linear(p.recipe, ours + "self.in",
+               {.from = {theirs + names.query, theirs + names.key, theirs + names.value},
+                .rows = {W, W, W},
+                .in = W});
+    add_linear(p.recipe, ours + "self.out", {.from = {theirs + names.out}, .rows = {W}, .in = W});
+    add_linear(p.recipe, ours + "mlp.up", {.from = {theirs + names.up}, .rows = {M}, .in = W});
+    add_linear(p.recipe, ours + "mlp.down", {.from = {theirs + names.down}, .rows = {W}, .in = M});
+    add_norm(p.recipe, ours + "self_norm", theirs + names.self_norm, W, nn::NormKind::layer);
+    add_norm(p.recipe, ours + "mlp_norm", theirs + names.mlp_norm, W, nn::NormKind::layer);
+  }
+  p.passed_by = {"position_ids"};
+  return p;
+}
+
+void add_bert_head(Plan& p, const Config& c, const Stored& stored, const HeadNames& names) {
+  const models::TransformerConfig& n = p.network;
+  const int64_t W = n.depth, V = n.source_vocabulary;
+  const int64_t E = n.embedding_width > 0 ? n.embedding_width : W;
+  const auto pass_by = [&](const std::string& name) {
+    if (!name.empty()) p.passed_by.insert(p.passed_by.end(), {name + ".weight", name + ".bias"});
+  };
+  if (const Shape* out = stored.shape_of(names.tells_out + ".weight")) {
+    if (out->size() != 2) throw Error("open", "the classifier's weights are no matrix");
+    p.purpose = Purpose::tells;
+    const bool dense = !names.tells_dense.empty();
+    p.head = HeadPlan{.in = W,
+                      .dense = dense ? W : 0,
+                      .curve = dense ? names.tells_curve : HeadPlan::Curve::none,
+                      .out = (*out)[0]};
+    if (dense) {
+      add_linear(p.recipe, "head.dense", {.from = {names.tells_dense}, .rows = {W}, .in = W});
+    }
+    add_linear(p.recipe, "head.out", {.from = {names.tells_out}, .rows = {p.head->out}, .in = W});
+    return;
+  }
+  if (!stored.has(names.dense + ".weight")) {
+    const std::vector<std::string> of = c.texts("architectures");
+    throw Error("open", fmt::format("{} is an encoder without an output{}: a model for masked "
+                                    "tokens or for classes of texts says something",
+                                    c.file(), of.empty() ? "" : " (" + of.front() + ")"));
+  }
+  p.purpose = Purpose::fills;
+  p.head = HeadPlan{.in = W,
+                    .dense = E,
+                    .curve = curve_of(n.activation),
+                    .norm = true,
+                    .out = V,
+                    .tied = !stored.has(names.decoder + ".weight")};
+  add_linear(p.recipe, "head.dense", {.from = {names.dense}, .rows = {E}, .in = W});
+  add_norm(p.recipe, "head.norm", names.norm, E, nn::NormKind::layer);
+  add_tensor(p.recipe, "head.out.bias",
+             stored.has(names.bias) ? names.bias : names.decoder + ".bias", {V});
+  if (!p.head->tied) add_tensor(p.recipe, "head.out.weight", names.decoder + ".weight", {V, E});
+  p.passed_by.insert(p.passed_by.end(), {names.decoder + ".bias", names.bias});
+  pass_by(names.tells_dense);
+}
+
+}  // namespace fovea::checkpoints

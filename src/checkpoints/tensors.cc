@@ -1,0 +1,181 @@
+#include "checkpoints/tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "fovea/error.h"
+#include "fovea/ops.h"
+
+namespace fovea::checkpoints {
+namespace {
+
+[[noreturn]] void refuse_tensor(const std::string& why) { throw Error("open", why); }
+
+std::string quoted(const std::string& name) { return safetensors::in_quotes(name); }
+
+// What LayerNorm's tensors were called at first.
+std::string old_name(std::string name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOld = {
+      {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}}};
+  for (const auto& [now, before] : kOld) {
+    if (name.ends_with(now)) name.replace(name.size() - now.size(), now.size(), before);
+  }
+  return name;
+}
+
+Tensor stored_tensor(const Stored& stored, const Part& part) {
+  Tensor t = Tensor::empty(part.shape, DType::f32, Device::cpu);
+  stored.read(part.name, t.mutable_data<float>());
+  return part.transposed ? t.transpose(0, 1) : t;
+}
+
+// Sizes of dimension 0 added up; the others agree.
+Shape shape_of(const std::vector<Part>& parts) {
+  Shape shape;
+  for (const Part& part : parts) {
+    Shape own = part.shape;
+    if (part.transposed) std::swap(own[0], own[1]);
+    if (shape.empty()) {
+      shape = own;
+    } else {
+      shape[0] += own[0];
+    }
+  }
+  return shape;
+}
+
+Tensor parts_of(const Stored& stored, const std::vector<Part>& parts) {
+  Tensor whole = Tensor::empty(shape_of(parts), DType::f32, Device::cpu);
+  if (whole.numel() == 0) return whole;
+  const int64_t row = whole.numel() / whole.size(0);
+  int64_t at = 0;
+  for (const Part& part : parts) {
+    const int64_t rows = part.transposed ? part.shape[1] : part.shape[0];
+    if (part.transposed) {
+      whole.slice(0, at, at + rows).copy_(stored_tensor(stored, part));
+    } else {
+      stored.read(part.name, whole.mutable_data<float>() + at * row);
+    }
+    at += rows;
+  }
+  return whole;
+}
+
+// What a tensor is made of, as a text: two that are alike share their memory.
+std::string key_of(const From& from) {
+  std::string key;
+  for (const Part& part : from.parts) key += part.name + (part.transposed ? "ᵀ\n" : "\n");
+  return key;
+}
+
+}  // namespace
+
+Stored::Stored(const std::vector<std::filesystem::path>& files, std::string prefix)
+    : prefix_(std::move(prefix)) {
+  files_.reserve(files.size());
+  for (const std::filesystem::path& file : files) files_.emplace_back(file);
+  for (size_t f = 0; f < files_.size(); ++f) {
+    for (const safetensors::Entry& entry : files_[f].header().entries) {
+      const auto [there, added] = places_.emplace(entry.name, Place{f, &entry});
+      if (added) continue;
+      refuse_tensor(fmt::format("tensor {} is in {} and again in {}", quoted(entry.name),
+                                files_[there->second.file].path().string(),
+                                files_[f].path().string()));
+    }
+  }
+}
+
+std::string Stored::name_of(const std::string& name) const {
+  for (const std::string& one : {prefix_ + name, name, prefix_ + old_name(name), old_name(name)}) {
+    if (places_.contains(one)) return one;
+  }
+  return name;
+}
+
+const Stored::Place* Stored::find(const std::string& name) const {
+  const auto found = places_.find(name_of(name));
+  return found == places_.end() ? nullptr : &found->second;
+}
+
+bool Stored::has(const std::string& name) const { return find(name) != nullptr; }
+
+const Shape* Stored::shape_of(const std::string& name) const {
+  const Place* place = find(name);
+  return place == nullptr ? nullptr : &place->entry->shape;
+}
+
+std::vector<std::string> Stored::names() const {
+  std::vector<std::string> all;
+  for (const auto& [name, place] : places_) all.push_back(name);
+  return all;
+}
+
+std::map<std::string, int64_t> Stored::types() const {
+  std::map<std::string, int64_t> count;
+  for (const auto& [name, place] : places_) count[place.entry->type->name] += place.entry->numel;
+  return count;
+}
+
+int64_t Stored::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, place] : places_) {
+    bytes += static_cast<int64_t>(place.entry->end - place.entry->begin);
+  }
+  return bytes;
+}
+
+void Stored::read(const std::string& name, float* to) const {
+  const Place* place = find(name);
+  if (place == nullptr) refuse_tensor(fmt::format("tensor {} is missing", quoted(name)));
+  files_[place->file].read(*place->entry, to);
+}
+
+void check(const Stored& stored, const Recipe& recipe,
+           const std::function<bool(const std::string&)>& passed_by) {
+  std::set<std::string> used;
+  const auto expect = [&](const Part& part) {
+    const Shape* found = stored.shape_of(part.name);
+    if (found == nullptr) {
+      refuse_tensor(
+          fmt::format("tensor {} {} is missing", quoted(part.name), to_string(part.shape)));
+    }
+    if (*found != part.shape) {
+      refuse_tensor(fmt::format("tensor {} is {}, and the config asks for {}", quoted(part.name),
+                                to_string(*found), to_string(part.shape)));
+    }
+    used.insert(stored.name_of(part.name));
+  };
+  for (const auto& [ours, from] : recipe) {
+    for (const Part& part : from.parts) expect(part);
+    for (const Part& part : from.also) expect(part);
+  }
+  for (const std::string& name : stored.names()) {
+    if (used.contains(name) || passed_by(name)) continue;
+    refuse_tensor(
+        fmt::format("tensor {} is none that this architecture has: leaving it out would be a "
+                    "guess",
+                    quoted(name)));
+  }
+}
+
+Tensors read(const Stored& stored, const Recipe& recipe) {
+  Tensors made;
+  std::map<std::string, Tensor> shared;
+  for (const auto& [ours, from] : recipe) {
+    if (from.then) {
+      std::vector<Tensor> also;
+      for (const Part& part : from.also) also.push_back(stored_tensor(stored, part));
+      made[ours] = from.then(from.parts.empty() ? Tensor() : parts_of(stored, from.parts), also);
+      continue;
+    }
+    Tensor& one = shared[key_of(from)];
+    if (!one) one = parts_of(stored, from.parts);
+    made[ours] = one;
+  }
+  return made;
+}
+
+}  // namespace fovea::checkpoints

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fovea/tensor.h"
+#include "io/tensor_reader.h"
+
+// What the files of a checkpoint hold, and how tensors of ours are made of it.
+namespace fovea::checkpoints {
+
+// The tensors of all files by name; headers alone are read. A tensor that two files have is
+// refused.
+class Stored {
+ public:
+  // `prefix`: what may stand before the names of the inner model, or may not.
+  Stored(const std::vector<std::filesystem::path>& files, std::string prefix);
+
+  // The name in the files: with the prefix or without, LayerNorm's gamma and beta of old; the name
+  // as it is where there is none.
+  std::string name_of(const std::string& name) const;
+  bool has(const std::string& name) const;
+  const Shape* shape_of(const std::string& name) const;  // null where there is none
+  std::vector<std::string> names() const;                // as the files have them
+  std::map<std::string, int64_t> types() const;          // numbers by stored type: {"BF16": 5}
+  int64_t bytes() const;                                 // of all data
+
+  void read(const std::string& name, float* to) const;
+
+ private:
+  struct Place {
+    size_t file;
+    const safetensors::Entry* entry;
+  };
+  const Place* find(const std::string& name) const;
+
+  std::vector<TensorReader> files_;
+  std::map<std::string, Place> places_;
+  std::string prefix_;
+};
+
+// A tensor of the files that becomes rows of one of ours.
+struct Part {
+  std::string name;
+  Shape shape;              // as it is stored
+  bool transposed = false;  // stored [in, out]
+};
+
+// One of our tensors: parts one under the other, then changed.
+struct From {
+  std::vector<Part> parts;
+  std::vector<Part> also = {};  // what `then` is given beside it
+  std::function<Tensor(const Tensor&, std::span<const Tensor> also)> then = {};
+};
+using Recipe = std::map<std::string, From>;  // by our names
+
+// Throws where a part is missing or of another shape than the config asks for, naming the file's
+// tensor; or where the files hold a tensor that nothing is made of and `passed_by` does not know.
+void check(const Stored&, const Recipe&, const std::function<bool(const std::string&)>& passed_by);
+
+// Makes them all. What is made of the same parts is the same tensor.
+Tensors read(const Stored&, const Recipe&);
+
+}  // namespace fovea::checkpoints
