@@ -1,0 +1,264 @@
+"""Fovea from Python beside what people use there: same inputs, same threads, one run, taking turns.
+
+    ./dev bench python [--threads 2] [--only PATTERN] [--rounds 7] [--json FILE]
+
+Needs the package (`pip install .`) and torch; keras, entmax and others join where they are installed.
+docs/python.md says how to read what it prints."""
+
+import argparse
+import fnmatch
+import importlib.util
+import json
+import math
+import os
+import statistics
+import sys
+import time
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench python", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build", help="the build folder, for the JSON")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="cases whose name matches")
+    parser.add_argument("--rounds", type=int, default=7, help="turns each side takes")
+    parser.add_argument("--seconds", type=float, default=0.15, help="of a turn, at least")
+    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/python.json")
+    return parser.parse_args()
+
+
+OPTIONS = arguments()
+os.environ["OMP_NUM_THREADS"] = os.environ["FOVEA_THREADS"] = str(OPTIONS.threads)
+for needed in ("numpy", "torch", "fovea"):
+    if importlib.util.find_spec(needed) is None:
+        sys.exit(f"./dev bench python: {sys.executable} has no {needed}: pip install "
+                 + ("." if needed == "fovea" else needed))
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import fovea
+import fovea.torch
+
+torch.set_num_threads(OPTIONS.threads)
+
+# ---- Timing ---------------------------------------------------------------------------------------
+
+
+def turn(f, calls):
+    begun = time.perf_counter()
+    for _ in range(calls):
+        f()
+    return (time.perf_counter() - begun) / calls
+
+
+def race(sides):
+    """Seconds a call of each, by name: the median of turns that they take one after the other."""
+    calls, found = {}, {name: [] for name in sides}
+    for name, f in sides.items():
+        f(), f()  # what is compiled, is
+        calls[name] = max(1, math.ceil(OPTIONS.seconds / max(turn(f, 1), 1e-7)))
+    for _ in range(OPTIONS.rounds):
+        for name, f in sides.items():
+            found[name].append(turn(f, calls[name]))
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+# ---- Cases: name → sides, Fovea's first, each a function without arguments ------------------------
+
+
+def normal(*shape):
+    return torch.randn(shape)
+
+
+def both_ways(f, leaves, d):
+    """Forward, and gradients of all leaves."""
+    def run():
+        out = f(*leaves)
+        torch.autograd.grad(out, leaves, d)
+
+    return run
+
+
+def compiled(f):
+    return torch.compile(f, fullgraph=True, dynamic=False)
+
+
+def additive(B, Lq, Lk, A):
+    q, k, v, u = (x.requires_grad_() for x in (normal(B, Lq, A), normal(B, Lk, A), normal(B, Lk, A), normal(A)))
+    d = normal(B, Lq, A)
+
+    def theirs(q, k, v, u):
+        return (torch.tanh(q.unsqueeze(2) + k.unsqueeze(1)) @ u).softmax(-1) @ v
+
+    def ours(q, k, v, u):
+        return fovea.attend(q, k, v, score="additive_keras", u=u).context
+
+    sides = {"fovea": both_ways(ours, (q, k, v, u), d), "eager": both_ways(theirs, (q, k, v, u), d),
+             "compiled": both_ways(compiled(theirs), (q, k, v, u), d)}
+    keras = keras_additive(A)
+    if keras is not None:
+        sides["keras"] = both_ways(lambda q, k, v: keras([q, v, k]), (q, k, v), d)
+    return sides
+
+
+def keras_additive(A):
+    if importlib.util.find_spec("keras") is None:
+        return None
+    os.environ.setdefault("KERAS_BACKEND", "torch")
+    import keras
+
+    layer = keras.layers.AdditiveAttention(use_scale=True)
+    layer.build([(1, 2, A), (1, 2, A), (1, 2, A)])
+    scale = layer.scale.value
+
+    def call(inputs):
+        out = layer(inputs)
+        return out + 0 * scale.sum()
+
+    return call
+
+
+def dot(B, H, L, D, causal=False, backward=True):
+    q, k, v = (normal(B, H, L, D).requires_grad_(backward) for _ in range(3))
+    d = normal(B, H, L, D)
+    mask = "causal" if causal else ""
+
+    def ours(q, k, v):
+        return fovea.attend(q, k, v, mask=mask).context
+
+    def theirs(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    if not backward:
+        return {"fovea": lambda: ours(q, k, v), "sdpa": lambda: theirs(q, k, v)}
+    return {"fovea": both_ways(ours, (q, k, v), d), "sdpa": both_ways(theirs, (q, k, v), d)}
+
+
+def heads_with_weights(B, L, E, H):
+    x = normal(B, L, E).requires_grad_()
+    theirs = torch.nn.MultiheadAttention(E, H, batch_first=True)
+    ours = fovea.torch.MultiheadAttention(E, H, batch_first=True)
+    ours.load_state_dict(theirs.state_dict())
+    d = normal(B, L, E)
+    return {"fovea": both_ways(lambda x: ours(x, x, x)[0], (x,), d),
+            "nn.MultiheadAttention": both_ways(lambda x: theirs(x, x, x)[0], (x,), d)}
+
+
+def flexible(B, H, L, D):
+    """A cap on the scores, forward: FlexAttention has no backward on a CPU."""
+    q, k, v = (normal(B, H, L, D) for _ in range(3))
+    sides = {"fovea": lambda: fovea.attend(q, k, v, softcap=20.0).context}
+    try:
+        from torch.nn.attention.flex_attention import flex_attention
+
+        theirs = torch.compile(flex_attention)
+        cap = lambda s, b, h, i, j: 20.0 * torch.tanh(s / 20.0)
+        theirs(q, k, v, score_mod=cap)
+        sides["flex, compiled"] = lambda: theirs(q, k, v, score_mod=cap)
+    except Exception as error:
+        print(f"  FlexAttention: {str(error).splitlines()[0][:90]}", file=sys.stderr)
+
+    def eager():
+        s = q @ k.transpose(-1, -2) / math.sqrt(D)
+        return (20.0 * torch.tanh(s / 20.0)).softmax(-1) @ v
+
+    sides["eager"] = eager
+    return sides
+
+
+def sparse(B, H, L, D):
+    q, k, v = (normal(B, H, L, D).requires_grad_() for _ in range(3))
+    d = normal(B, H, L, D)
+    sides = {"fovea": both_ways(lambda q, k, v: fovea.attend(q, k, v, weighting="entmax15").context, (q, k, v), d)}
+    if importlib.util.find_spec("entmax"):
+        from entmax import entmax15
+
+        sides["entmax"] = both_ways(lambda q, k, v: entmax15(q @ k.transpose(-1, -2) / math.sqrt(D), -1) @ v,
+                                    (q, k, v), d)
+    return sides
+
+
+CASES = {
+    "additive/B16_50x50_A512": lambda: additive(16, 50, 50, 512),
+    "additive/B1_512x512_A256": lambda: additive(1, 512, 512, 256),
+    "additive/B128_10x128_A1024": lambda: additive(128, 10, 128, 1024),
+    "dot/H8_L128_D64": lambda: dot(1, 8, 128, 64),
+    "dot/H8_L512_D64": lambda: dot(1, 8, 512, 64),
+    "dot/H8_L1024_D64": lambda: dot(1, 8, 1024, 64),
+    "causal/H8_L1024_D64": lambda: dot(1, 8, 1024, 64, causal=True),
+    "short/B64_H4_L16": lambda: dot(64, 4, 16, 64),
+    "short/B64_H4_L16 forward": lambda: dot(64, 4, 16, 64, backward=False),
+    "weights/L512_E512_H8": lambda: heads_with_weights(1, 512, 512, 8),
+    "flex/H8_L512_D64 forward": lambda: flexible(1, 8, 512, 64),
+    "entmax/H8_L512_D64": lambda: sparse(1, 8, 512, 64),
+}
+
+# ---- What a call costs beside the engine ----------------------------------------------------------
+
+
+def overheads():
+    """Microseconds a call of the smallest size takes: what the engine itself takes is timed by its own
+    binding, with the choice made and the arrays at hand."""
+    from fovea import _engine
+    from fovea._choice import choice
+
+    x = np.ones((1, 1, 8, 8), np.float32)
+    t = torch.ones(1, 1, 8, 8)
+    g = torch.ones(1, 1, 8, 8, requires_grad=True)
+    plain = choice("scaled_dot", "", "softmax", (), None, None, 1.0, 0.0, "automatic")
+    d = torch.ones(1, 1, 8, 8)
+    bound = _engine.time_forward((x, x, x), plain, 20000)
+    bound_both = _engine.time_both((x, x, x), plain, 20000)
+    sides = race({"numpy": lambda: fovea.attend(x, x, x).context, "torch": lambda: fovea.attend(t, t, t).context,
+                  "torch, with gradients": both_ways(lambda g: fovea.attend(g, g, g).context, (g,), d)})
+    return {"the engine alone": bound, "the engine alone, both ways": bound_both,
+            "numpy, beyond it": sides["numpy"] - bound, "torch, beyond it": sides["torch"] - bound,
+            "torch with gradients, beyond it": sides["torch, with gradients"] - bound_both}
+
+
+def in_turns():
+    """torch's products and Fovea's attention alone, and called in turns: the share of its speed that
+    each keeps."""
+    a = normal(512, 512)
+    q = normal(1, 8, 256, 64)
+    ours, theirs = lambda: fovea.attend(q, q, q).context, lambda: a @ a
+
+    def alternating():
+        ours()
+        theirs()
+
+    times = race({"ours": ours, "theirs": theirs, "both": alternating})
+    return {"alone, one after the other": times["ours"] + times["theirs"], "in turns": times["both"],
+            "share": (times["ours"] + times["theirs"]) / times["both"]}
+
+
+def main():
+    found = {"threads": OPTIONS.threads, "isa": fovea.isa(), "torch": torch.__version__, "cases": {}}
+    print(f"fovea {fovea.__version__} ({fovea.isa()}), torch {torch.__version__}, {OPTIONS.threads} threads\n")
+    print(f"{'case':<28} {'fovea':>10}   {'beside it, and how many times fovea is as fast'}")
+    for name, make in CASES.items():
+        if not fnmatch.fnmatch(name, OPTIONS.only):
+            continue
+        torch.manual_seed(1)
+        times = race(make())
+        ours = times.pop("fovea")
+        beside = "   ".join(f"{who} {t * 1e3:.3f} ms, {t / ours:.2f} ×" for who, t in times.items())
+        print(f"{name:<28} {ours * 1e3:>7.3f} ms   {beside}", flush=True)
+        found["cases"][name] = {"fovea": ours, **times}
+    if OPTIONS.only == "*" or fnmatch.fnmatch("overhead", OPTIONS.only):
+        found["overhead"] = overheads()
+        print("\nA call at 1×1×8×8, in microseconds")
+        for name, t in found["overhead"].items():
+            print(f"  {name:<34} {t * 1e6:6.2f}")
+        found["in turns"] = in_turns()
+        print(f"\ntorch and Fovea in turns: {found['in turns']['share']:.2f} of their speed alone")
+    path = OPTIONS.json or os.path.join(OPTIONS.build, "bench", "python.json")
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(found, file, indent=1)
+
+
+main()

@@ -1,0 +1,88 @@
+"""fovea.attend() on torch's tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+import torch
+from torch import Tensor
+
+from .. import _engine
+from .._attend import Attended
+from .._choice import choice_of, collected, how as how_of
+from ._operators import attend_op, look_op, seed_of
+
+
+class Looks:
+    """A call, and what was computed, for Attended: each look is an operator with gradients."""
+
+    def __init__(self, call: tuple, computed: tuple):
+        self.call = call
+        self.computed = computed
+
+    @property
+    def context(self) -> Tensor:
+        return self.computed[0]
+
+    def _look(self, of: str, heads: list = [], rows: list = []) -> Tensor:
+        return look_op(of, heads, rows, *self.call, *(t.detach() for t in self.computed))
+
+    def weights(self, heads: list, rows: list) -> Tensor:
+        return self._look("weights", heads, rows)
+
+    def top(self, k: int, heads: list, rows: list) -> tuple:
+        q, key, v, parameters, how, seed = self.call
+        plain = [t.detach() for t in self.computed]
+        return _engine.torch_top((q, key, v), parameters, choice_of(how), seed_of(seed),
+                                 tuple(plain), k, heads, rows)
+
+    def lse(self) -> Tensor:
+        return self._look("lse")
+
+    def entropy(self) -> Tensor:
+        return self._look("entropy")
+
+    def log_prob(self) -> Tensor:
+        return self._look("log_prob")
+
+    def chosen(self) -> Tensor:
+        if self.computed[2].dim() != self.computed[1].dim():
+            return self._plain().chosen()  # says which weightings choose
+        return self.computed[2]
+
+    @property
+    def plan(self) -> str:
+        return self._plain().plan
+
+    def _plain(self) -> Any:
+        q, k, v, parameters, how, seed = self.call
+        plain = [t.detach() for t in (q, k, v)]
+        return _engine.attend(tuple(plain), [t.detach() for t in parameters], choice_of(how),
+                              seed_of(seed), _engine.Kind.torch)
+
+
+def _parameter(x: Any) -> Tensor:
+    if not isinstance(x, Tensor):
+        x = torch.as_tensor(x)
+        if x.is_floating_point():
+            x = x.float()
+    if x.dtype in (torch.int8, torch.int16, torch.int32, torch.uint8):
+        x = x.long()
+    return x
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, *, score: str = "scaled_dot", mask: Any = "",
+           weighting: str = "softmax", scale: float | None = None, softcap: float | None = None,
+           temperature: float = 1.0, dropout: float = 0.0, seed: Any = 0, plan: str = "automatic",
+           parameters: Mapping[str, Any] | None = None, **named: Any) -> Attended:
+    """As `fovea.attend`, for tensors; `seed` may be one, int64 [], so that a graph can draw it."""
+    mask, named = collected(mask, parameters, named)
+    for name, x in (("k", k), ("v", v)):
+        if not isinstance(x, Tensor):
+            raise ValueError(f"[attend] {name} is a {type(x).__name__}, q is a torch.Tensor")
+    how = how_of(score, mask, weighting, tuple(named), scale, softcap, temperature, dropout, plan)
+    if not isinstance(seed, Tensor):
+        seed = torch.tensor(seed) if seed else None
+    call = (q, k, v, [_parameter(x) for x in named.values()], how, seed)
+    what = f"{score} {mask} {weighting}" if mask else f"{score} {weighting}"
+    return Attended(Looks(call, attend_op(*call)), None, what)
