@@ -191,6 +191,9 @@ void run(AttendOptions options, const tasks::Given& given) {
   std::vector<std::string> words;
   if (!options.words.empty()) words = words_in(options.words);
   inputs.tensors = words.empty() ? load_safetensors(options.in) : inputs_of(words, options);
+  for (auto& [name, tensor] : inputs.tensors) {
+    if (tensor.dtype() == DType::f32) tensor = tensor.to(default_device());
+  }
   Plan plan = Plan::automatic;
   Tensors outputs = compute(options, inputs, plan);
 

@@ -96,8 +96,10 @@ void show(const ExplainOptions& o, const std::string& name, const tasks::Inside&
       print_out("\n{}: {}\n", name_of(e.by), report::for_terminal(e.note));
     }
   }
-  const report::Table table = tasks::agreement_of(all);
-  if (!table.rows.empty()) print_out("\nDo they agree?\n{}", report::to_text(table));
+  const report::Table sizes = tasks::agreement_of(all),
+                      values = tasks::agreement_of(all, tasks::TauOf::values);
+  if (!sizes.rows.empty()) print_out("\nDo they agree?\n{}", report::to_text(sizes));
+  if (!values.rows.empty()) print_out("\n{}", report::to_text(values));
 }
 
 void run(const ExplainOptions& o) {
@@ -132,19 +134,20 @@ void run(const ExplainOptions& o) {
 
 std::string explain_help() {
   std::string text =
-      "Which parts of an input, a text or an image, moved a run's output, by one way of asking or "
-      "several; two or more\n"
+      "Which parts of an input, a text or an image, moved a run's output, by one attribution "
+      "method "
+      "or several. Two or more\n"
       "also give a table of how far they agree.\n"
       "  fovea explain RUN \"some text\"\n"
       "  fovea explain RUN \"some text\" --by attention,jacobian,occlusion --picture why.svg\n"
       "  fovea explain RUN \"one text\" \"another\" --by weights\n"
-      "  fovea explain RUN photo.jpg --by attention,gradcam-places,occlusion --picture why.png\n"
-      "Ways:";
+      "  fovea explain RUN photo.jpg --by attention,hirescam,occlusion --picture why.png\n"
+      "Methods:";
   for (const tasks::By by : tasks::ways()) {
     text += fmt::format("\n  {:<20} {}", name_of(by), about(by));
   }
   return text + fmt::format("\n  {:<20} {}", kWeights,
-                            "two inputs: what attention applies to each, beside a convolution");
+                            "Two inputs: what attention applies to each, beside a convolution.");
 }
 
 }  // namespace
@@ -155,13 +158,14 @@ void add_explain(CLI::App& program) {
   verb->add_option("RUN", o->run, "The run folder")->required()->check(not_empty);
   verb->add_option("INPUT", o->inputs, "What it is asked about")->required();
   verb->add_option("--by", o->by,
-                   "Ways of asking, by commas [attention, and jacobian or gradcam-places]")
+                   "Methods, by commas [attention, and jacobian or hirescam]")
       ->delimiter(',')
       ->allow_extra_args(false)  // what follows is an input
       ->check(not_empty);
   verb->add_option("--output", o->how.output, "One output: its number from 1, or its name")
       ->check(not_empty);
-  verb->add_option("--layer", o->how.layer, "attention: a layer's name, or its number from 1")
+  verb->add_option("--layer", o->how.layer,
+                   "attention: a layer's name, or its number, the first layer being 1")
       ->check(not_empty);
   verb->add_option("--head", o->how.head, "attention: a head from 1 [the mean]")->check(not_empty);
   verb->add_option("--picture", o->picture, "Draw: FILE.svg, .png, .json or .html")

@@ -3,10 +3,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/options.h"
 #include "app/print.h"
 #include "app/verbs.h"
 #include "fovea/attention.h"
+#include "fovea/device.h"
 #include "fovea/runtime.h"
+#include "report/label.h"
+#include "tasks/opened/opened.h"
+#include "tasks/run_folder.h"
 
 namespace fovea::app {
 namespace {
@@ -26,10 +31,14 @@ Json as_json(const std::vector<Listed>& list) {
 }
 
 Json everything() {
-  return {{"version", version()},           {"isa", {{"found", isas()}, {"used", isa()}}},
-          {"threads", threads()},           {"scores", as_json(list_scores())},
-          {"masks", as_json(list_masks())}, {"weightings", as_json(list_weightings())},
-          {"plans", list_plans()}};
+  return {{"version", version()},
+          {"isa", {{"found", isas()}, {"used", isa()}}},
+          {"threads", threads()},
+          {"scores", as_json(list_scores())},
+          {"masks", as_json(list_masks())},
+          {"weightings", as_json(list_weightings())},
+          {"plans", list_plans()},
+          {"devices", {{"cpu", describe(Device::cpu)}, {"cuda", describe(Device::cuda)}}}};
 }
 
 void print_list(const char* title, const std::vector<Listed>& list) {
@@ -46,6 +55,7 @@ void print_all() {
   print_out("fovea {}\n", version());
   print_out("instruction sets: {}, using {}\n", fmt::join(isas(), ", "), isa());
   print_out("threads: {}\n", threads());
+  print_out("GPU: {}\n", describe(Device::cuda));
   print_list("Scores", list_scores());
   print_out("  {:<15} c·tanh(e/c) with a softcap c; + bias\n", "each of them");
   print_list("Masks", list_masks());
@@ -53,13 +63,46 @@ void print_all() {
   print_out("\nPlans\n  {}\n", fmt::join(list_plans(), ", "));
 }
 
+// Of a run of ours too, in fewer lines.
+void print_model(const std::string& folder, bool as_json_text) {
+  const tasks::RunFolder run(folder);
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (run.is_checkpoint()) {
+    lines = tasks::described(folder);
+  } else {
+    const tasks::Task& task = run.task();
+    const auto config = run.config();
+    lines = {{"task", task.name},
+             {"model", config->model()},
+             {"attention", config->attention()},
+             {"data", config->data_name()}};
+  }
+  if (as_json_text) {
+    Json j = Json::object();
+    for (const auto& [name, value] : lines) j[name] = value;
+    print_out("{}\n", j.dump(2, ' ', false, Json::error_handler_t::replace));
+    return;
+  }
+  for (const auto& [name, value] : lines) {
+    print_out("{:<13} {}\n", name, report::for_terminal(value));
+  }
+}
+
 }  // namespace
 
 void add_info(CLI::App& program) {
-  CLI::App* verb = program.add_subcommand("info", "What this build has and what it runs on");
+  CLI::App* verb = program.add_subcommand("info",
+                                          "What this build has and what it runs on; of a model's "
+                                          "folder, what it is and what it takes.\n"
+                                          "  fovea info\n"
+                                          "  fovea info MODEL");
   auto json = std::make_shared<bool>(false);
+  auto model = std::make_shared<std::string>();
+  verb->add_option("MODEL", *model, "A folder of a hub: config.json and safetensors")
+      ->check(not_empty);
   verb->add_flag("--json", *json, "For programs to read");
-  verb->callback([json] {
+  verb->callback([json, model] {
+    if (!model->empty()) return print_model(*model, *json);
     if (*json) {
       print_out("{}\n", everything().dump(2));
     } else {

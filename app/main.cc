@@ -12,6 +12,7 @@
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "core/threads.h"
+#include "fovea/device.h"
 #include "fovea/error.h"
 #include "report/label.h"
 #include "tasks/task.h"
@@ -40,6 +41,23 @@ std::string help_of_program() {
     text += fmt::format("  {:<27} {}\n", task->name, task->about);
   }
   return text + '\n' + kFooter;
+}
+
+// --device, for every verb that computes.
+void add_device(CLI::App& program) {
+  const auto all = [](CLI::App*) { return true; };
+  for (CLI::App* verb : program.get_subcommands(all)) {
+    if (!verb->get_subcommands(all).empty()) {
+      add_device(*verb);
+      continue;
+    }
+    if (verb->get_name() == "info" || verb->get_name() == "report" || verb->get_name() == "tokens")
+      continue;
+    verb->add_option_function<std::string>(
+            "--device", [](const std::string& name) { set_default_device(device(name)); },
+            "Where it is computed: cpu, cuda (an NVIDIA GPU), or auto, the GPU where there is one")
+        ->type_name("NAME");
+  }
 }
 
 // Whatever is inside a message, it takes one line and steers no terminal.
@@ -97,28 +115,33 @@ int run(CLI::App& program, int argc, char** argv) {
 }
 
 }  // namespace
+
+int run_program(int argc, char** argv) {
+  prepare_printing();
+  set_executor(considerate(own_executor()));
+  CLI::App program("Attention, all of it: fused, differentiable, from the command line.", "fovea");
+  const Arguments typed(argv + 1, argv + argc);
+  program.footer(kFooter);  // verbs start with it
+  program.set_version_flag("--version", version());
+  program.require_subcommand(0, 1);
+  add_train(program);
+  add_eval(program, typed);
+  add_predict(program, typed);
+  add_report(program);
+  add_reproduce(program);
+  add_rank(program);
+  add_serve(program);
+  add_explain(program);
+  add_faithful(program);
+  add_attend(program);
+  add_tokens(program);
+  add_demo(program);
+  add_info(program);
+  add_device(program);
+  program.footer(help_of_program());
+  return run(program, argc, argv);
+}
+
 }  // namespace fovea::app
 
-int main(int argc, char** argv) {
-  fovea::app::prepare_printing();
-  fovea::set_executor(fovea::app::considerate(fovea::own_executor()));
-  CLI::App program("Attention, all of it: fused, differentiable, from the command line.", "fovea");
-  const fovea::app::Arguments typed(argv + 1, argv + argc);
-  program.footer(fovea::app::kFooter);  // verbs start with it
-  program.set_version_flag("--version", fovea::version());
-  program.require_subcommand(0, 1);
-  fovea::app::add_train(program);
-  fovea::app::add_eval(program, typed);
-  fovea::app::add_predict(program, typed);
-  fovea::app::add_report(program);
-  fovea::app::add_reproduce(program);
-  fovea::app::add_rank(program);
-  fovea::app::add_serve(program);
-  fovea::app::add_explain(program);
-  fovea::app::add_faithful(program);
-  fovea::app::add_attend(program);
-  fovea::app::add_demo(program);
-  fovea::app::add_info(program);
-  program.footer(fovea::app::help_of_program());
-  return fovea::app::run(program, argc, argv);
-}
+int main(int argc, char** argv) { return fovea::app::run_program(argc, argv); }

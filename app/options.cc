@@ -8,6 +8,7 @@
 #include <span>
 
 #include "fovea/error.h"
+#include "tasks/opened/opened.h"
 #include "tasks/run_folder.h"
 
 namespace fovea::app {
@@ -137,12 +138,15 @@ void add_task_options(CLI::App& verb, tasks::Given& given, const Arguments& type
   verb.allow_extras();
   std::string footer = "A run's task adds options, which `fovea VERB RUN --help` explains:";
   footer.replace(footer.find("VERB"), 4, verb.get_name());
-  for (const tasks::Task* task : tasks::task_table()) {
+  const auto add = [&](const tasks::Task& task) {
     Names names;
-    (task->*settings)()->visit(names);
-    if (names.all.empty()) continue;
-    footer += fmt::format("\n  {:<12} {}", task->name, fmt::join(names.all, " "));
-  }
+    (task.*settings)()->visit(names);
+    if (names.all.empty()) return;
+    footer += fmt::format("\n  {:<12} {}", task.name, fmt::join(names.all, " "));
+  };
+  for (const tasks::Task* task : tasks::task_table()) add(*task);
+  footer += "\nSo does what a model of others does:";
+  for (const tasks::Task* task : tasks::opened_table()) add(*task);
   verb.footer(footer + "\n\n" + verb.get_footer());
 }
 

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <iostream>
+#include <cerrno>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
 
 #include "app/options.h"
 #include "app/outputs.h"
@@ -9,6 +12,7 @@
 #include "app/progress.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
+#include "fovea/io.h"
 #include "report/label.h"
 #include "report/picture.h"
 #include "tasks/run_folder.h"
@@ -19,22 +23,36 @@ namespace fovea::app {
 namespace {
 
 struct PredictOptions {
-  std::string run, file, weights;
+  std::string run, file, weights, logits;
   std::vector<std::string> inputs;
   tasks::Given given;  // the task's own
   bool show = false, json = false;
 };
 
-std::vector<std::string> inputs_of(const PredictOptions& o) {
-  if (!o.file.empty() && o.file != "-") return text::read_lines(o.file);
-  if (!o.inputs.empty() && o.file.empty()) return o.inputs;
-  text::Lines lines("predict", "standard input", [](char* to, size_t most) {
-    std::cin.read(to, static_cast<std::streamsize>(most));
-    return static_cast<size_t>(std::cin.gcount());
-  });
-  std::vector<std::string> all;
-  for (std::string line; lines.next(line);) all.push_back(line);
-  return all;
+// Lines as they come: those that one read brought are answered together, before the next is asked
+// for, so that a program at the other end of a pipe gets its answer before it writes on.
+class StandardInput {
+ public:
+  std::vector<std::string> next() {  // none at the end
+    std::vector<std::string> some;
+    std::string line;
+    while ((some.empty() || lines_.has_line()) && lines_.next(line)) some.push_back(line);
+    return some;
+  }
+
+ private:
+  static size_t read(char* to, size_t most) {
+    while (true) {
+      const ssize_t n = ::read(STDIN_FILENO, to, most);
+      if (n >= 0) return static_cast<size_t>(n);
+      if (errno != EINTR) throw std::runtime_error(std::generic_category().message(errno));
+    }
+  }
+  text::Lines lines_{"predict", "standard input", read};
+};
+
+bool from_standard_input(const PredictOptions& o) {
+  return o.file == "-" || (o.file.empty() && o.inputs.empty());
 }
 
 // Texts all at once; pictures as many as are read into 64 MB, and no more than 64, so that a list
@@ -92,7 +110,7 @@ void print(const PredictOptions& o, bool scored, const std::string& input,
   if (o.json) return print_json(input, n_best);
   for (const tasks::Prediction& p : n_best) {
     if (scored || n_best.size() > 1) print_out("{:.4f}\t", p.score);
-    print_out("{}\n", report::for_terminal(p.text));
+    print_out("{}\n", scored ? report::visible(p.text) : report::for_terminal(p.text));
   }
 }
 
@@ -114,15 +132,29 @@ std::vector<report::Picture> pictures_of(const std::vector<tasks::Predictions>& 
   return found;
 }
 
-void run(const PredictOptions& o) {
-  const tasks::RunFolder folder(o.run);
-  const tasks::Task& task = folder.task();
-  const auto settings = task.predict_settings();
-  tasks::from_options(o.given, *settings);
-  if (!o.weights.empty()) report::picture_format(o.weights);
-  const std::vector<std::string> inputs = inputs_of(o);
-  if (!o.weights.empty()) check_picture(o, task, *settings, inputs);
-  const auto opened = task.open(folder);
+// What the model says of one input, as a file.
+void write_logits(const PredictOptions& o, const tasks::Task& task) {
+  const std::vector<std::string> inputs = o.file.empty() ? o.inputs : text::read_lines(o.file);
+  if (inputs.size() != 1) {
+    throw Error("predict",
+                fmt::format("--logits takes one input, found {}: quote it", inputs.size()));
+  }
+  if (!o.logits.ends_with(".safetensors")) {
+    throw Error("predict", fmt::format("--logits takes a FILE.safetensors, found {}", o.logits));
+  }
+  check_output({"predict", o.logits}, {.files = {o.file}, .runs = {o.run}});
+  const auto opened = task.open(tasks::RunFolder(o.run));
+  const std::optional<Tensors> found =
+      opened->logits(tasks::typed_input(task, inputs[0], opened->class_column(nullptr)));
+  if (!found) throw Error("predict", fmt::format("--logits: {} has none to write", task.name));
+  save_safetensors(o.logits, *found);
+}
+
+// Predicts and prints; gives the pictures, if they are asked for.
+std::vector<report::Picture> answer(const PredictOptions& o, const tasks::Task& task,
+                                    const tasks::Run& opened, tasks::Settings& settings,
+                                    const std::vector<std::string>& inputs) {
+  if (!o.weights.empty()) check_picture(o, task, settings, inputs);
   const bool looks = o.show || !o.weights.empty();
   ProgressLine progress;
   bool written = false;  // piece by piece
@@ -137,15 +169,45 @@ void run(const PredictOptions& o) {
       flush_printed();
     };
   }
-  const auto all = predict_all(*opened, task, inputs, *settings, how);
-  const std::vector<report::Picture> pictures = pictures_of(all);
+  const auto all = predict_all(opened, task, inputs, settings, how);
+  std::vector<report::Picture> pictures = pictures_of(all);
   if (looks && pictures.empty() && !all.empty()) {
     throw Error("predict", fmt::format("this model has no attention to show ({})",
-                                       opened->config().attention()));
+                                       opened.config().attention()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!written) print(o, task.scored, inputs[i], all[i]);
     if (o.show && !o.json) draw(all[i]);
+  }
+  return pictures;
+}
+
+void run(const PredictOptions& o) {
+  const tasks::RunFolder folder(o.run);
+  const tasks::Task& task = folder.task();
+  const auto settings = task.predict_settings();
+  tasks::from_options(o.given, *settings);
+  if (!o.weights.empty()) {
+    report::picture_format(o.weights);
+    check_picture(o, task, *settings, o.inputs);
+  }
+  if (!o.file.empty() && !o.inputs.empty()) {
+    throw Error("predict", "inputs are named by --file and by the command; take one of them");
+  }
+  if (!o.logits.empty()) return write_logits(o, task);
+  const auto opened = task.open(folder);
+  std::vector<report::Picture> pictures;
+  if (from_standard_input(o)) {
+    StandardInput lines;
+    for (auto some = lines.next(); !some.empty(); some = lines.next()) {
+      for (report::Picture& p : answer(o, task, *opened, *settings, some)) {
+        if (!o.weights.empty()) pictures.push_back(std::move(p));
+      }
+      flush_printed();
+    }
+  } else {
+    pictures =
+        answer(o, task, *opened, *settings, o.file.empty() ? o.inputs : text::read_lines(o.file));
   }
   if (!o.weights.empty()) report::write(o.weights, pictures);
 }
@@ -171,6 +233,10 @@ void add_predict(CLI::App& program, const Arguments& typed) {
                    "Inputs from the lines of a file (gzip too); - is standard input")
       ->check(not_empty);
   verb->add_option("--weights", o->weights, "Write where it looked: FILE.json, .svg or .png")
+      ->check(not_empty);
+  verb->add_option("--logits", o->logits,
+                   "Write what an opened model says of one input: ids and logits, "
+                   "FILE.safetensors")
       ->check(not_empty);
   verb->add_flag("--show", o->show, "Draw where it looked");
   verb->add_flag("--json", o->json, "One JSON object a line");

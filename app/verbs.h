@@ -22,8 +22,12 @@ void add_rank(CLI::App& program);
 void add_serve(CLI::App& program);
 void add_explain(CLI::App& program);
 void add_faithful(CLI::App& program);
+void add_tokens(CLI::App& program);
 
 // FOVEA_VERBOSE=1
 bool verbose();
+
+// The whole program, as main() gets it; what it returns is the exit status.
+int run_program(int argc, char** argv);
 
 }  // namespace fovea::app

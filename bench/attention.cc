@@ -287,6 +287,6 @@ int main(int argc, char** argv) {
     return 2;
   }
   Worker worker;
-  fovea::bench::serve(worker);
+  fovea::bench::serve([&](const Json& request) { return worker.answer(request); });
   return 0;
 }

@@ -8,28 +8,21 @@
 // bench/glimpse.py drives it beside its peer.
 #include "fovea/glimpse.h"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "fovea/io.h"
 #include "fovea/runtime.h"
 #include "fovea/train.h"
-#include "machine.h"
 #include "serve.h"
 
 namespace {
 
 using fovea::Tensor;
-using Json = nlohmann::json;
+using fovea::bench::Json;
 namespace models = fovea::models;
 
 constexpr float kRate = 1e-3f, kClip = 5.0f, kReward = 0.1f;
-
-int64_t now_ns() { return static_cast<int64_t>(fovea::bench::now_seconds() * 1e9); }
 
 models::GlimpseConfig config_of(const Json& options) {
   models::GlimpseConfig c;
@@ -54,15 +47,7 @@ class Viewer {
   }
 
   Json train(const Json& options) {
-    std::vector<float> losses;
-    std::vector<int64_t> ns;
-    const int64_t first = options.at("from"), steps = options.at("steps");
-    for (int64_t i = first; i < first + steps; ++i) {
-      const int64_t start = now_ns();
-      losses.push_back(step(i));
-      ns.push_back(now_ns() - start);
-    }
-    return {{"losses", losses}, {"ns", ns}};
+    return fovea::bench::timed_steps(options, [&](int64_t i) { return step(i); });
   }
 
  private:
@@ -93,31 +78,8 @@ class Viewer {
   fovea::Tensors batches_;
 };
 
-class Worker {
- public:
-  Json answer(const Json& request) {
-    if (request.contains("load")) {
-      viewer_.reset();
-      viewer_.emplace(request["load"]);
-      return {{"threads", fovea::threads()}, {"isa", fovea::isa()}};
-    }
-    if (!viewer_) throw fovea::Error("bench", "nothing is loaded");
-    if (request.contains("train")) return viewer_->train(request["train"]);
-    throw fovea::Error("bench", "load or train expected");
-  }
-
- private:
-  std::optional<Viewer> viewer_;
-};
-
 }  // namespace
 
-int main(int argc, char**) {
-  if (argc > 1) {
-    fmt::print(stderr, "usage: glimpse\n");
-    return 2;
-  }
-  Worker worker;
-  fovea::bench::serve(worker);
-  return 0;
+int main(int argc, char** argv) {
+  return fovea::bench::serve_model<Viewer>(argc, argv, {{"train", &Viewer::train}});
 }

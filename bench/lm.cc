@@ -9,9 +9,6 @@
 //     {"linear": {"length": 1024, "width": 256, "heads": 4, "backward": true, "seconds": 0.2}}
 //     {"machine": {"bytes": 4194304}}                    bytes/s when so many are read
 // bench/lm.py drives it beside its peers.
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,20 +18,18 @@
 #include "fovea/runtime.h"
 #include "fovea/train.h"
 #include "fovea/transformer.h"
-#include "machine.h"
 #include "serve.h"
 
 namespace {
 
 using fovea::Tensor;
-using Json = nlohmann::json;
+using fovea::bench::Json;
+using fovea::bench::now_ns;
 namespace models = fovea::models;
 namespace nn = fovea::nn;
 
 constexpr float kRate = 3e-4f, kDecay = 0.1f, kClip = 1.0f;
 constexpr int64_t kNever = 0;  // the token that ends a text is never the likeliest here
-
-int64_t now_ns() { return static_cast<int64_t>(fovea::bench::now_seconds() * 1e9); }
 
 models::TransformerConfig config_of(const Json& options) {
   return {.target_vocabulary = options.at("vocabulary"),
@@ -59,24 +54,16 @@ class Language {
   }
 
   Json train(const Json& options) {
-    std::vector<float> losses;
-    std::vector<int64_t> ns;
-    const int64_t first = options.at("from"), steps = options.at("steps");
-    for (int64_t i = first; i < first + steps; ++i) {
-      const int64_t start = now_ns();
-      losses.push_back(step(i));
-      ns.push_back(now_ns() - start);
-    }
-    return {{"losses", losses}, {"ns", ns}};
+    return fovea::bench::timed_steps(options, [&](int64_t i) { return step(i); });
   }
 
-  Json generate(const Json& options) const {
+  Json generate(const Json& options) {
     const fovea::NoGrad no_grad;
     const std::vector<int64_t> prompt = options.at("prompt");
     const int64_t start = now_ns(), read = static_cast<int64_t>(prompt.size()) - 1;
     const auto writer =
         models::generator(model_, Tensor::from_ids(prompt, {1, read + 1}).slice(1, 0, read));
-    const auto found = models::search(*writer, {.first = {prompt.back()}, .end = kNever},
+    const auto found = models::search(*writer, {.first = {prompt.back()}, .ends = {kNever}},
                                       {.longest = options.at("count")});
     return {{"tokens", found[0][0].tokens}, {"ns", now_ns() - start}};
   }
@@ -128,37 +115,15 @@ Json time_linear(const Json& options) {
   return {{"ns", ns}};
 }
 
-class Worker {
- public:
-  Json answer(const Json& request) {
-    if (request.contains("load")) {
-      language_.reset();
-      language_.emplace(request["load"]);
-      return {{"threads", fovea::threads()}, {"isa", fovea::isa()}};
-    }
-    if (request.contains("linear")) return time_linear(request["linear"]);
-    if (request.contains("machine")) {
-      const int64_t bytes = request["machine"].at("bytes");
-      return {{"bytes_per_second", fovea::bench::read_bandwidth(fovea::threads(), bytes)}};
-    }
-    if (!language_) throw fovea::Error("bench", "nothing is loaded");
-    if (request.contains("train")) return language_->train(request["train"]);
-    if (request.contains("generate")) return language_->generate(request["generate"]);
-    throw fovea::Error("bench", "load, train, generate, linear or machine expected");
-  }
-
- private:
-  std::optional<Language> language_;
-};
+Json time_reading(const Json& options) {
+  const int64_t bytes = options.at("bytes");
+  return {{"bytes_per_second", fovea::bench::read_bandwidth(fovea::threads(), bytes)}};
+}
 
 }  // namespace
 
-int main(int argc, char**) {
-  if (argc > 1) {
-    fmt::print(stderr, "usage: lm\n");
-    return 2;
-  }
-  Worker worker;
-  fovea::bench::serve(worker);
-  return 0;
+int main(int argc, char** argv) {
+  return fovea::bench::serve_model<Language>(
+      argc, argv, {{"train", &Language::train}, {"generate", &Language::generate}},
+      {{"linear", time_linear}, {"machine", time_reading}});
 }

@@ -6,10 +6,6 @@
 //     {"decode": {"from": 0, "count": 5, "longest": 30}}    sentences of the first batch, one by
 //     one
 // bench/translate.py drives it beside its peer.
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,17 +13,15 @@
 #include "fovea/runtime.h"
 #include "fovea/seq2seq.h"
 #include "fovea/train.h"
-#include "machine.h"
 #include "serve.h"
 
 namespace {
 
 using fovea::Tensor;
-using Json = nlohmann::json;
+using fovea::bench::Json;
+using fovea::bench::now_ns;
 
 constexpr float kRate = 1e-3f, kClip = 1.0f;
-
-int64_t now_ns() { return static_cast<int64_t>(fovea::bench::now_seconds() * 1e9); }
 
 Tensor lengths_of(const Tensor& source) {
   const std::vector<int64_t> lengths(static_cast<size_t>(source.size(1)), source.size(0));
@@ -48,18 +42,10 @@ class Translator {
   }
 
   Json train(const Json& options) {
-    std::vector<float> losses;
-    std::vector<int64_t> ns;
-    const int64_t first = options.at("from"), steps = options.at("steps");
-    for (int64_t i = first; i < first + steps; ++i) {
-      const int64_t start = now_ns();
-      losses.push_back(step(i));
-      ns.push_back(now_ns() - start);
-    }
-    return {{"losses", losses}, {"ns", ns}};
+    return fovea::bench::timed_steps(options, [&](int64_t i) { return step(i); });
   }
 
-  Json decode(const Json& options) const {
+  Json decode(const Json& options) {
     const fovea::NoGrad no_grad;
     std::vector<std::vector<int64_t>> tokens;
     std::vector<int64_t> ns;
@@ -97,32 +83,9 @@ class Translator {
   fovea::Tensors batches_;
 };
 
-class Worker {
- public:
-  Json answer(const Json& request) {
-    if (request.contains("load")) {
-      translator_.reset();
-      translator_.emplace(request["load"]);
-      return {{"threads", fovea::threads()}, {"isa", fovea::isa()}};
-    }
-    if (!translator_) throw fovea::Error("bench", "nothing is loaded");
-    if (request.contains("train")) return translator_->train(request["train"]);
-    if (request.contains("decode")) return translator_->decode(request["decode"]);
-    throw fovea::Error("bench", "load, train or decode expected");
-  }
-
- private:
-  std::optional<Translator> translator_;
-};
-
 }  // namespace
 
-int main(int argc, char**) {
-  if (argc > 1) {
-    fmt::print(stderr, "usage: translate\n");
-    return 2;
-  }
-  Worker worker;
-  fovea::bench::serve(worker);
-  return 0;
+int main(int argc, char** argv) {
+  return fovea::bench::serve_model<Translator>(
+      argc, argv, {{"train", &Translator::train}, {"decode", &Translator::decode}});
 }

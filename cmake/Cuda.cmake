@@ -1,5 +1,5 @@
 # The GPU module, libfovea_cuda.so, where there is a CUDA compiler. Nothing links it: it is opened at
-# run time, and its header, src/cuda/module.h, needs no toolkit.
+# run time, and its header, src/kernels/module.h, needs no toolkit.
 set(FOVEA_CUDA AUTO CACHE STRING "The GPU module: AUTO where nvcc is found, ON, OFF")
 set_property(CACHE FOVEA_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(FOVEA_CUDA_ARCHITECTURES 80 90a CACHE STRING "GPUs it has machine code for; the rest by PTX")
@@ -39,7 +39,7 @@ function(fovea_cuda)
   set(root ${CMAKE_BINARY_DIR}/layers/cuda)
   file(MAKE_DIRECTORY ${root})
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/src/cuda ${root}/cuda SYMBOLIC)
-  set(includes ${CMAKE_BINARY_DIR}/layers/public/core ${root}
+  set(includes ${CMAKE_BINARY_DIR}/layers/public/core ${CMAKE_BINARY_DIR}/layers/public/kernels ${root}
     ${CMAKE_BINARY_DIR}/layers/core ${CMAKE_BINARY_DIR}/layers/kernels)
 
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cuda/*.cu)

@@ -4,11 +4,21 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Fovea)
 
 get_property(components GLOBAL PROPERTY fovea_components)
 list(TRANSFORM components PREPEND fovea_component_ OUTPUT_VARIABLE libraries)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 install(TARGETS fovea_lib ${libraries} EXPORT FoveaTargets)
 install(DIRECTORY include/fovea DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT FoveaTargets NAMESPACE Fovea:: DESTINATION ${package_dir})
 if(TARGET fovea)
-  install(TARGETS fovea)
+  install(TARGETS fovea COMPONENT program)
+  # The manual, made of what --help says: `cmake --build build --target fovea_manual`.
+  set(manual ${CMAKE_BINARY_DIR}/fovea.1)
+  add_custom_command(OUTPUT ${manual}
+    COMMAND bash ${CMAKE_SOURCE_DIR}/app/manual.sh $<TARGET_FILE:fovea> > ${manual}
+    DEPENDS fovea ${CMAKE_SOURCE_DIR}/app/manual.sh VERBATIM)
+  add_custom_target(fovea_manual DEPENDS ${manual})
+  install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program OPTIONAL)
+  install(FILES app/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    RENAME fovea COMPONENT program)
 endif()
 
 set(FOVEA_COMPONENTS ${components})

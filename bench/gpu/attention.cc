@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "cuda/open.h"
 #include "fovea/error.h"
+#include "kernels/open.h"
 
 namespace fovea {
 namespace {

@@ -91,3 +91,31 @@ class Peer:
                 answer = {"error": f"{type(error).__name__}: {first}"[:200]}
             out.write(json.dumps(answer) + "\n")
             out.flush()
+
+
+class ModelPeer(Peer):
+    """A model that is loaded once and then asked: {"load": options}, {"train": options}, and what
+    else a subclass has by that name. It gives step(number), which trains on one batch and returns
+    the loss."""
+
+    def __init__(self):
+        super().__init__(None)
+
+    def answer(self, request):
+        (what, options), = request.items()
+        return getattr(self, what)(options)
+
+    def train(self, options):
+        losses, ns = [], []
+        for number in range(options["from"], options["from"] + options["steps"]):
+            start = time.perf_counter_ns()
+            losses.append(self.step(number))
+            ns.append(time.perf_counter_ns() - start)
+        return {"losses": losses, "ns": ns}
+
+    @classmethod
+    def main(cls, version):
+        if sys.argv[1:] == ["--version"]:
+            print(version)
+        else:
+            cls().serve()

@@ -7,14 +7,12 @@ are gathered at once. It answers what bench/glimpse.cc answers, one JSON request
 
 import math
 import os
-import sys
-import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from common import Peer, tensors
+from common import ModelPeer, tensors
 
 RATE, CLIP, REWARD, SIGMA = 1e-3, 5.0, 0.1, 0.1
 CELLS = {"rnn": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}
@@ -75,14 +73,10 @@ class Glimpses(nn.Module):
         return F.cross_entropy(logits, classes) + terms / len(images)
 
 
-class Viewing(Peer):
+class Viewing(ModelPeer):
     def __init__(self):
-        super().__init__(None)
+        super().__init__()
         self.model = self.optimizer = self.batches = None
-
-    def answer(self, request):
-        (what, options), = request.items()
-        return getattr(self, what)(options)
 
     def load(self, options):
         self.model = Glimpses(options)
@@ -106,17 +100,6 @@ class Viewing(Peer):
         self.optimizer.step()
         return loss.item()
 
-    def train(self, options):
-        losses, ns = [], []
-        for number in range(options["from"], options["from"] + options["steps"]):
-            start = time.perf_counter_ns()
-            losses.append(self.step(number))
-            ns.append(time.perf_counter_ns() - start)
-        return {"losses": losses, "ns": ns}
-
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--version"]:
-        print(torch.__version__)
-    else:
-        Viewing().serve()
+    Viewing.main(torch.__version__)

@@ -6,14 +6,13 @@ architecture. It answers as bench/lm.cc does:
 """
 
 import os
-import sys
 import tempfile
 import time
 
 import ctranslate2
 from ctranslate2.specs import common_spec, transformer_spec
 
-from common import Peer, tensors
+from common import ModelPeer, tensors
 
 
 def set_linear(spec, arrays, name):
@@ -51,14 +50,10 @@ def spec_of(options):
     return spec
 
 
-class Generation(Peer):
+class Generation(ModelPeer):
     def __init__(self):
-        super().__init__(None)
+        super().__init__()
         self.generator = None
-
-    def answer(self, request):
-        (what, options), = request.items()
-        return getattr(self, what)(options)
 
     def load(self, options):
         threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
@@ -79,7 +74,4 @@ class Generation(Peer):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--version"]:
-        print(ctranslate2.__version__)
-    else:
-        Generation().serve()
+    Generation.main(ctranslate2.__version__)

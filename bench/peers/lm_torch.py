@@ -9,14 +9,13 @@ answers, one JSON request a line:
 """
 
 import os
-import sys
 import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from common import Peer, tensors
+from common import ModelPeer, tensors
 
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 
@@ -94,14 +93,10 @@ def named(name):
     return name
 
 
-class Language(Peer):
+class Language(ModelPeer):
     def __init__(self):
-        super().__init__(None)
+        super().__init__()
         self.model = self.loss = self.optimizer = self.ids = None
-
-    def answer(self, request):
-        (what, options), = request.items()
-        return getattr(self, what)(options)
 
     def load(self, options):
         self.model = Decoder(*(options[x] for x in ("blocks", "width", "heads", "context",
@@ -131,14 +126,6 @@ class Language(Peer):
         self.optimizer.step()
         return loss.item()
 
-    def train(self, options):
-        losses, ns = [], []
-        for number in range(options["from"], options["from"] + options["steps"]):
-            start = time.perf_counter_ns()
-            losses.append(self.step(number))
-            ns.append(time.perf_counter_ns() - start)
-        return {"losses": losses, "ns": ns}
-
     def generate(self, options):
         start = time.perf_counter_ns()
         tokens = self.model.generate(options["prompt"], options["count"])
@@ -146,7 +133,4 @@ class Language(Peer):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--version"]:
-        print(torch.__version__)
-    else:
-        Language().serve()
+    Language.main(torch.__version__)

@@ -7,14 +7,13 @@ additive attention. It answers what bench/translate.cc answers, one JSON request
 """
 
 import os
-import sys
 import time
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from common import Peer, tensors
+from common import ModelPeer, tensors
 
 BEGIN, END = 2, 3
 
@@ -89,14 +88,10 @@ NAMES = {"initial.0.weight": "initial.weight", "initial.0.bias": "initial.bias",
          "decoder.0.bias_ih": "decoder.bias_ih", "decoder.0.bias_hh": "decoder.bias_hh"}
 
 
-class Translation(Peer):
+class Translation(ModelPeer):
     def __init__(self):
-        super().__init__(None)
+        super().__init__()
         self.model = self.batches = self.optimizer = None
-
-    def answer(self, request):
-        (what, options), = request.items()
-        return getattr(self, what)(options)
 
     def load(self, options):
         model = Translator(options["vocabulary"], options["embedding"], options["hidden"])
@@ -121,14 +116,6 @@ class Translation(Peer):
         self.optimizer.step()
         return loss.item()
 
-    def train(self, options):
-        losses, ns = [], []
-        for number in range(options["from"], options["from"] + options["steps"]):
-            start = time.perf_counter_ns()
-            losses.append(self.step(number))
-            ns.append(time.perf_counter_ns() - start)
-        return {"losses": losses, "ns": ns}
-
     def decode(self, options):
         tokens, ns = [], []
         for row in range(options["from"], options["from"] + options["count"]):
@@ -140,7 +127,4 @@ class Translation(Peer):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--version"]:
-        print(torch.__version__)
-    else:
-        Translation().serve()
+    Translation.main(torch.__version__)

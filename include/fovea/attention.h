@@ -63,7 +63,7 @@ struct Weighting {
   uint64_t seed = 0;            // sampling, gumbel and dropout
 };
 
-struct Attention {
+struct Attention {  // what attend() does: three choices
   Score score;
   Mask mask;
   Weighting weighting;
@@ -76,7 +76,7 @@ FOVEA_API Mask mask(const std::string& spec, Tensors = {});  // "causal+window:6
 FOVEA_API Weighting weighting(const std::string& spec, Tensors = {});
 
 namespace scores {
-FOVEA_API Score dot();
+FOVEA_API Score dot();  // q·k
 FOVEA_API Score scaled_dot();
 FOVEA_API Score multiplicative(Tensor w);                                   // w [Dq,Dk]
 FOVEA_API Score additive(Tensor w_q, Tensor w_k, Tensor u, Tensor b = {});  // [A,Dq] [A,Dk] [A] [A]
@@ -89,7 +89,7 @@ FOVEA_API Score elu_dot();                 // (elu(q)+1)·(elu(k)+1)
 }  // namespace scores
 
 namespace masks {
-inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();  // a side without end
 FOVEA_API Mask everything();
 FOVEA_API Mask causal();
 FOVEA_API Mask window(int64_t w);
@@ -138,6 +138,13 @@ struct TopK {
   Tensor keys;     // i64 [B,H',Lq',k]
 };
 
+// What a call computed that its backward pass reads beside the inputs: a number or two a row.
+struct Computed {
+  Tensor context;  // [B,H,Lq,Dv]
+  Tensor stat;    // f32 [B,H,Lq]: softmax and sample: log-sum-exp; sparse weightings: the threshold
+  Tensor chosen;  // i64 [B,H,Lq], hard weightings; −1: none
+};
+
 struct AttendedState;  // src/attention/state.h: what the fused pass kept
 
 // The result of attend(). `context` is there now; the rest is computed from the row statistics
@@ -156,6 +163,7 @@ class FOVEA_API Attended {
   Tensor chosen() const;    // i64 [B,H,Lq]
   Tensor log_prob() const;  // [B,H,Lq]
   Plan plan() const;
+  Computed computed() const;  // off the tape
 
   std::shared_ptr<const AttendedState> state;
 };
@@ -171,6 +179,13 @@ struct Want {
 // never read into the result.
 FOVEA_API Attended attend(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& = {},
                           const Want& = {});
+
+// The result of that call once more, with its gradients and all it can be asked for, when nothing
+// of it was kept but what it computed. Nothing is computed again but the lowered inputs (by the
+// reference, everything). For whoever has a tape of its own, on which calls forward and backward
+// stand apart. Inputs and choices must be those of the call.
+FOVEA_API Attended attended(const Tensor& q, const Tensor& k, const Tensor& v, const Attention&,
+                            const Computed&, const Want& = {});
 
 struct Listed {
   std::string name;

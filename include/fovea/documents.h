@@ -26,7 +26,7 @@
 // E embedding, H hidden.
 namespace fovea::models {
 
-enum class DocumentModel : uint8_t { hierarchical, flat, transformer, mean };
+enum class DocumentModel : uint8_t { hierarchical, flat, transformer, mean };  // as above
 FOVEA_API const char* name_of(DocumentModel);
 FOVEA_API DocumentModel document_model(const std::string& name);
 
@@ -45,7 +45,7 @@ FOVEA_API bool by_sentences(const DocumentConfig&);
 // Whether words are weighed by attention, so that there is something to see.
 FOVEA_API bool looks(const DocumentConfig&);
 
-struct TransformerEncoder {
+struct TransformerEncoder {  // blocks that read what was embedded
   TransformerConfig config;
   Stack stack;
 };

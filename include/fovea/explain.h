@@ -16,6 +16,10 @@ namespace fovea::explain {
 // What is explained: rows in, each an input of its own, and T numbers for each out:
 // x [R,…] → y [R,T]. No row sees another, so that a pass over many rows is many passes at once.
 using Outputs = std::function<Tensor(const Tensor& rows)>;
+// The same where each row is asked for one of them: rows and as many outputs in, y [R] out. Where
+// an output is one of many tokens, that is a T-th of the logits.
+using OneEach = std::function<Tensor(const Tensor& rows, std::span<const int64_t> outputs)>;
+FOVEA_API OneEach one_each(const Outputs&);  // all are computed, one is taken
 
 // Called now and then with the share that is done; what it throws ends the work.
 using Progress = std::function<void(double)>;
@@ -40,6 +44,9 @@ FOVEA_API Tensor summed(const Tensor& values, const Grid&);
 
 // ∂y_t/∂x for each t of `outputs`, in their order: visit(i, gradient), of x's shape. Many outputs
 // are one backward pass: row r of a batch asks for its own, and rows do not see each other.
+FOVEA_API void each_gradient(const OneEach&, const Tensor& x, std::span<const int64_t> outputs,
+                             const std::function<void(size_t, const Tensor&)>& visit,
+                             const Effort& = {});
 FOVEA_API void each_gradient(const Outputs&, const Tensor& x, std::span<const int64_t> outputs,
                              const std::function<void(size_t, const Tensor&)>& visit,
                              const Effort& = {});
@@ -49,6 +56,9 @@ FOVEA_API void each_gradient(const Outputs&, const Tensor& x, std::span<const in
 struct SequentialJacobian {
   Tensor norm, sum;  // [outputs,S]
 };
+FOVEA_API SequentialJacobian sequential_jacobian(const OneEach&, const Tensor& x,
+                                                 std::span<const int64_t> outputs,
+                                                 const Effort& = {});
 FOVEA_API SequentialJacobian sequential_jacobian(const Outputs&, const Tensor& x,
                                                  std::span<const int64_t> outputs,
                                                  const Effort& = {});
@@ -73,6 +83,8 @@ struct Attribution {
   Tensor values;       // of x's shape
   double missing = 0;  // integrated: |Σ − (y(x) − y(x₀))| / |y(x) − y(x₀)|
 };
+FOVEA_API Attribution saliency(const OneEach&, const Tensor& x, int64_t output,
+                               const SaliencyConfig& = {}, const Effort& = {});
 FOVEA_API Attribution saliency(const Outputs&, const Tensor& x, int64_t output,
                                const SaliencyConfig& = {}, const Effort& = {});
 

@@ -26,7 +26,7 @@
 // Letters: B images, N rows (of image n mod B), T glimpses, H hidden, S² the grid's places.
 namespace fovea::models {
 
-enum class GlimpseModel : uint8_t { recurrent, soft, random, dense, conv };
+enum class GlimpseModel : uint8_t { recurrent, soft, random, dense, conv };  // see above
 FOVEA_API const char* name_of(GlimpseModel);
 FOVEA_API GlimpseModel glimpse_model(const std::string& name);
 

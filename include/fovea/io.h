@@ -15,14 +15,14 @@
 // not hold throws fovea::Error.
 namespace fovea {
 
-using Metadata = std::map<std::string, std::string>;
+using Metadata = std::map<std::string, std::string>;  // texts by name, in a file's header
 
-struct TensorFile {
+struct TensorFile {  // all that a file holds
   Tensors tensors;
   Metadata metadata;
 };
 
-FOVEA_API TensorFile read_safetensors(const std::filesystem::path&);
+FOVEA_API TensorFile read_safetensors(const std::filesystem::path&);  // all of a file
 FOVEA_API TensorFile parse_safetensors(std::span<const std::byte>);
 FOVEA_API Tensors load_safetensors(const std::filesystem::path&);  // the tensors alone
 // Of these names, those that are there; nothing else is read.

@@ -16,7 +16,7 @@ namespace fovea::nn {
 
 // ---- Norms and the layers of one vector --------------------------------------------------------
 
-enum class NormKind : uint8_t { layer, rms };
+enum class NormKind : uint8_t { layer, rms };  // (x − μ)/σ, or x/√mean(x²)
 FOVEA_API const char* name_of(NormKind);
 
 struct FOVEA_API Norm {
@@ -25,10 +25,12 @@ struct FOVEA_API Norm {
   float epsilon = 1e-5f;
   Tensor operator()(const Tensor& x) const;
 };
-FOVEA_API Norm norm(Weights&, const std::string& name, NormKind, int64_t width);
-
-enum class Activation : uint8_t { relu, gelu, gelu_tanh, swiglu };
+FOVEA_API Norm norm(Weights&, const std::string& name, NormKind, int64_t width,
+                    float epsilon = 1e-5f);
+// Between up and down; those with a gate multiply two halves.
+enum class Activation : uint8_t { relu, gelu, gelu_tanh, swiglu, silu, geglu, geglu_tanh };
 FOVEA_API const char* name_of(Activation);
+FOVEA_API bool is_gated(Activation);  // f(g)·u: swiglu by silu, geglu by gelu
 
 // What is dropped in training, each place by its own numbers.
 struct Noise {
@@ -36,10 +38,10 @@ struct Noise {
   uint64_t seed = 0;
 };
 
-// down(f(up(x))); swiglu: down(silu(g)·u), [g; u] = up(x).
+// down(f(up(x))); gated: down(f(g)·u), [g; u] = up(x).
 struct FOVEA_API Mlp {
   Activation activation = Activation::gelu;
-  Linear up, down;  // [M,W] (swiglu [2M,W]), [W,M]
+  Linear up, down;  // [M,W] (gated [2M,W]), [W,M]
   Tensor operator()(const Tensor& x, const Noise& = {}) const;
 };
 
@@ -49,9 +51,9 @@ enum class Positions : uint8_t {
   none,
   sinusoidal,  // added to the input: sin and cos of p/10000^(2i/W)
   learned,     // added to the input
-  rotary,      // queries and keys turned by p·10000^(−2i/d)
-  alibi,       // −2^(−8h/H)·distance added to the scores
-  t5,          // a learned number per head and bucket of distances, added to the scores
+  rotary,  // queries and keys turned by p·rate_i, which is 10000^(−2i/d) unless said otherwise
+  alibi,   // −2^(−8h/H)·distance added to the scores
+  t5,      // a learned number per head and bucket of distances, added to the scores
 };
 FOVEA_API const char* name_of(Positions);
 
@@ -60,7 +62,14 @@ FOVEA_API Tensor sinusoidal_positions(int64_t first, int64_t count, int64_t widt
 struct Rotary {
   Tensor cos, sin;  // [L,d/2]
 };
-FOVEA_API Rotary rotary_positions(int64_t first, int64_t count, int64_t depth);
+// How fast each pair turns, and what all of them are multiplied by.
+struct RotaryConfig {
+  std::vector<double> rates;  // [d/2]; empty: 10000^(−2i/d)
+  float gain = 1.0f;
+  bool operator==(const RotaryConfig&) const = default;
+};
+FOVEA_API Rotary rotary_positions(int64_t first, int64_t count, int64_t depth,
+                                  const RotaryConfig& = {});
 
 FOVEA_API Tensor alibi_slopes(int64_t heads);  // [H]
 
@@ -84,6 +93,9 @@ struct HeadsConfig {
   int64_t depth = 0;              // of a head; 0: width/heads
   std::vector<HeadGroup> groups;  // empty: all heads by scaled dot products and softmax
   WithBias bias = WithBias::yes;
+  std::optional<WithBias> out_bias;  // of the output projection; absent: as bias
+  std::optional<float> scale, cap;   // of the scores: the mechanism's own scale, no cap
+  std::optional<float> qk_epsilon;   // self: RMS norms of a head's queries and keys; absent: none
   Init init = Init::xavier;
   float out_gain = 1.0f;  // the output projection starts so much larger
 };
@@ -102,6 +114,9 @@ struct Heads {
   const std::string& name;  // "decoder.3.cross"
   const Attended& attended;
   const Tensor& values;  // [B,Hk,Lk,d]
+  const Tensor &queries,
+      &keys;  // [B,H,Lq,d], [B,Hk,Lk,d], turned by their positions where they are
+  const Attention& attention;
 };
 // Gives the weights [B,H,Lq,Lk] to use instead, or an undefined tensor to leave them.
 using HeadsHook = std::function<Tensor(const Heads&)>;
@@ -129,6 +144,7 @@ struct FOVEA_API MultiHead {
   Linear in;                    // self: queries, keys and values in one product, [(H + 2Hk)·d, W]
   Linear query, memory;         // cross: [H·d, W], keys and values [2Hk·d, memory]
   Linear out;                   // [W, H·d]
+  Norm query_norm, key_norm;    // [d], where there are any
   std::vector<HeadCall> calls;  // by group
 
   Tensor self(const Tensor& x, const HeadsPass& = {}) const;                     // [B,L,W]
@@ -149,7 +165,11 @@ FOVEA_API Pooling pooling(Weights&, const std::string& name, const HeadsConfig&,
 
 // ---- Blocks ------------------------------------------------------------------------------------
 
-enum class NormOrder : uint8_t { post, pre };
+enum class NormOrder : uint8_t {
+  post,    // norm(x + f(x))
+  pre,     // x + f(norm(x))
+  around,  // x + after(f(norm(x)))
+};
 FOVEA_API const char* name_of(NormOrder);
 
 struct BlockConfig {
@@ -157,22 +177,27 @@ struct BlockConfig {
   int64_t mlp_width = 0;  // 0: 4·width
   Activation activation = Activation::gelu;
   NormKind norm = NormKind::layer;
-  NormOrder order = NormOrder::pre;  // pre: x + f(norm(x)); post: norm(x + f(x))
+  float epsilon = 1e-5f;  // of the norms
+  NormOrder order = NormOrder::pre;
+  std::optional<WithBias> mlp_bias;  // absent: as the heads'
   bool cross = false;                // looks at a source, too
-  int64_t of = 1;  // blocks in all: what is added to x starts 1/√(2·of) as large
+  int64_t of = 1;      // blocks in all: what is added to x starts 1/√(2·of) as large
+  int64_t window = 0;  // keys that a causal query sees, its own included; 0: all before it
+  RotaryConfig rotary;
 };
 
-struct BlockPass {
+struct BlockPass {  // how a pass through a block goes
   HeadsPass self, cross;
   const KeyValues* source = nullptr;
   Noise noise;
 };
 
-struct FOVEA_API Block {
+struct FOVEA_API Block {  // self-attention, a look at a source, an MLP
   BlockConfig config;
   MultiHead self, cross;
   Mlp mlp;
   Norm self_norm, cross_norm, mlp_norm;
+  Norm self_after, mlp_after;  // around
   Tensor operator()(const Tensor& x, const BlockPass& = {}) const;
 };
 FOVEA_API Block block(Weights&, const std::string& name, const BlockConfig&);

@@ -120,7 +120,7 @@ class FOVEA_API Stepper {
   SteppedLinear recurrent_;
 };
 
-struct RecurrentConfig {
+struct RecurrentConfig {  // layers of cells, one way or both
   Cell cell = Cell::gru;
   int64_t input = 0, hidden = 0;
   int64_t layers = 1;

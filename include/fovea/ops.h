@@ -21,7 +21,7 @@ FOVEA_API Tensor minimum(const Tensor& a, const Tensor& b);
 FOVEA_API Tensor pow(const Tensor& base, const Tensor& exponent);
 FOVEA_API Tensor pow(const Tensor& base, float exponent);
 
-FOVEA_API Tensor operator+(const Tensor& a, const Tensor& b);
+FOVEA_API Tensor operator+(const Tensor& a, const Tensor& b);  // shapes broadcast
 FOVEA_API Tensor operator-(const Tensor& a, const Tensor& b);
 FOVEA_API Tensor operator*(const Tensor& a, const Tensor& b);
 FOVEA_API Tensor operator/(const Tensor& a, const Tensor& b);
@@ -35,7 +35,7 @@ FOVEA_API Tensor operator-(float a, const Tensor& b);
 FOVEA_API Tensor operator*(float a, const Tensor& b);
 FOVEA_API Tensor operator/(float a, const Tensor& b);
 
-FOVEA_API Tensor neg(const Tensor& x);
+FOVEA_API Tensor neg(const Tensor& x);  // these: element by element
 FOVEA_API Tensor exp(const Tensor& x);
 FOVEA_API Tensor log(const Tensor& x);
 FOVEA_API Tensor tanh(const Tensor& x);
@@ -94,7 +94,7 @@ FOVEA_API Tensor scatter_add(const Tensor& x, int dim, const Tensor& ids, const 
 FOVEA_API Tensor softmax(const Tensor& x, int dim = -1);
 FOVEA_API Tensor log_softmax(const Tensor& x, int dim = -1);
 
-enum class Reduction : uint8_t { mean, sum, none };
+enum class Reduction : uint8_t { mean, sum, none };  // of the losses of all rows
 struct CrossEntropy {
   float label_smoothing = 0.0f;
   int64_t ignore_index = -100;
@@ -148,7 +148,7 @@ FOVEA_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 FOVEA_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                         const Conv1d& = {});
 
-struct Pool2d {
+struct Pool2d {  // the window and its steps
   int64_t size_y = 2, size_x = 2;
   int64_t stride_y = 2, stride_x = 2;
   int64_t pad_y = 0, pad_x = 0;

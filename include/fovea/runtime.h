@@ -37,6 +37,6 @@ FOVEA_API int64_t memory_in_use();
 FOVEA_API int64_t memory_peak();
 FOVEA_API void reset_memory_peak();
 
-FOVEA_API const char* version();
+FOVEA_API const char* version();  // "0.2.0"
 
 }  // namespace fovea

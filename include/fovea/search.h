@@ -35,7 +35,20 @@ class FOVEA_API Generator {
   virtual std::optional<Likeliest> likeliest(int64_t row, std::span<const int64_t> never);
 };
 
-inline constexpr int64_t kLargestBeam = 1024;
+inline constexpr int64_t kLargestBeam = 1024;  // of a DecodeConfig
+
+// Ids of the vocabulary that is written, which mean no text: those of our own tokenizers.
+struct SpecialIds {
+  int64_t begin = 2;                    // what a text follows
+  std::vector<int64_t> ends = {3};      // each ends one
+  std::vector<int64_t> never = {0, 2};  // are in none, such as padding
+};
+
+// When a beam search has found enough.
+enum class Enough : uint8_t {
+  endings,  // as soon as there are as many endings as beams
+  better,   // when what goes on can no longer become better than these, the best that were found
+};
 
 struct DecodeConfig {
   int64_t beam = 1;                  // 1: greedy
@@ -45,6 +58,8 @@ struct DecodeConfig {
   bool weights = false;              // keep what was attended to
   bool places = false;               // keep what was attended to most
   std::vector<int64_t> prefix = {};  // tokens that every hypothesis begins with; their p counts
+  SpecialIds special = {};
+  Enough enough = Enough::endings;
 };
 // Throws, naming the field and its range.
 FOVEA_API void check(const DecodeConfig&);
@@ -61,7 +76,7 @@ struct Decoded {
 struct Sequences {
   std::vector<int64_t> first;   // by sequence, the token that it follows
   std::vector<int64_t> limits;  // by sequence, the most tokens it may have, the end included
-  int64_t end = 0;              // the token that ends one
+  std::vector<int64_t> ends;    // tokens of which each ends one, or none
   std::vector<int64_t> never;   // tokens that are in none, such as padding
 };
 

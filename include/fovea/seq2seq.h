@@ -33,13 +33,13 @@ FOVEA_API WriterConfig writer_of(const Seq2SeqConfig&);
 // Throws, naming the field and its range.
 FOVEA_API void check(const Seq2SeqConfig&);
 
-struct FOVEA_API Seq2Seq : Writer {
+struct FOVEA_API Seq2Seq : Writer {  // the model
   Seq2SeqConfig config;
   nn::Weights weights;
   nn::Embedding source;
   nn::Recurrent encoder;
 };
-FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, nn::Weights);
+FOVEA_API Seq2Seq seq2seq(const Seq2SeqConfig&, nn::Weights);  // of a seed, or of weights
 // How many numbers it would learn; takes no memory for them.
 FOVEA_API int64_t count_weights(const Seq2SeqConfig&);
 

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "fovea/api.h"
+#include "fovea/device.h"
 #include "fovea/error.h"
-
+// Tensors of floats, ids and masks, and the tape that gives their gradients.
 namespace fovea {
 
-enum class DType : uint8_t { f32, i64, boolean };
-enum class Device : uint8_t { cpu };
+enum class DType : uint8_t { f32, i64, boolean };  // what an element is
 
-using Shape = std::vector<int64_t>;
+using Shape = std::vector<int64_t>;  // sizes, the outermost first
 
 FOVEA_API int64_t size_of(DType);               // bytes of one element
 FOVEA_API const char* name_of(DType);           // "f32", "i64", "bool"
@@ -26,12 +26,15 @@ struct TensorImpl;  // src/tensor/impl.h
 
 // A handle to a strided view of storage. Copying the handle shares the data. Views (reshape of a
 // contiguous tensor, transpose, slice, expand, ...) share storage too, and are differentiable.
-// Computation is float32; ids are int64; masks are bool (one byte an element).
+// Computation is float32; ids are int64; masks are bool (one byte an element). What is computed of
+// tensors is where they are; floats on different devices do not meet, ids and masks of the CPU are
+// brought along.
 class FOVEA_API Tensor {
  public:
   Tensor() = default;  // undefined: stands for "absent" wherever a tensor is optional
 
   static Tensor empty(const Shape&, DType = DType::f32);
+  static Tensor empty(const Shape&, DType, Device);
   static Tensor zeros(const Shape&, DType = DType::f32);
   static Tensor full(const Shape&, float value);
   static Tensor scalar(float value);  // shape []
@@ -40,6 +43,11 @@ class FOVEA_API Tensor {
   static Tensor from_ids(std::span<const int64_t>, const Shape&);
   static Tensor from_bools(std::span<const uint8_t>, const Shape&);
   static Tensor arange(int64_t n);  // int64 0 … n−1
+  // A view of memory that is not the library's: `data` is the first element, strides are in
+  // elements (0 and negative too). `owner` is held as long as a tensor shares it; null: the caller
+  // sees to that. Changes that others make to it are not noticed (see version()).
+  static Tensor borrow(void* data, const Shape&, const Shape& strides, std::shared_ptr<void> owner,
+                       DType = DType::f32);
   // Normal and uniform [0, 1) numbers; element i depends on (seed, i) alone.
   static Tensor randn(const Shape&, uint64_t seed);
   static Tensor rand(const Shape&, uint64_t seed);
@@ -56,7 +64,8 @@ class FOVEA_API Tensor {
   Device device() const;
   bool is_contiguous() const;
 
-  // The first element of this view; float for f32, int64_t for i64, uint8_t for bool.
+  // The first element of this view; float for f32, int64_t for i64, uint8_t for bool. Of tensors on
+  // the CPU alone.
   template <class T>
   const T* data() const;
   // For writing; counts as an in-place change (see version()).
@@ -81,9 +90,10 @@ class FOVEA_API Tensor {
   Tensor contiguous() const;  // itself when already so
   Tensor clone() const;       // a differentiable copy
   Tensor to(DType) const;     // not differentiable across types
+  Tensor to(Device) const;    // itself when already there; differentiable
 
   // In place; only outside the tape (on tensors that need no gradient) and under NoGrad.
-  Tensor& copy_(const Tensor& source);  // source broadcasts
+  Tensor& copy_(const Tensor& source);  // source broadcasts, and may be on another device
   Tensor& fill_(float value);
   Tensor& add_(const Tensor& other, float scale = 1.0f);
   Tensor& mul_(float factor);
@@ -107,7 +117,7 @@ class FOVEA_API Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-extern template FOVEA_API const float* Tensor::data<float>() const;
+extern template FOVEA_API const float* Tensor::data<float>() const;  // f32
 extern template FOVEA_API const int64_t* Tensor::data<int64_t>() const;
 extern template FOVEA_API const uint8_t* Tensor::data<uint8_t>() const;
 extern template FOVEA_API float* Tensor::mutable_data<float>();

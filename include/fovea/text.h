@@ -14,7 +14,7 @@ namespace fovea::text {
 
 // ---- Tokens -------------------------------------------------------------------------------------
 
-enum class Unit : uint8_t { characters, words, subwords };
+enum class Unit : uint8_t { characters, words, subwords };  // what a token is
 FOVEA_API const char* name_of(Unit);
 FOVEA_API Unit unit(const std::string& name);
 
@@ -76,7 +76,7 @@ FOVEA_API int64_t columns(std::string_view);  // width in a terminal
 
 // ---- Pairs of sentences -------------------------------------------------------------------------
 
-struct Pair {
+struct Pair {  // a sentence and its translation
   std::string source, target;
 };
 // Lines "source<TAB>target[<TAB>more columns, the same number in every line]", plain or gzipped;
@@ -92,7 +92,7 @@ FOVEA_API std::vector<Pair> read_parallel(const std::filesystem::path& source,
 // Every line, empty ones too.
 FOVEA_API std::vector<std::string> read_lines(const std::filesystem::path&);
 
-struct Split {
+struct Split {  // what is learned from, and what is held out
   std::vector<Pair> train, valid, test;
 };
 // All pairs with one source go to one side; which one depends on the seed and the source alone.

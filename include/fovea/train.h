@@ -17,7 +17,7 @@
 // happened goes to a run folder.
 namespace fovea::train {
 
-enum class Method : uint8_t { adam, adamw, sgd };
+enum class Method : uint8_t { adam, adamw, sgd };  // of the optimizer
 FOVEA_API const char* name_of(Method);
 FOVEA_API Method method(const std::string& name);
 
@@ -56,7 +56,7 @@ class FOVEA_API Optimizer {
 // Scales gradients down to this norm over all of them; returns the norm before. 0: only returns it.
 FOVEA_API float clip_by_norm(const Tensors&, float largest);
 
-enum class Decay : uint8_t { constant, cosine, inverse_root, plateau };
+enum class Decay : uint8_t { constant, cosine, inverse_root, plateau };  // of the rate
 FOVEA_API const char* name_of(Decay);
 FOVEA_API Decay decay(const std::string& name);
 
@@ -141,7 +141,7 @@ struct Progress {
   bool better = false;
 };
 
-enum class Ended : uint8_t { finished, stopped_early, interrupted };
+enum class Ended : uint8_t { finished, stopped_early, interrupted };  // why a run ended
 struct Finished {
   Ended why = Ended::finished;
   int64_t steps = 0, epochs = 0;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,20 +31,46 @@ struct TransformerConfig {
   nn::NormKind norm = nn::NormKind::layer;
   nn::NormOrder order = nn::NormOrder::pre;
   nn::Positions positions = nn::Positions::rotary;
-  int64_t longest = 1024;  // positions that are learned, where they are
+  int64_t longest = 1024;                // positions that are learned, where they are
+  int64_t buckets = 32, farthest = 128;  // t5: of distances, and the last that has one of its own
   std::string score = "scaled_dot", weighting = "softmax";  // of self-attention and of looks
   bool linear = false;  // self-attention is linear, in place of score and weighting
   bool tied = true;     // the output layer is the target's embedding
   nn::Init init = nn::Init::xavier;
+
+  // What models of others have, and those that are trained here leave as it is.
+  int64_t decoder_blocks = 0;   // 0: as many as the encoder has
+  int64_t head_depth = 0;       // 0: depth/heads
+  int64_t embedding_width = 0;  // narrower vectors, widened before the first block; 0: depth
+  bool shared_blocks = false;   // all blocks have the weights of the first
+  float epsilon = 1e-5f;        // of the norms
+  bool embedding_norm = false;  // one more, of what goes into the first block
+  std::optional<float> embedding_scale;  // absent: √depth for sinusoidal positions, 1 for others
+  nn::RotaryConfig rotary;
+  std::optional<float> score_scale, score_cap, qk_epsilon;  // nn::HeadsConfig
+  struct Biases {
+    nn::WithBias in = nn::WithBias::yes, out = nn::WithBias::yes, mlp = nn::WithBias::yes;
+    nn::WithBias output = nn::WithBias::no;  // of the output layer
+  } biases;
+  std::optional<float> output_cap;  // logits are c·tanh(l/c)
+  // What blocks have of their own, by block; empty: all are alike.
+  struct Own {
+    int64_t window = 0;  // nn::BlockConfig
+    nn::RotaryConfig rotary;
+  };
+  std::vector<Own> each;
 };
 // Throws, naming the field and its range.
 FOVEA_API void check(const TransformerConfig&);
+FOVEA_API int64_t head_depth(const TransformerConfig&);
 
 // Blocks over one sequence.
 struct FOVEA_API Stack {
   std::vector<nn::Block> blocks;
+  nn::Norm first;    // of what is embedded, where there is one
+  nn::Linear widen;  // of narrower vectors
   nn::Norm last;     // pre-norm alone
-  Tensor positions;  // learned [longest,W], or t5's [32,H]
+  Tensor positions;  // learned [longest,W], or t5's [buckets,H]
   bool causal = false;
 };
 
@@ -54,7 +81,7 @@ struct FOVEA_API Transformer {
   nn::Weights weights;
   nn::Embedding source, target;
   Stack encoder, decoder;
-  nn::Linear output;  // [V,W]
+  nn::Linear output;  // [V,W]; logits() are what it gives
   // What greedy decoding keeps of a large output layer; null: it computes all logits.
   std::shared_ptr<OutputScreen> screen;
 };
@@ -68,6 +95,9 @@ FOVEA_API Stack encoder_stack(nn::Weights&, const std::string& name, const Trans
 
 // Goes through a block in its stead, for whoever takes blocks apart.
 using BlockHook = std::function<Tensor(const nn::Block&, const Tensor& x, const nn::BlockPass&)>;
+
+// What a decoder's rows say comes next: [..,W] → [..,V].
+FOVEA_API Tensor logits(const Transformer&, const Tensor& states);
 
 // How a pass goes: what is dropped, and who looks at it.
 struct TransformerPass {

@@ -20,7 +20,7 @@
 //   output    p(y_t) = softmax(V o_t)
 namespace fovea::models {
 
-enum class Context : uint8_t { fixed, attention };
+enum class Context : uint8_t { fixed, attention };  // of a step
 enum class Order : uint8_t { bahdanau, luong };
 FOVEA_API const char* name_of(Context);
 FOVEA_API const char* name_of(Order);

@@ -8,10 +8,11 @@
 #include "attention/plan.h"
 #include "attention/state.h"
 #include "fovea/ops.h"
+#include "tensor/impl.h"
 
 // attend(), forward: check, choose a plan, lower mask, queries and keys, run it (by_kernels.cc:
-// fused, linear and composed; by_reference.cc); and backward. What the result may be asked for
-// afterwards is in attended.cc.
+// fused, linear and composed; by_reference.cc), or take what it computed before; and backward. What
+// the result may be asked for afterwards is in attended.cc.
 namespace fovea {
 namespace {
 
@@ -35,8 +36,14 @@ void check_tensor(const char* name, const Tensor& t, int rank) {
 }
 
 bool is_finite(const Tensor& t) {
-  return kernels::all_finite(broadcast_view(t, t.data<float>()), t.size(0), t.size(1), t.size(2),
-                             t.size(3));
+  return on(t).all_finite(broadcast_view<const float>(t, raw(t)), t.size(0), t.size(1), t.size(2),
+                          t.size(3));
+}
+
+LoweredMask on_cpu(LoweredMask mask) {
+  if (mask.allowed) mask.allowed = mask.allowed.detach().to(Device::cpu);
+  if (mask.bias) mask.bias = mask.bias.detach().to(Device::cpu);
+  return mask;
 }
 
 // Where something is hidden and holds Inf or NaN, what nobody sees becomes 0: it must not reach the
@@ -49,23 +56,21 @@ bool hide_unseen(const LoweredMask& mask, const Sizes& n, const Sides& sides, Te
   const bool in_q = (sides.queries || mask.center) && !is_finite(q);
   const bool in_k = sides.keys && !is_finite(k);
   if (!in_q && !in_k) return false;
-  const Visible seen = visible(mask, n);
+  const Visible seen = visible(on_cpu(mask), n);
   const Tensor zero = Tensor::scalar(0.0f);
   if (in_k) k = where(seen.keys, k, zero);
   if (in_q) q = where(seen.queries, q, zero);
   return in_q;
 }
 
-// Queries and keys as the score's form reads them, and the kernels on them. What is lowered already
-// stays so.
-Tensor lower_and_run(AttendedState& s, Tensor q, const Keys& keys, const Tensor& v,
-                     bool keep_weights) {
+// Queries and keys as the score's form reads them, for the kernels. What is lowered already stays
+// so.
+void lower(AttendedState& s, Tensor q, const Keys& keys, const Tensor& v) {
   const ScoreDef& def = def_of(s.attention.score);
   const Tensors& parameters = s.attention.score.parameters;
   const Sides sides =
       keys.lowered ? Sides{.queries = def.queries && !def.either} : lowered_sides(def, s.n);
   Tensor k = with_rank_4(keys.lowered ? keys.lowered : keys.given);
-  s.context = empty_in_order_of(q, {s.n.B, s.n.H, s.n.Lq, s.n.Dv});
   // A centre predicted from a query that sees nothing must not be NaN either: its gradient is
   // 0·centre′.
   if (hide_unseen(s.mask, s.n, sides, q, k) && s.mask.center) {
@@ -74,8 +79,101 @@ Tensor lower_and_run(AttendedState& s, Tensor q, const Keys& keys, const Tensor&
   if (sides.queries) q = def.queries(q, parameters);
   if (sides.keys) k = def.keys(k, parameters);
   s.problem.finite = keys.finite;
-  attend_by_kernels(s, {q, k}, v, keep_weights);
-  return s.context;
+  take_inputs(s, {q, k}, v);
+}
+
+void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v) {
+  check_tensor("q", q, q ? q.rank() : 0);
+  check_tensor("k", k, q.rank());
+  check_tensor("v", v, q.rank());
+  expect_together("attend", {&q, &k, &v});
+}
+
+// Whether the device that has the inputs computes the call.
+bool runs_where_it_is(const Tensor& q, const Keys& keys, const Tensor& v,
+                      const Attention& attention, Plan asked) {
+  if (q.device() == Device::cpu) return true;
+  AttendedState s;
+  const Tensor queries = with_rank_4(q);
+  s.n = sizes_of(queries, with_rank_4(keys.given), with_rank_4(v));
+  check_attention("attend", attention, s.n);
+  s.plan =
+      choose_plan(request_for(attention, s.n), asked == Plan::automatic ? usual_plan() : asked);
+  if (s.plan != Plan::fused) return false;
+  s.attention = attention;
+  s.computed = q.device();
+  s.mask = lower_mask(attention, s.n, queries);
+  return device_can(s);
+}
+
+// A call that is ready to run, and its inputs in rank 4.
+struct Ready {
+  std::shared_ptr<AttendedState> state;
+  Tensor q, k, v;
+};
+
+Ready ready(const Tensor& q, const Keys& keys, const Tensor& v, const Attention& attention,
+            Plan asked) {
+  Ready x{std::make_shared<AttendedState>(), with_rank_4(q), with_rank_4(keys.given),
+          with_rank_4(v)};
+  AttendedState& s = *x.state;
+  s.n = sizes_of(x.q, x.k, x.v);
+  check_attention("attend", attention, s.n);
+  s.rank = q.rank();
+  s.attention = attention;
+  s.plan =
+      choose_plan(request_for(attention, s.n), asked == Plan::automatic ? usual_plan() : asked);
+  s.mask = lower_mask(attention, s.n, x.q);
+  s.device = s.computed = q.device();
+  if (s.mask.allowed) s.saved.emplace_back(s.mask.allowed);
+  if (s.plan != Plan::reference) lower(s, x.q, keys, x.v);
+  return x;
+}
+
+// What has run, as its caller gets it.
+Attended finished(std::shared_ptr<AttendedState> s, const Tensor& context) {
+  for (const Tensor& t : s->on_tape) {
+    if (t) s->saved.emplace_back(t);
+  }
+  if (s->mask.conditions) {
+    for (const Conditions::Term& one : s->mask.conditions->terms)
+      for (const auto& [name, t] : one.term.parameters) s->saved.emplace_back(t);
+  }
+  s->results.emplace_back(context);
+  Attended out;
+  out.context = s->shaped(record_output(s, "attend", context, &Upstream::context));
+  out.state = std::move(s);
+  return out;
+}
+
+Attended by_reference(Ready x) {
+  const Tensor context = attend_by_reference(*x.state, x.q, x.k, x.v);
+  return finished(std::move(x.state), context);
+}
+
+// A result in the shape that its caller sees, as [B,H,Lq,..].
+Tensor taken(const char* name, const Tensor& t, DType dtype, const AttendedState& s, Shape shape) {
+  const Shape seen = s.shaped(shape);
+  if (!t || t.dtype() != dtype || t.shape() != seen) {
+    throw Error("attended", std::string(name) + " is " + (t ? to_string(t.shape()) : "undefined") +
+                                (t ? std::string(" ") + name_of(t.dtype()) : "") + ", expected " +
+                                to_string(seen) + " " + name_of(dtype));
+  }
+  return t.detach().reshape(shape);
+}
+
+void take_computed(AttendedState& s, const Computed& c) {
+  const Sizes& n = s.n;
+  s.context = taken("context", c.context, DType::f32, s, {n.B, n.H, n.Lq, n.Dv});
+  s.stat = taken("stat", c.stat, DType::f32, s, {n.B, n.H, n.Lq}).contiguous();
+  if (!def_of(s.attention.weighting).hard) return;
+  for (const int64_t key : taken("chosen", c.chosen, DType::i64, s, {n.B, n.H, n.Lq}).to_ids()) {
+    if (key < -1 || key >= n.Lk) {
+      throw Error("attended", "chosen has key " + std::to_string(key) +
+                                  ", expected -1 to Lk-1=" + std::to_string(n.Lk - 1));
+    }
+    s.chosen.push_back(static_cast<int32_t>(key));
+  }
 }
 
 }  // namespace
@@ -85,41 +183,46 @@ Attended attend(const Tensor& q, const Tensor& k, const Tensor& v, const Attenti
   return attend_to(q, {.given = k}, v, attention, want);
 }
 
-Attended attend_to(const Tensor& q_in, const Keys& keys, const Tensor& v_in,
-                   const Attention& attention, const Want& want) {
-  check_tensor("q", q_in, q_in ? q_in.rank() : 0);
-  check_tensor("k", keys.given, q_in.rank());
-  check_tensor("v", v_in, q_in.rank());
-  const Tensor q = with_rank_4(q_in), k = with_rank_4(keys.given), v = with_rank_4(v_in);
-  const Sizes n = sizes_of(q, k, v);
-  check_attention("attend", attention, n);
+Attended attend_to(const Tensor& q, const Keys& keys, const Tensor& v, const Attention& attention,
+                   const Want& want) {
+  check_inputs(q, keys.given, v);
+  const DefaultDevice here(q.device());
+  if (!runs_where_it_is(q, keys, v, attention, want.plan)) {
+    return attend_through_host({q, keys.given, v, attention}, want);
+  }
+  Ready x = ready(q, keys, v, attention, want.plan);
+  AttendedState& s = *x.state;
+  if (s.plan == Plan::reference) return by_reference(std::move(x));
+  if (s.computed != Device::cpu) {
+    s.by_host = [call = HostCall{q, keys.given, v, attention}, want] {
+      return attend_through_host(call, want);
+    };
+  }
+  s.context = empty_in_order_of(x.q, {s.n.B, s.n.H, s.n.Lq, s.n.Dv});
+  attend_by_kernels(s, want.weights);
+  return finished(std::move(x.state), s.context);
+}
 
-  auto state = std::make_shared<AttendedState>();
-  state->n = n;
-  state->rank = q_in.rank();
-  state->attention = attention;
-  const Plan asked = want.plan == Plan::automatic ? usual_plan() : want.plan;
-  state->plan = choose_plan(request_for(attention, n), asked);
-  state->mask = lower_mask(attention, n, q);
-  const Tensor context = state->plan == Plan::reference
-                             ? attend_by_reference(*state, q, k, v)
-                             : lower_and_run(*state, q, keys, v, want.weights);
-  for (const Tensor& t : state->on_tape) {
-    if (t) state->saved.emplace_back(t);
+Attended attended(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& attention,
+                  const Computed& computed, const Want& want) {
+  check_inputs(q, k, v);
+  if (q.device() != Device::cpu) {
+    const auto here = [](const Tensor& t) { return t ? t.to(Device::cpu) : t; };
+    const Computed brought{here(computed.context), here(computed.stat), computed.chosen};
+    return through_host({q, k, v, attention}, [&](const HostCall& x) {
+      return attended(x.q, x.k, x.v, x.attention, brought, want);
+    });
   }
-  if (state->mask.allowed) state->saved.emplace_back(state->mask.allowed);
-  if (state->mask.conditions) {
-    for (const Conditions::Asked& one : state->mask.conditions->terms)
-      for (const auto& [name, t] : one.term.parameters) state->saved.emplace_back(t);
-  }
-  state->results.emplace_back(context);
-  Attended out;
-  out.context = state->shaped(record_output(state, "attend", context, &Upstream::context));
-  out.state = std::move(state);
-  return out;
+  const DefaultDevice here(Device::cpu);
+  Ready x = ready(q, {.given = k}, v, attention, want.plan);
+  AttendedState& s = *x.state;
+  if (s.plan == Plan::reference) return by_reference(std::move(x));
+  take_computed(s, computed);
+  return finished(std::move(x.state), s.context);
 }
 
 Grads attend_backward(const AttendedState& s, const char* op, const Upstream& up) {
+  const DefaultDevice here(s.computed);
   s.check_unchanged(op);
   for (const Saved& result : s.results) result.get(op);
   return s.plan == Plan::reference ? backward_by_reference(s, up) : backward_by_kernels(s, up);

@@ -14,6 +14,13 @@ namespace {
 
 using State = std::shared_ptr<const AttendedState>;
 
+// Where a look is computed.
+State state_of(const State& s) {
+  if (!s->by_host) return s;
+  s->check_unchanged("Attended");  // the inputs are read again
+  return s->by_host().state;
+}
+
 bool by_reference(const State& s) { return s->plan == Plan::reference; }
 Shape rows_shape(const State& s) { return {s->n.B, s->n.H, s->n.Lq}; }
 
@@ -72,6 +79,7 @@ Tensor spread(const State& s, const Select& select, const Tensor& d) {
 
 Tensor record_selection(const State& s, const Select& select, const Tensor& weights) {
   return record("Attended::weights", s->on_tape, weights.detach(), [s, select](const Tensor& d) {
+    const DefaultDevice here(s->computed);
     return attend_backward(*s, "Attended::weights", {.weights = spread(s, select, d)});
   });
 }
@@ -121,15 +129,19 @@ void top_of_row(const float* w, int64_t n, int64_t k, const RowTop& to) {
 }  // namespace
 
 Tensor Attended::weights(const Select& select) const {
-  check_selection("head", select.heads, state->n.H);
-  check_selection("row", select.rows, state->n.Lq);
-  return state->shaped(record_selection(state, select, selected_weights(state, select)));
+  const State s = state_of(state);
+  const DefaultDevice here(s->computed);
+  check_selection("head", select.heads, s->n.H);
+  check_selection("row", select.rows, s->n.Lq);
+  return s->shaped(record_selection(s, select, selected_weights(s, select)));
 }
 
 TopK Attended::top(int64_t k, const Select& select) const {
-  check_selection("head", select.heads, state->n.H);
-  check_selection("row", select.rows, state->n.Lq);
-  const Sizes& n = state->n;
+  const State s = state_of(state);
+  const DefaultDevice here(s->computed);
+  check_selection("head", select.heads, s->n.H);
+  check_selection("row", select.rows, s->n.Lq);
+  const Sizes& n = s->n;
   if (k < 0 || k > n.Lk) {
     throw Error("Attended::top",
                 "k is " + std::to_string(k) + ", expected 0 to Lk=" + std::to_string(n.Lk));
@@ -149,7 +161,7 @@ TopK Attended::top(int64_t k, const Select& select) const {
   for (int64_t first = 0; first < count; first += kRows) {
     const int64_t m = std::min(kRows, count - first);
     const Select part{select.heads, {rows.begin() + first, rows.begin() + first + m}};
-    const Tensor w = selected_weights(state, part);
+    const Tensor w = selected_weights(s, part);
     for (int64_t bh = 0; bh < n.B * heads; ++bh) {
       for (int64_t i = 0; i < m; ++i) {
         const int64_t at = (bh * count + first + i) * k;
@@ -158,38 +170,54 @@ TopK Attended::top(int64_t k, const Select& select) const {
       }
     }
   }
-  out.weights = state->shaped(out.weights);
-  out.keys = state->shaped(out.keys);
+  out.weights = s->shaped(out.weights);
+  out.keys = s->shaped(out.keys);
   return out;
 }
 
 Tensor Attended::log_sum_exp() const {
-  return state->shaped(record_output(state, "Attended::log_sum_exp", row_log_sum_exp(state),
-                                     &Upstream::log_sum_exp));
+  const State s = state_of(state);
+  const DefaultDevice here(s->computed);
+  return s->shaped(
+      record_output(s, "Attended::log_sum_exp", row_log_sum_exp(s), &Upstream::log_sum_exp));
 }
 
 Tensor Attended::entropy() const {
-  const WeightingDef& def = def_of(state->attention.weighting);
+  const State s = state_of(state);
+  const DefaultDevice here(s->computed);
+  const WeightingDef& def = def_of(s->attention.weighting);
   const bool own = !def.hard && def.normalised && def.kind != WeightingKind::softmax;
-  if (own && !by_reference(state)) return state->shaped(sparse_entropy(state));
-  const Tensor h = by_reference(state) ? from_doubles(state->result.entropy, rows_shape(state))
-                                       : entropy_by_kernels(*state, row_log_sum_exp(state));
-  return state->shaped(record_output(state, "Attended::entropy", h, &Upstream::entropy));
+  if (own && !by_reference(s)) return s->shaped(sparse_entropy(s));
+  const Tensor h = by_reference(s) ? from_doubles(s->result.entropy, rows_shape(s))
+                                   : entropy_by_kernels(*s, row_log_sum_exp(s));
+  return s->shaped(record_output(s, "Attended::entropy", h, &Upstream::entropy));
 }
 
 Tensor Attended::chosen() const {
-  expect_hard("Attended::chosen", state);
-  const std::vector<int64_t> keys(state->chosen.begin(), state->chosen.end());
-  return state->shaped(Tensor::from_ids(keys, rows_shape(state)));
+  const State s = state_of(state);
+  const DefaultDevice here(s->computed);
+  expect_hard("Attended::chosen", s);
+  const std::vector<int64_t> keys(s->chosen.begin(), s->chosen.end());
+  return s->shaped(Tensor::from_ids(keys, rows_shape(s)));
 }
 
 Tensor Attended::log_prob() const {
-  expect_hard("Attended::log_prob", state);
-  const Tensor p = by_reference(state) ? from_doubles(state->result.log_prob, rows_shape(state))
-                                       : log_prob_by_kernels(*state, row_log_sum_exp(state));
-  return state->shaped(record_output(state, "Attended::log_prob", p, &Upstream::log_prob));
+  const State s = state_of(state);
+  const DefaultDevice here(s->computed);
+  expect_hard("Attended::log_prob", s);
+  const Tensor p = by_reference(s) ? from_doubles(s->result.log_prob, rows_shape(s))
+                                   : log_prob_by_kernels(*s, row_log_sum_exp(s));
+  return s->shaped(record_output(s, "Attended::log_prob", p, &Upstream::log_prob));
 }
 
 Plan Attended::plan() const { return state->plan; }
+
+Computed Attended::computed() const {
+  Computed c{.context = context.detach()};
+  const Tensor none = Tensor::full(rows_shape(state), std::numeric_limits<float>::quiet_NaN());
+  c.stat = state->shaped(state->stat ? state->stat : none);  // the reference has none
+  if (def_of(state->attention.weighting).hard) c.chosen = chosen();
+  return c;
+}
 
 }  // namespace fovea

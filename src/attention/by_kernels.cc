@@ -18,7 +18,7 @@ using kernels::View;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-View<const float> view(const Tensor& t) { return broadcast_view(t, t.data<float>()); }
+View<const float> view(const Tensor& t) { return broadcast_view<const float>(t, raw(t)); }
 View<float> out_view(const Tensor& t) { return broadcast_view(t, raw(t)); }
 
 void take_score(AttendedState& s, const LoweredRows& rows) {
@@ -41,29 +41,52 @@ void take_score(AttendedState& s, const LoweredRows& rows) {
   if (def.form == Form::additive) {
     p.family = kernels::Family::additive;
     s.inputs.u = def.u(s.attention.score.parameters).contiguous();
-    p.u = s.inputs.u.data<float>();
+    expect_together("attend", {&rows.q, &s.inputs.u});
+    p.u = raw(s.inputs.u);
   }
+}
+
+struct RangeRows {
+  const int32_t *begin, *end;
+};
+
+// The mask's ranges, where the device reads them.
+RangeRows ranges_where_read(AttendedState& s) {
+  const LoweredMask& m = s.mask;
+  if (s.computed == Device::cpu) return {m.begin.data(), m.end.data()};
+  const size_t n = m.begin.size(), bytes = n * sizeof(int32_t);
+  std::vector<int32_t> both = m.begin;
+  both.insert(both.end(), m.end.begin(), m.end.end());
+  s.ranges = kernels::allocate_on(s.computed, 2 * bytes);
+  kernels::on(s.computed).upload(s.ranges.get(), both.data(), 2 * bytes);
+  const auto* begin = static_cast<const int32_t*>(s.ranges.get());
+  return {begin, begin + n};
 }
 
 void take_mask(AttendedState& s) {
   AttentionProblem& p = s.problem;
   const LoweredMask& m = s.mask;
   if (!m.begin.empty()) {
-    p.begin = {m.begin.data(), m.stride_b, m.stride_h, 1, 0};
-    p.end = {m.end.data(), m.stride_b, m.stride_h, 1, 0};
+    const RangeRows at = ranges_where_read(s);
+    p.begin = {at.begin, m.stride_b, m.stride_h, 1, 0};
+    p.end = {at.end, m.stride_b, m.stride_h, 1, 0};
   }
-  if (m.allowed) p.allowed = broadcast_view(m.allowed, m.allowed.data<uint8_t>());
+  if (m.allowed) {
+    s.mask.allowed = m.allowed.to(s.computed);
+    p.allowed = broadcast_view<const uint8_t>(m.allowed, raw_bools(m.allowed));
+  }
   if (m.conditions) {
     p.conditions = m.conditions->list.data();
     p.n_conditions = static_cast<int64_t>(m.conditions->list.size());
   }
   if (m.bias) {
+    expect_together("attend", {&s.inputs.q, &m.bias});
     s.inputs.bias = m.bias;
-    p.bias = bias_view(m, m.bias, m.bias.data<float>(), s.n);
+    p.bias = bias_view<const float>(m, m.bias, raw(m.bias), s.n);
   }
   if (m.center) {
     s.inputs.center = m.center;
-    p.center = {m.center.data<float>(), s.n.H * s.n.Lq, s.n.Lq, 1, 0};
+    p.center = {raw(m.center), s.n.H * s.n.Lq, s.n.Lq, 1, 0};
     p.sigma = m.sigma;
     p.renormalise = m.renormalise;
   }
@@ -80,7 +103,8 @@ void take_weighting(AttendedState& s) {
   if (def.kind == WeightingKind::formula) p.formula = row_formula(w);
   if (const Tensor sink = sink_of(w)) {
     s.inputs.sink = sink.contiguous();
-    p.sink = s.inputs.sink.data<float>();
+    expect_together("attend", {&s.inputs.q, &s.inputs.sink});
+    p.sink = raw(s.inputs.sink);
   }
 }
 
@@ -225,8 +249,7 @@ void backward_by_parts(const AttendedState& s, const AttentionProblem& p,
 
 }  // namespace
 
-void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& v,
-                       bool keep_weights) {
+void take_inputs(AttendedState& s, const LoweredRows& rows, const Tensor& v) {
   const Sizes& n = s.n;
   AttentionProblem& p = s.problem;
   p.B = n.B, p.H = n.H, p.Hk = n.Hk, p.Lq = n.Lq, p.Lk = n.Lk, p.Dv = n.Dv;
@@ -238,7 +261,12 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
   const KernelInputs& in = s.inputs;
   s.on_tape = {in.q, in.k, in.v, in.u, in.bias, in.center, in.sink};
   for (const auto& [name, t] : s.pair.parameters) s.on_tape.push_back(t);
+}
 
+void attend_by_kernels(AttendedState& s, bool keep_weights) {
+  const Sizes& n = s.n;
+  const AttentionProblem& p = s.problem;
+  const KernelInputs& in = s.inputs;
   const bool hard = def_of(s.attention.weighting).hard;
   if (hard) s.chosen.assign(n.B * n.H * n.Lq, -1);
   if (empty(n)) {
@@ -255,16 +283,17 @@ void attend_by_kernels(AttendedState& s, const LoweredRows& rows, const Tensor& 
   kernels::AttentionResult out{.context = out_view(s.context), .stat = raw(s.stat)};
   if (hard) out.chosen = s.chosen.data();
   if (s.plan == Plan::linear) return kernels::linear_forward(p, out);
-  if (keep_weights) {
+  if (keep_weights && s.computed == Device::cpu) {
     s.weights = Tensor::empty({n.B, n.H, n.Lq, n.Lk});
     out.weights = out_view(s.weights);
   }
-  if (s.plan == Plan::fused && kernels::keeps_weights(p) && needs_grad(s.on_tape)) {
+  if (s.plan == Plan::fused && s.computed == Device::cpu && kernels::keeps_weights(p) &&
+      needs_grad(s.on_tape)) {
     s.kept = Tensor::empty({n.B, n.H, n.Lq, kernels::kept_width(n.Lk)});
     out.kept = raw(s.kept);
   }
   each_part(s, p, [&](const Part& x, const AttentionProblem& part) {
-    kernels::attention_forward(part, part_of(out, x, n));
+    kernels::on(s.computed).attention_forward(part, part_of(out, x, n));
   });
   // Kept in passing, the weights of a row that has none may be NaN where nothing is seen.
   const float* stat = raw(s.stat);
@@ -283,7 +312,7 @@ void run_backward(const AttendedState& s, const Upstream& up, kernels::Attention
     } else if (s.plan == Plan::linear && up.context && !up.weights) {
       kernels::linear_backward(p, g);
     } else {
-      kernels::attention_backward(p, g);
+      kernels::on(s.computed).attention_backward(p, g);
     }
   };
   g.stat = raw(s.stat);

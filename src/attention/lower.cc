@@ -69,7 +69,7 @@ void forget_full_ranges(const Sizes& n, LoweredMask& out) {
 // ---- conditions --------------------------------------------------------------------------------
 
 void forbid(const void* self, const kernels::RowKeys& x, float* s) {
-  const auto& [term, context] = *static_cast<const Conditions::Asked*>(self);
+  const auto& [term, context] = *static_cast<const Conditions::Term*>(self);
   if (term.def->forbid) return term.def->forbid(term, x, s);
   for (int64_t j = x.from; j < x.to; ++j) {
     if (!term.def->allows(term, context, x.b, x.h, x.i, j))
@@ -92,7 +92,7 @@ void take_conditions(const std::vector<const MaskTerm*>& terms, const MaskContex
     }
   }
   if (others->terms.empty()) return;
-  for (const Conditions::Asked& asked : others->terms) others->list.push_back({forbid, &asked});
+  for (const Conditions::Term& asked : others->terms) others->list.push_back({forbid, &asked});
   out.conditions = std::move(others);
 }
 

@@ -14,11 +14,11 @@ namespace fovea {
 
 // Terms that are conditions, as the kernels ask them. Not to be copied: each asks its own term.
 struct Conditions {
-  struct Asked {
+  struct Term {
     MaskTerm term;
     MaskContext context;
   };
-  std::vector<Asked> terms;
+  std::vector<Term> terms;
   std::vector<kernels::Condition> list;
 };
 

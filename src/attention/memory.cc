@@ -39,9 +39,9 @@ int64_t query_width(const ScoreDef& def, const Tensors& given, int64_t Dk) {
 }
 
 bool all_finite(const Tensor& t) {  // rank 2 or 3
-  const auto v = broadcast_view(t, t.data<float>());
+  const auto v = broadcast_view<const float>(t, raw(t));
   return t.numel() == 0 ||
-         kernels::all_finite(v, 1, t.rank() == 3 ? t.size(0) : 1, t.size(-2), t.size(-1));
+         on(t).all_finite(v, 1, t.rank() == 3 ? t.size(0) : 1, t.size(-2), t.size(-1));
 }
 
 // A row's elements next to each other; on the tape.
@@ -242,6 +242,10 @@ void Memory::State::hide_unseen() {
 
 void Memory::State::start_steps() {
   const ScoreDef& def = def_of(score);
+  if (keys.device() != Device::cpu) {  // steps are the CPU's: each is a call of attend()
+    finite = false;
+    return;
+  }
   finite = all_finite(lowered) && all_finite(values);
   if (def.form == Form::pairs || score.softcap || score.bias || n.B == 0 || n.Lk == 0 || !finite)
     return;
@@ -317,6 +321,8 @@ Memory::Memory(const Tensor& keys, const Tensor& values, const Score& score, con
     refuse("keys are " + to_string(keys.shape()) + ", values are " + to_string(values.shape()) +
            ": B and Lk must be equal");
   }
+  expect_together("Memory", {&keys, &values});
+  const DefaultDevice here(keys.device());
   State& s = *state_;
   const int64_t Dq = query_width(def_of(score), score.parameters, keys.size(2));
   s.n = {keys.size(0), 1, 1, 1, keys.size(1), Dq, keys.size(2), values.size(2)};
@@ -331,6 +337,8 @@ Memory::Memory(const Tensor& keys, const Tensor& values, const Score& score, con
 
 MemoryStep Memory::operator()(const Tensor& query, const Mask& mask, const Weighting& weighting) {
   expect_dtype("Memory", "the query", query, DType::f32);
+  expect_together("Memory", {&query, &state_->keys});
+  const DefaultDevice here(query.device());
   if (query.shape() != Shape{state_->n.B, state_->n.Dq}) {
     refuse("the query is " + to_string(query.shape()) + ", expected " +
            to_string({state_->n.B, state_->n.Dq}));

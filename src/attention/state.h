@@ -1,6 +1,10 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "attention/lower.h"
 #include "attention/pairs.h"
@@ -17,11 +21,16 @@ struct KernelInputs {
 };
 
 struct AttendedState {
+  Device computed = Device::cpu;  // where the call was computed
+  Device device = Device::cpu;    // where its tensors are: results go there
+  // What a device does not compute itself: the same call on the CPU, for looks inside.
+  std::function<Attended()> by_host;
   Sizes n{};
   int rank = 4;
   Plan plan = Plan::automatic;
   Attention attention;
   LoweredMask mask;
+  std::shared_ptr<void> ranges;  // the mask's, begin then end, where the device reads them
 
   // Plans that run kernels.
   KernelInputs inputs;
@@ -47,10 +56,15 @@ struct AttendedState {
     for (const Saved& s : saved) s.get(op);
   }
 
-  // A result [B,H,…] in the rank the caller used.
+  // A result [B,H,…] in the rank the caller used, where the caller is; ids stay on the CPU.
   Tensor shaped(Tensor t) const {
     if (rank <= 3) t = t.squeeze(1);
-    return rank == 2 ? t.squeeze(0) : t;
+    if (rank == 2) t = t.squeeze(0);
+    return t.dtype() == DType::f32 ? t.to(device) : t;
+  }
+  Shape shaped(Shape shape) const {
+    shape.erase(shape.begin() + (rank == 2 ? 0 : 1), shape.begin() + (rank <= 3 ? 2 : 1));
+    return shape;
   }
 };
 
@@ -63,8 +77,20 @@ struct Keys {
 // attend() over them.
 Attended attend_to(const Tensor& q, const Keys&, const Tensor& v, const Attention&, const Want&);
 
+// Whether the device that has q can do what was chosen; else it is done by way of the host, with
+// gradients, slow and right.
+bool device_can(const AttendedState&);
+struct HostCall {
+  Tensor q, k, v;
+  Attention attention;
+};
+Attended through_host(const HostCall&, const std::function<Attended(const HostCall&)>& run);
+Attended attend_through_host(const HostCall&, const Want&);
+
+// What the kernels read: the problem, and what of it is on the tape.
+void take_inputs(AttendedState&, const LoweredRows&, const Tensor& v);
 // Run a plan and fill the state. By kernels: the context that is there is written.
-void attend_by_kernels(AttendedState&, const LoweredRows&, const Tensor& v, bool keep_weights);
+void attend_by_kernels(AttendedState&, bool keep_weights);
 // The context [B,H,Lq,Dv], off the tape.
 Tensor attend_by_reference(AttendedState&, const Tensor& q, const Tensor& k, const Tensor& v);
 

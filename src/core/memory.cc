@@ -1,5 +1,6 @@
 #include "core/memory.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 
 #include "core/interrupt.h"
 #include "core/isa.h"
+#include "core/memory_count.h"
 #include "core/size_class.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
@@ -41,13 +43,16 @@ class Allocator {
     if (block == nullptr) {
       throw Error("allocate", "the system refused " + std::to_string(size.bytes) + " bytes");
     }
-    const int64_t now =
-        in_use_.fetch_add(static_cast<int64_t>(size.bytes)) + static_cast<int64_t>(size.bytes);
+    count(static_cast<int64_t>(size.bytes));
+    if (poison_.load(std::memory_order_relaxed)) std::memset(block, 0xff, size.bytes);
+    return block;
+  }
+
+  void count(int64_t bytes) {
+    const int64_t now = in_use_.fetch_add(bytes) + bytes;
     int64_t peak = peak_.load(std::memory_order_relaxed);
     while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
     }
-    if (poison_.load(std::memory_order_relaxed)) std::memset(block, 0xff, size.bytes);
-    return block;
   }
 
   void give_back(void* block, SizeClass size) noexcept {
@@ -75,6 +80,10 @@ class Allocator {
     }
     kept_ = 0;
   }
+
+  // Around fork(): a child has none of the threads that might hold the lists.
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
 
   std::atomic<int64_t> in_use_{0}, peak_{0};
   std::atomic<bool> poison_{false};
@@ -108,7 +117,8 @@ class Allocator {
 Allocator& allocator() {
   static Allocator* const one = [] {  // never destroyed: tensors in statics may outlive it
     use_isa_from_environment();
-    auto* a = new Allocator;
+    static Allocator* a = new Allocator;
+    pthread_atfork([] { a->lock(); }, [] { a->unlock(); }, [] { a->unlock(); });
     const char* poison = std::getenv("FOVEA_POISON");
     a->poison_ = poison != nullptr && std::string(poison) == "1";
     return a;
@@ -124,6 +134,8 @@ std::shared_ptr<void> allocate(size_t bytes) {
   const SizeClass size = size_class(bytes);
   return {allocator().take(size), [size](void* p) { allocator().give_back(p, size); }};
 }
+
+void count_memory(int64_t bytes) { allocator().count(bytes); }
 
 void poison_memory(bool on) { allocator().poison_ = on; }
 void release_memory() { allocator().release(); }

@@ -1,10 +1,14 @@
 #include "core/memory_available.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
 #include <sstream>
 #include <string>
+
+#include "fovea/error.h"
 
 namespace fovea {
 namespace {
@@ -75,6 +79,15 @@ int64_t memory_available(const fs::path& groups, const fs::path& of_process,
 
 int64_t memory_available() {
   return memory_available("/sys/fs/cgroup", "/proc/self/cgroup", "/proc/meminfo");
+}
+
+void check_room(const char* call, const std::string& what, int64_t bytes,
+                const std::string& lower) {
+  const int64_t there = memory_available();
+  if (bytes <= there) return;
+  const auto gb = [](int64_t n) { return static_cast<double>(n) / 1e9; };
+  throw Error(call, fmt::format("{} needs {:.1f} GB, and {:.1f} GB are free; lower {}", what,
+                                gb(bytes), gb(there), lower));
 }
 
 }  // namespace fovea

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace fovea {
 
@@ -13,5 +14,9 @@ int64_t memory_available();
 int64_t memory_available(const std::filesystem::path& groups,
                          const std::filesystem::path& of_process,
                          const std::filesystem::path& machine);
+
+// Throws where `what` ("a model of this size") needs more bytes than there are, before any is
+// taken; `lower` says what makes it smaller.
+void check_room(const char* call, const std::string& what, int64_t bytes, const std::string& lower);
 
 }  // namespace fovea

@@ -5,11 +5,10 @@
 #include <string>
 
 #include "cuda/bias.cuh"
+#include "kernels/attention/refused.h"
 
 namespace fovea::cuda {
 namespace {
-
-using kernels::Weigh;
 
 // Whether dimensions with a stride have elements of their own.
 bool apart(const View<float>& v, const std::array<int64_t, 4>& sizes) {
@@ -44,22 +43,7 @@ bool empty(const AttentionProblem& p) { return p.B == 0 || p.H == 0 || p.Lq == 0
 }  // namespace
 
 const char* refuses(const AttentionProblem& p, const AttentionGradients* g) {
-  if (p.family == Family::given) return "given scores have no kernel yet";
-  if (p.weigh != Weigh::softmax) return "the weighting is not softmax: only that has kernels yet";
-  if (p.center) return "a predicted window has no kernel yet";
-  if (p.conditions) return "a condition beside one matrix has no kernel yet";
-  if (p.D < 1 || p.Lk < 1 || p.Dv < 1) return "a width, or the number of keys, is 0";
-  if (p.D > 16384) return "the width of queries and keys is over 16384";
-  if (p.Lk > (1 << 22) || p.Lq > (1 << 22)) return "over 4194304 queries or keys";
-  if (p.Lk * round_up(static_cast<int>(p.D), 64) >= int64_t{1} << 31) {
-    return "over 2147483648 numbers in the keys of a head";
-  }
-  if (p.B * p.H > (1 << 20)) return "over 1048576 heads in all";
-  if (g == nullptr) return nullptr;
-  if (g->d_weights) return "gradients of weights have no kernel yet";
-  if (g->d_log_prob || g->d_entropy) return "gradients of draws and entropies have no kernel yet";
-  if (!g->d_context || !g->context) return "the gradient of the context, or the context, is absent";
-  return nullptr;
+  return kernels::refused_by_devices(p, g);
 }
 
 void attention_forward(const AttentionProblem& p, const AttentionResult& out) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "cuda/device_memory.h"
 #include "cuda/error.h"
-#include "cuda/memory.h"
 #include "kernels/attention/problem.h"
 
 // Attention with softmax on the device: what the paths share on the host's side.

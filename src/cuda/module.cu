@@ -1,10 +1,68 @@
-#include "cuda/module.h"
+#include "kernels/module.h"
 
 #include "cuda/attention.h"
-#include "cuda/memory.h"
+#include "cuda/device_memory.h"
+#include "cuda/table.h"
 
 namespace fovea::cuda {
 namespace {
+
+constexpr kernels::Kernels kKernels = {
+    .name = device_name,
+    .allocate = allocate,
+    .give_back = give_back,
+    .upload = upload,
+    .download = download,
+    .clear = clear,
+    .fill = fill,
+    .synchronize = synchronize,
+    .strided_copy = strided_copy,
+    .strided_add = strided_add,
+    .to_floats = to_floats,
+    .truth_of = truth_of,
+    .elementwise = elementwise,
+    .reduce = reduce,
+    .argmax = argmax,
+    .gemm = gemm,
+    .take_rows = take_rows,
+    .add_rows = add_rows,
+    .take_along = take_along,
+    .add_along = add_along,
+    .clear_rows = clear_rows,
+    .softmax_rows = softmax_rows,
+    .d_softmax_rows = d_softmax_rows,
+    .log_softmax_rows = log_softmax_rows,
+    .d_log_softmax_rows = d_log_softmax_rows,
+    .norm_rows = norm_rows,
+    .d_norm_rows = d_norm_rows,
+    .cross_entropy_rows = cross_entropy_rows,
+    .d_cross_entropy_rows = d_cross_entropy_rows,
+    .dropout = dropout,
+    .rotate = rotate,
+    .rnn_forward = rnn_forward,
+    .rnn_backward = rnn_backward,
+    .gru_forward = gru_forward,
+    .gru_backward = gru_backward,
+    .lstm_forward = lstm_forward,
+    .lstm_backward = lstm_backward,
+    .conv = conv,
+    .d_conv_x = d_conv_x,
+    .d_conv_w = d_conv_w,
+    .max_pool = max_pool,
+    .d_max_pool = d_max_pool,
+    .avg_pool = avg_pool,
+    .d_avg_pool = d_avg_pool,
+    .adam = adam,
+    .descend = descend,
+    .squared_norm = squared_norm,
+    .scale = scale,
+    .move_average = move_average,
+    .swap = swap,
+    .refuses = refuses,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .all_finite = all_finite,
+};
 
 constexpr Module kModule = {
     .device_name = device_name,
@@ -20,6 +78,7 @@ constexpr Module kModule = {
     .refuses = refuses,
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
+    .kernels = &kKernels,
 };
 
 }  // namespace

@@ -11,28 +11,38 @@ Tensor repeated(const Tensor& x, int64_t rows) {
   return x.detach().unsqueeze(0).expand(shape).contiguous();
 }
 
-Tensor gradient_of_rows(const Outputs& outputs, Tensor rows, std::span<const int64_t> which) {
-  const auto R = static_cast<int64_t>(which.size());
+OneEach one_each(const Outputs& outputs) {
+  return [outputs](const Tensor& rows, std::span<const int64_t> which) {
+    const auto R = static_cast<int64_t>(which.size());
+    const Tensor y = outputs(rows);
+    if (y.rank() != 2 || y.size(0) != R) {
+      throw Error("explain", "outputs gave " + to_string(y.shape()) + " for " + std::to_string(R) +
+                                 " rows, expected [" + std::to_string(R) + ", T]");
+    }
+    const auto wrong = std::find_if(which.begin(), which.end(),
+                                    [&](int64_t t) { return t < 0 || t >= y.size(1); });
+    if (wrong != which.end()) {
+      throw Error("explain", "output " + std::to_string(*wrong) + " is not in 0 … " +
+                                 std::to_string(y.size(1) - 1));
+    }
+    return gather(y, 1, Tensor::from_ids(which, {R, 1})).squeeze(1);
+  };
+}
+
+Tensor gradient_of_rows(const OneEach& outputs, Tensor rows, std::span<const int64_t> which) {
   const Recording on;  // whoever asks, and whatever is off there
   rows = rows.detach();
   rows.set_requires_grad();
-  const Tensor y = outputs(rows);
-  if (y.rank() != 2 || y.size(0) != R) {
-    throw Error("explain", "outputs gave " + to_string(y.shape()) + " for " + std::to_string(R) +
-                               " rows, expected [" + std::to_string(R) + ", T]");
-  }
-  const auto wrong =
-      std::find_if(which.begin(), which.end(), [&](int64_t t) { return t < 0 || t >= y.size(1); });
-  if (wrong != which.end()) {
-    throw Error("explain", "output " + std::to_string(*wrong) + " is not in 0 … " +
-                               std::to_string(y.size(1) - 1));
-  }
-  const Tensor chosen = gather(y, 1, Tensor::from_ids(which, {R, 1}));
   const std::vector<Tensor> inputs{rows};
-  return gradients(sum(chosen), Tensor::scalar(1.0f), inputs)[0];
+  return gradients(sum(outputs(rows, which)), Tensor::scalar(1.0f), inputs)[0];
 }
 
 void each_gradient(const Outputs& outputs, const Tensor& x, std::span<const int64_t> which,
+                   const std::function<void(size_t, const Tensor&)>& visit, const Effort& effort) {
+  each_gradient(one_each(outputs), x, which, visit, effort);
+}
+
+void each_gradient(const OneEach& outputs, const Tensor& x, std::span<const int64_t> which,
                    const std::function<void(size_t, const Tensor&)>& visit, const Effort& effort) {
   const auto at_once = static_cast<size_t>(std::max<int64_t>(1, effort.rows));
   for (size_t begin = 0; begin < which.size(); begin += at_once) {
@@ -47,6 +57,11 @@ void each_gradient(const Outputs& outputs, const Tensor& x, std::span<const int6
 }
 
 SequentialJacobian sequential_jacobian(const Outputs& outputs, const Tensor& x,
+                                       std::span<const int64_t> which, const Effort& effort) {
+  return sequential_jacobian(one_each(outputs), x, which, effort);
+}
+
+SequentialJacobian sequential_jacobian(const OneEach& outputs, const Tensor& x,
                                        std::span<const int64_t> which, const Effort& effort) {
   if (!x || x.rank() != 2) {
     throw Error("sequential_jacobian",

@@ -36,7 +36,7 @@ Quadrature gauss_legendre(int64_t n) {
 }
 
 // Σ_i weights_i · ∂y/∂x at row(i).
-Tensor mean_gradient(const Outputs& outputs, const std::vector<float>& weights,
+Tensor mean_gradient(const OneEach& outputs, const std::vector<float>& weights,
                      const std::function<Tensor(int64_t)>& row, int64_t output,
                      const Effort& effort) {
   const auto n = static_cast<int64_t>(weights.size());
@@ -66,7 +66,7 @@ float range_of(const Tensor& x) {
   return *high - *low;
 }
 
-Attribution smoothed(const Outputs& outputs, const Tensor& x, int64_t output,
+Attribution smoothed(const OneEach& outputs, const Tensor& x, int64_t output,
                      const SaliencyConfig& c, const Effort& effort) {
   const float deviation = c.noise * range_of(x);
   const auto row = [&](int64_t i) {
@@ -78,13 +78,14 @@ Attribution smoothed(const Outputs& outputs, const Tensor& x, int64_t output,
   return {mean_gradient(outputs, weights, row, output, effort)};
 }
 
-std::vector<float> ends_of(const Outputs& outputs, const Tensor& x, const Tensor& from,
+std::vector<float> ends_of(const OneEach& outputs, const Tensor& x, const Tensor& from,
                            int64_t output) {
   const NoGrad off;
-  return outputs(stack({x, from}, 0)).select(1, output).to_vector();
+  const std::vector<int64_t> both{output, output};
+  return outputs(stack({x, from}, 0), both).to_vector();
 }
 
-Attribution integrated(const Outputs& outputs, const Tensor& x, int64_t output,
+Attribution integrated(const OneEach& outputs, const Tensor& x, int64_t output,
                        const SaliencyConfig& c, const Effort& effort) {
   const Tensor from = c.baseline ? c.baseline : Tensor::zeros(x.shape());
   const Tensor way = x - from;
@@ -103,7 +104,7 @@ Attribution integrated(const Outputs& outputs, const Tensor& x, int64_t output,
 
 }  // namespace
 
-Attribution saliency(const Outputs& outputs, const Tensor& given, int64_t output,
+Attribution saliency(const OneEach& outputs, const Tensor& given, int64_t output,
                      const SaliencyConfig& c, const Effort& effort) {
   const Tensor x = given.detach();
   if (c.kind == Saliency::smoothed) return smoothed(outputs, x, output, c, effort);
@@ -111,6 +112,11 @@ Attribution saliency(const Outputs& outputs, const Tensor& given, int64_t output
   const std::vector<int64_t> which{output};
   const Tensor d = gradient_of_rows(outputs, repeated(x, 1), which).select(0, 0);
   return {c.kind == Saliency::plain ? d : x * d};
+}
+
+Attribution saliency(const Outputs& outputs, const Tensor& x, int64_t output,
+                     const SaliencyConfig& c, const Effort& effort) {
+  return saliency(one_each(outputs), x, output, c, effort);
 }
 
 Tensor grad_cam(const Tensor& activations, const Tensor& output, Cam cam) {

@@ -25,20 +25,25 @@ std::string name_of(const Parts& p) {
          (p.mlp ? "+ MLP" : "");
 }
 
-// pre: x + f(norm(x)); post: norm(x + f(x)); each with what is left of it.
+// Norms before, after or around a part, each with what is left of it.
 Tensor through(const nn::Block& b, const Tensor& x, const nn::BlockPass& pass, const Parts& parts) {
   if (b.config.cross) throw Error("rank", "a block that looks at a source has no rows of its own");
-  const bool pre = b.config.order == nn::NormOrder::pre;
+  const bool post = b.config.order == nn::NormOrder::post;
+  const bool around = b.config.order == nn::NormOrder::around;
   const auto normed = [&](const nn::Norm& n, const Tensor& y) { return parts.norm ? n(y) : y; };
-  const auto part = [&](const Tensor& y, const nn::Norm& n, bool skip, const auto& f) {
-    const Tensor made = f(pre ? normed(n, y) : y);
-    const Tensor sum = skip ? y + made : made;
-    return pre ? sum : normed(n, sum);
+  struct Norms {
+    const nn::Norm &own, &after;
   };
-  const Tensor y = part(x, b.self_norm, parts.skip,
+  const auto part = [&](const Tensor& y, const Norms& n, bool skip, const auto& f) {
+    Tensor made = f(post ? y : normed(n.own, y));
+    if (around) made = normed(n.after, made);
+    const Tensor sum = skip ? y + made : made;
+    return post ? normed(n.own, sum) : sum;
+  };
+  const Tensor y = part(x, {b.self_norm, b.self_after}, parts.skip,
                         [&](const Tensor& in) { return b.self.self(in, pass.self); });
   if (!parts.mlp) return y;
-  return part(y, b.mlp_norm, true, [&](const Tensor& in) { return b.mlp(in); });
+  return part(y, {b.mlp_norm, b.mlp_after}, true, [&](const Tensor& in) { return b.mlp(in); });
 }
 
 Ways::Ways(const Tensor& x, const Tensor& lengths, int64_t blocks, const RankProgress& progress)

@@ -10,6 +10,7 @@
 #include "fovea/error.h"
 #include "image/resize.h"
 #include "report/packed.h"
+#include "tasks/explain.h"
 #include "tasks/looked.h"
 #include "tasks/page.h"
 
@@ -47,7 +48,13 @@ Json summary_of(const std::string& name, const tasks::RunFolder& folder) {
             {"model", config->model()},
             {"attention", config->attention()},
             {"data", config->data_name()},
-            {"finished", folder.is_finished()},
+            {"finished", folder.is_finished() || folder.is_checkpoint()},
+            {"report", folder.is_finished()},
+            {"resumable", folder.has_state()},
+            {"limits",
+             {{"steps", config->train.steps},
+              {"epochs", config->train.epochs},
+              {"minutes", config->train.minutes}}},
             {"usable", folder.has_model()}};
   if (folder.is_finished()) {
     const tasks::Trained trained = folder.results();
@@ -65,19 +72,53 @@ Json json_of(const tasks::Prediction& p) {
           {"pictures", packed(p.pictures)}};
 }
 
-// What can be seen inside, tried on an example.
-struct Shown {
-  bool inside = false, heads = false;
+// What the run can be asked, tried on an example: the page offers nothing else.
+struct Answerable {
+  std::vector<tasks::By> ways;
+  bool heads = false;  // of a Transformer
+  bool look = false;   // one that other weights can be given to
 };
-Shown shown_inside(const Runs::Opened& opened, const std::vector<tasks::Example>& examples) {
-  Shown shown{.inside = opened.task->takes == tasks::Takes::text};
-  if (examples.empty()) return shown;
+Answerable answerable(const Runs::Opened& opened, const std::vector<tasks::Example>& examples) {
+  const bool text = opened.task->takes == tasks::Takes::text;
   try {
-    const std::optional<tasks::Inside> inside = opened.run->inside(examples.front().input);
-    shown = {.inside = inside.has_value(), .heads = inside && inside->hooked};
+    if (examples.empty() && !text) return {};
+    const tasks::Input input = examples.empty() ? tasks::Text{"a"} : examples.front().input;
+    const std::optional<tasks::Inside> inside = opened.run->inside(input);
+    if (!inside) return {};
+    return {tasks::ways_for(*inside), inside->hooked != nullptr, inside->look != nullptr};
   } catch (const Error&) {
+    return {};
   }
-  return shown;
+}
+
+// None where the data are gone: the model still serves.
+std::vector<tasks::Example> examples_of(const Runs::Opened& opened, Json& run) {
+  try {
+    std::vector<tasks::Example> some = opened.run->examples(kExamples);
+    run["blocks"] = opened.run->blocks(1).has_value();
+    return some;
+  } catch (const Error& e) {
+    run["examples_missing"] = std::string(e.message());
+    return {};
+  }
+}
+
+void put(Json& run, const Answerable& can) {
+  Json& ways = run["ways"] = Json::array();
+  for (const tasks::By by : can.ways) ways.push_back(name_of(by));
+  run["heads"] = can.heads;
+  run["look"] = can.look;
+}
+
+// What the model has no token for; nothing where it knows all.
+Json unknown_in(const std::vector<tasks::Piece>& pieces) {
+  Json texts = Json::array(), unknown = Json::array();
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    texts.push_back(pieces[i].text);
+    if (!pieces[i].known) unknown.push_back(i);
+  }
+  if (unknown.empty()) return {};
+  return {{"pieces", texts}, {"unknown", unknown}, {"instead", tasks::kUnknownShown}};
 }
 
 }  // namespace
@@ -110,19 +151,10 @@ Json list_runs(Runs& runs, const Training& training) {
     } catch (const NotThere&) {  // removed meanwhile
     }
   }
-  Json tasks = Json::array();
-  for (const tasks::Task* t : tasks::task_table()) {
-    tasks.push_back({{"name", t->name}, {"title", t->title}, {"about", t->about}});
-  }
-  const Training::Status status = training.status();
   return {{"runs", list},
-          {"tasks", tasks},
-          {"training",
-           {{"run", status.run},
-            {"running", status.running},
-            {"done", status.done},
-            {"seconds_left", number(status.seconds_left)},
-            {"failure", status.failure}}}};
+          {"chosen", runs.chosen()},
+          {"tasks", tasks_to_train()},
+          {"training", status_of(training)}};
 }
 
 Json describe_run(Runs& runs, const std::string& name) {
@@ -132,30 +164,30 @@ Json describe_run(Runs& runs, const std::string& name) {
   j["options"] = tasks::to_json(*folder.task().predict_settings(), tasks::Files::refused);
   j["most_text"] = kMostText;
   Json examples = Json::array();
-  Shown shown{.inside = folder.task().takes == tasks::Takes::text};
+  Answerable can;
   if (j["usable"].get<bool>()) {
     try {
       const Runs::Opened opened = runs.open(name);
-      const std::vector<tasks::Example> some = opened.run->examples(kExamples);
+      const std::vector<tasks::Example> some = examples_of(opened, j);
       for (const tasks::Example& e : some) {
         Json& made =
             examples.emplace_back(Json{{"input", name_of(e.input)}, {"expected", e.expected}});
         if (!e.image.pixels.empty()) made["image"] = thumbnail_of(e.image);
       }
-      j["blocks"] = opened.run->blocks(1).has_value();
-      shown = shown_inside(opened, some);
-    } catch (const Error& e) {  // the data are gone: the model still serves
+      can = answerable(opened, some);
+      j["table"] = !opened.run->solved(tasks::Set::test, 1).empty();
+    } catch (const Error& e) {
       j["examples_missing"] = std::string(e.message());
     }
   }
   j["examples"] = examples;
-  j["inside"] = shown.inside;
-  j["heads"] = shown.heads;
+  put(j, can);
   return j;
 }
 
 Json curves_of(Runs& runs, const std::string& name) {
   const tasks::RunFolder folder = runs.folder(name);
+  if (folder.is_checkpoint()) return {{"charts", Json::array()}, {"finished", true}};
   return {{"charts", json_of(tasks::training_charts(folder))}, {"finished", folder.is_finished()}};
 }
 
@@ -180,8 +212,14 @@ Json predict(Runs& runs, const std::string& name, const Json& asked, Caller& cal
   const auto all = opened.run->predict({&about, 1}, *settings, how);
   for (const tasks::Prediction& p : all.at(0)) predictions.push_back(json_of(p));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  return {
+  Json answer = {
       {"input", asked.value("input", "")}, {"predictions", predictions}, {"seconds", took.count()}};
+  if (std::holds_alternative<tasks::Text>(about)) {
+    if (Json unknown = unknown_in(opened.run->pieces(about)); !unknown.is_null()) {
+      answer["read"] = std::move(unknown);
+    }
+  }
+  return answer;
 }
 
 }  // namespace fovea::explorer

@@ -11,7 +11,14 @@
 namespace fovea::explorer {
 namespace {
 
-// For messages and titles: what stands behind the last slash, without odd characters.
+tasks::Input picture_in(const Json& asked) {
+  const std::string name = plain_name(asked.value("name", "file"));
+  return tasks::GivenImage{
+      image::decoded(from_base64(asked.at("file").get<std::string>()), name, kPhotos), name};
+}
+
+}  // namespace
+
 std::string plain_name(const std::string& name) {
   constexpr size_t kLongest = 80;
   std::string plain;
@@ -20,14 +27,6 @@ std::string plain_name(const std::string& name) {
   }
   return plain.empty() || plain[0] == '.' ? "file" : plain;
 }
-
-tasks::Input picture_in(const Json& asked) {
-  const std::string name = plain_name(asked.value("name", "file"));
-  return tasks::GivenImage{
-      image::decoded(from_base64(asked.at("file").get<std::string>()), name, kPhotos), name};
-}
-
-}  // namespace
 
 tasks::Input asked_about(const tasks::Task& task, const Json& asked) {
   if (task.takes == tasks::Takes::pictures && asked.contains("file")) return picture_in(asked);

@@ -70,10 +70,10 @@ struct Explorer::Inside {
         server({.host = s.host,
                 .port = s.port,
                 .headers = common_headers(),
-                .admit = [this](const Request& r) { return refuse(r, door); }},
+                .admit = [this](const Request& r) { return refuse(r, admission); }},
                [this](const Request& r, Caller& c) { return respond(r, c); }) {
-    door = {server.port(), in_address(s.token.empty() ? new_token() : s.token),
-            is_loopback(s.host)};
+    admission = {server.port(), in_address(s.token.empty() ? new_token() : s.token),
+                 is_loopback(s.host)};
   }
 
   // Where trainings go: the first folder that holds runs, or the usual one.
@@ -96,14 +96,14 @@ struct Explorer::Inside {
   const ExplorerSettings settings;
   Runs runs;
   Training training;
-  Door door;
+  Admission admission;
   HttpServer server;
 };
 
 Response Explorer::Inside::respond(const Request& request, Caller& caller) {
   constexpr std::string_view kRuns = "/runs/", kReport = "/report.html";
   const std::string& path = request.path;
-  if (path == "/") return index(door.token);
+  if (path == "/") return index(admission.token);
   if (path.starts_with("/api/")) return answer(request, caller, runs, training);
   if (path.starts_with(kRuns) && path.ends_with(kReport)) {
     const size_t end = path.size() - kReport.size();
@@ -125,7 +125,7 @@ Explorer::~Explorer() = default;
 std::string Explorer::address() const {
   const ExplorerSettings& s = inside_->settings;
   const std::string host = s.host.find(':') == std::string::npos ? s.host : '[' + s.host + ']';
-  const std::string token = inside_->door.loopback ? "" : "?token=" + inside_->door.token;
+  const std::string token = inside_->admission.loopback ? "" : "?token=" + inside_->admission.token;
   return fmt::format("http://{}:{}/{}", host, inside_->server.port(), token);
 }
 

@@ -41,19 +41,19 @@ std::string cookie(const Request& request, const std::string& name) {
   return all.substr(from, all.find(';', from) - from);
 }
 
-std::optional<Response> refuse_stranger(const Request& request, const Door& door) {
-  const std::string name = fmt::format("{}-{}", kCookie, door.port);
-  if (same(cookie(request, name), door.token)) return {};
+std::optional<Response> refuse_stranger(const Request& request, const Admission& admission) {
+  const std::string name = fmt::format("{}-{}", kCookie, admission.port);
+  if (same(cookie(request, name), admission.token)) return {};
   const auto typed = request.query.find("token");
   if (request.path != "/" || typed == request.query.end() ||
-      !same(in_address(typed->second), door.token)) {
+      !same(in_address(typed->second), admission.token)) {
     return refused("Open the address that `fovea serve` printed, with its token.");
   }
   return Response{.status = 303,
                   .type = "",
                   .headers = {{"Location", "/"},
                               {"Set-Cookie", fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/",
-                                                         name, door.token)}}};
+                                                         name, admission.token)}}};
 }
 
 }  // namespace
@@ -78,13 +78,13 @@ std::string in_address(const std::string& text) {
   return safe;
 }
 
-std::optional<Response> refuse(const Request& request, const Door& door) {
+std::optional<Response> refuse(const Request& request, const Admission& admission) {
   const std::string host = request.header("host");
-  if (door.loopback && !is_here(host, door.port)) {
+  if (admission.loopback && !is_here(host, admission.port)) {
     return refused("This server answers to 127.0.0.1 and localhost alone.");
   }
-  if (!door.loopback) {
-    if (auto stranger = refuse_stranger(request, door)) return stranger;
+  if (!admission.loopback) {
+    if (auto stranger = refuse_stranger(request, admission)) return stranger;
   }
   if (request.method == "GET" || request.method == "HEAD") return {};
   if (request.method != "POST") {
@@ -92,7 +92,7 @@ std::optional<Response> refuse(const Request& request, const Door& door) {
   }
   const std::string origin = request.header("origin");
   if (!origin.empty() && origin != "http://" + host) return refused("Another site's page asks.");
-  if (!same(request.header("x-fovea-token"), door.token)) {
+  if (!same(request.header("x-fovea-token"), admission.token)) {
     return refused("The page's token is missing or old: reload the page.");
   }
   return {};

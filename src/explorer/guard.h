@@ -10,7 +10,7 @@ namespace fovea::explorer {
 // Who may ask. A page of some other site, open in the same browser, may not: its requests carry
 // that site's Origin, or, by a name that leads here, that site's Host; and it does not know the
 // token.
-struct Door {
+struct Admission {
   int port = 0;
   std::string token;     // in the page, for whoever changes something; as in_address() has it
   bool loopback = true;  // else anybody on the network who has the token, by a cookie
@@ -22,7 +22,7 @@ std::string in_address(const std::string&);
 
 // Nothing where the request is welcome. To let somebody in by ?token=…, a redirection with a
 // cookie.
-std::optional<Response> refuse(const Request&, const Door&);
+std::optional<Response> refuse(const Request&, const Admission&);
 
 // Of every answer: nothing but this server's own files, in no frame, never guessed at.
 Headers common_headers();

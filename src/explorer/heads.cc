@@ -8,12 +8,14 @@
 #include "fovea/error.h"
 #include "io/base64.h"
 #include "io/json.h"
+#include "report/packed.h"
 
 // The heads of a Transformer: all of them small, and what it says where some are switched off.
 namespace fovea::explorer {
 namespace {
 
 constexpr int64_t kThumb = 64;  // cells of a side, at most
+constexpr int64_t kMostWeights = int64_t{1} << 22;
 
 // The weights of one head, rows × columns.
 struct Weights {
@@ -103,7 +105,9 @@ Json heads(Runs& runs, const std::string& name, const Json& asked) {
   const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
   if (!inside.hooked || !inside.attention) throw Error("heads", "this model has no heads to show");
   Json layers = Json::array();
-  for (const tasks::LayerSeen& l : inside.attention()) {
+  const std::vector<tasks::LayerSeen> seen = inside.attention();
+  for (const size_t i : tasks::natural_order(seen)) {
+    const tasks::LayerSeen& l = seen[i];
     if (l.weights.size(0) < 2 && l.name == "look") continue;
     const std::vector<float> all = l.weights.to_vector();
     const int64_t rows = l.weights.size(1), columns = l.weights.size(2);
@@ -111,9 +115,56 @@ Json heads(Runs& runs, const std::string& name, const Json& asked) {
     for (int64_t h = 0; h < l.weights.size(0); ++h) {
       heads.push_back(json_of(Weights{all.data() + h * rows * columns, rows, columns}));
     }
-    layers.push_back({{"name", l.name}, {"rows", rows}, {"columns", columns}, {"heads", heads}});
+    layers.push_back({{"name", l.name},
+                      {"title", title_of(l)},
+                      {"rows", rows},
+                      {"columns", columns},
+                      {"heads", heads}});
   }
   return {{"title", inside.title}, {"layers", layers}};
+}
+
+Json layer_weights(Runs& runs, const std::string& name, const Json& asked) {
+  const Runs::Opened opened = runs.open(name);
+  const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
+  if (!inside.attention) throw Error("weights", "this model has no attention to show");
+  const std::string wanted = asked.value("layer", "");
+  const std::vector<tasks::LayerSeen> seen = inside.attention();
+  Json layers = Json::array();
+  for (const size_t i : tasks::natural_order(seen)) {
+    layers.push_back({{"name", seen[i].name}, {"title", title_of(seen[i])}});
+  }
+  const auto found = std::find_if(seen.begin(), seen.end(), [&](const tasks::LayerSeen& l) {
+    return wanted.empty() || l.name == wanted;
+  });
+  if (found == seen.end()) {
+    throw Error("weights", fmt::format("there is no layer \"{}\"", wanted));
+  }
+  if (found->weights.numel() > kMostWeights) {
+    throw Error("weights", fmt::format("the layer has {} weights, at most {} are sent; ask about a "
+                                       "shorter text",
+                                       found->weights.numel(), kMostWeights));
+  }
+  Json answer = {{"name", found->name}, {"title", title_of(*found)},
+                 {"layers", layers},    {"heads", found->weights.size(0)},
+                 {"rows", found->rows}, {"columns", found->columns}};
+  report::put_weights(answer, found->weights.to_vector(), report::Numbers::exact);
+  return answer;
+}
+
+Json compare(Runs& runs, const std::string& name, const Json& asked) {
+  const Runs::Opened opened = runs.open(name);
+  const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
+  const tasks::QueryAndKey found =
+      tasks::query_and_key(inside, {.layer = asked.at("layer").get<std::string>(),
+                                    .head = whole_number(asked.at("head")) - 1,
+                                    .row = whole_number(asked.at("row")),
+                                    .column = whole_number(asked.at("column"))});
+  return {{"query", found.query},
+          {"key", found.key},
+          {"scale", found.scale},
+          {"weight", found.weight},
+          {"whole", found.whole}};
 }
 
 Json without_heads(Runs& runs, const std::string& name, const Json& asked) {

@@ -43,7 +43,8 @@ tasks::Inside inside_of(const Runs::Opened& opened, const tasks::Input& input) {
 Json ways_of_looking() {
   Json list = Json::array();
   for (const tasks::By by : tasks::ways()) {
-    list.push_back({{"name", name_of(by)}, {"about", tasks::about(by)}});
+    list.push_back(
+        {{"name", name_of(by)}, {"title", tasks::title_of(by)}, {"about", tasks::about(by)}});
   }
   return list;
 }
@@ -60,19 +61,22 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
   const std::vector<tasks::Explanation> all = tasks::explain(inside, how);
   Json notes = Json::array();
   for (const tasks::Explanation& e : all) {
-    if (!e.note.empty()) notes.push_back(fmt::format("{}: {}", name_of(e.by), e.note));
+    if (!e.note.empty()) notes.push_back(fmt::format("{}: {}", title_of(e.by), e.note));
   }
   Json layers = Json::array();
   if (inside.attention) {
-    for (const tasks::LayerSeen& l : inside.attention()) {
-      layers.push_back({{"name", l.name}, {"heads", l.weights.size(0)}});
+    const std::vector<tasks::LayerSeen> all_layers = inside.attention();
+    for (const size_t i : tasks::natural_order(all_layers)) {
+      const tasks::LayerSeen& l = all_layers[i];
+      layers.push_back({{"name", l.name}, {"title", title_of(l)}, {"heads", l.weights.size(0)}});
     }
   }
   return {{"title", inside.title},
           {"pictures", packed(tasks::pictures_of(inside, all))},
           {"notes", notes},
           {"layers", layers},
-          {"agreement", json_of(tasks::agreement_of(all))}};
+          {"agreement", json_of(tasks::agreement_of(all))},
+          {"agreement_signed", json_of(tasks::agreement_of(all, tasks::TauOf::values))}};
 }
 
 // By output: how likely what it said is with its own weights and with those that were given.

@@ -1,37 +1,15 @@
-#include <atomic>
-
 #include "explorer/answers.h"
 #include "explorer/asked.h"
+#include "explorer/measurement_slot.h"
 #include "fovea/error.h"
 #include "tasks/faithful.h"
 #include "tasks/rank.h"
 
 // What takes long: measured by the code behind `fovea faithful` and `fovea rank`.
 namespace fovea::explorer {
-namespace {
-
-// So that others are still answered.
-class Turn {
- public:
-  Turn() {
-    if (++under_way <= kMost) return;
-    --under_way;
-    throw Error("measure", "two measurements are under way: wait for one, or cancel it");
-  }
-  ~Turn() { --under_way; }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  static constexpr int kMost = 2;
-  static inline std::atomic<int> under_way{0};
-};
-
-}  // namespace
-
 Json faithful(Runs& runs, const std::string& name, const Json& asked,
               const tasks::ShareDone& done) {
-  const Turn turn;
+  const MeasurementSlot slot;
   tasks::FaithfulSettings settings;
   take_settings(asked, settings);
   const Runs::Opened opened = runs.open(name);
@@ -58,7 +36,7 @@ Json faithful(Runs& runs, const std::string& name, const Json& asked,
 }
 
 Json rank(Runs& runs, const std::string& name, const Json& asked, const tasks::ShareDone& done) {
-  const Turn turn;
+  const MeasurementSlot slot;
   const auto sequences = asked.value("sequences", int64_t{8});
   if (sequences < 1 || sequences > 1000) {
     throw Error("rank", "sequences must be in [1, 1000], found " + std::to_string(sequences));

@@ -82,6 +82,12 @@ const std::vector<Route>& routes() {
       {"POST", {"runs", "*", "heads"}, as_json([](auto& q) {
          return heads(q.runs, q.name, q.body());
        })},
+      {"POST", {"runs", "*", "weights"}, as_json([](auto& q) {
+         return layer_weights(q.runs, q.name, q.body());
+       })},
+      {"POST", {"runs", "*", "compare"}, as_json([](auto& q) {
+         return compare(q.runs, q.name, q.body());
+       })},
       {"POST", {"runs", "*", "without"}, as_json([](auto& q) {
          return without_heads(q.runs, q.name, q.body());
        })},
@@ -93,12 +99,29 @@ const std::vector<Route>& routes() {
        {"runs", "*", "rank"},
        as_json([](auto& q) { return rank(q.runs, q.name, q.body(), telling(q.caller)); }),
        Takes::any},
+      {"POST",
+       {"runs", "*", "data"},
+       as_json([](auto& q) { return held_out(q.runs, q.name, q.body(), telling(q.caller)); }),
+       Takes::any},
+      {"POST",
+       {"runs", "*", "input"},
+       as_json([](auto& q) { return held_out_input(q.runs, q.name, q.body()); }),
+       Takes::any},
+      {"GET", {"runs", "*", "model"}, as_json([](auto& q) { return model_of(q.runs, q.name); })},
+      {"POST", {"runs", "*", "tensor"}, as_json([](auto& q) {
+         return weights_in(q.runs, q.name, q.body());
+       })},
       {"POST", {"draw", "*"}, [](const Question& q) { return draw(q.body(), q.name); }},
+      {"GET", {"tasks", "*"}, as_json([](auto& q) { return describe_task(q.training, q.name); })},
+      {"POST", {"uploads"}, as_json([](auto& q) { return take_upload(q.training, q.body()); })},
       {"POST", {"train"}, as_json([](auto& q) {
-         const std::filesystem::path run =
-             q.training.begin(q.body().at("task").template get<std::string>());
-         q.runs.show(run);
-         return Json{{"run", run.filename().string()}};
+         return begin_training(q.runs, q.training, q.body());
+       })},
+      {"POST", {"train", "stop"}, as_json([](auto& q) {
+         return stop_training(q.training, q.body());
+       })},
+      {"POST", {"train", "resume"}, as_json([](auto& q) {
+         return go_on_training(q.runs, q.training, q.body());
        })},
   };
   return all;

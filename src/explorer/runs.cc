@@ -57,28 +57,43 @@ void Runs::look_again() {
   for (const fs::path& given : given_) {
     for (const fs::path& path : runs_in(given)) {
       std::string name = path.filename().string();
-      for (int n = 2; found_.contains(name); ++n) {
+      for (int n = 2; find(name) != nullptr; ++n) {
         name = fmt::format("{}-{}", path.filename().string(), n);
       }
-      found_[name] = path;
+      found_.push_back({name, path, path == given});
     }
   }
+}
+
+const Runs::Found* Runs::find(const std::string& name) const {
+  const auto at =
+      std::find_if(found_.begin(), found_.end(), [&](const Found& f) { return f.name == name; });
+  return at == found_.end() ? nullptr : &*at;
 }
 
 std::vector<std::string> Runs::names() {
   const std::lock_guard lock(mutex_);
   look_again();
   std::vector<std::string> names;
-  for (const auto& [name, path] : found_) names.push_back(name);
+  for (const Found& f : found_) names.push_back(f.name);
+  return names;
+}
+
+std::vector<std::string> Runs::chosen() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const Found& f : found_) {
+    if (f.chosen) names.push_back(f.name);
+  }
   return names;
 }
 
 tasks::RunFolder Runs::folder(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  if (!found_.contains(name)) look_again();
-  const auto found = found_.find(name);
-  if (found == found_.end()) throw NotThere{fmt::format("there is no run '{}'", name)};
-  return tasks::RunFolder(found->second);
+  if (find(name) == nullptr) look_again();
+  const Found* found = find(name);
+  if (found == nullptr) throw NotThere{fmt::format("there is no run '{}'", name)};
+  return tasks::RunFolder(found->path);
 }
 
 void Runs::show(const fs::path& run) {

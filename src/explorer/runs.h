@@ -20,7 +20,9 @@ class Runs {
   // Folders of runs, or folders that hold some. Names are those of the folders.
   explicit Runs(const std::vector<std::string>& folders);
 
-  std::vector<std::string> names();                  // anew each time: runs come and go
+  // Anew each time: runs come and go. In the order given; those of one folder by name.
+  std::vector<std::string> names();
+  std::vector<std::string> chosen();                 // those that were given by themselves
   tasks::RunFolder folder(const std::string& name);  // throws NotThere
 
   struct Opened {
@@ -42,7 +44,13 @@ class Runs {
 
   std::mutex mutex_;
   std::vector<std::filesystem::path> given_;
-  std::map<std::string, std::filesystem::path> found_;
+  struct Found {
+    std::string name;
+    std::filesystem::path path;
+    bool chosen = false;
+  };
+  std::vector<Found> found_;
+  const Found* find(const std::string& name) const;  // with the lock held
   std::map<std::string, std::shared_ptr<Place>> places_;
 };
 

@@ -129,7 +129,8 @@ double distance(double x, double y, Point a, Point b) {
   const double dx = b.x - a.x, dy = b.y - a.y, length = dx * dx + dy * dy;
   const double t =
       length > 0 ? std::clamp(((x - a.x) * dx + (y - a.y) * dy) / length, 0.0, 1.0) : 0.0;
-  return std::hypot(x - a.x - t * dx, y - a.y - t * dy);
+  const double across = x - a.x - t * dx, down = y - a.y - t * dy;
+  return std::sqrt(across * across + down * down);
 }
 
 // White within the pen's reach, grey over a pixel at its edge.

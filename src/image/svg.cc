@@ -1,6 +1,7 @@
 #include "image/svg.h"
 
 #include <cairo.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <librsvg/rsvg.h>
 
@@ -12,17 +13,73 @@
 namespace fovea::image {
 namespace {
 
+// librsvg is opened when the first picture is drawn: with it come some fifty libraries, which
+// nobody else needs.
+struct Library {
+  decltype(&rsvg_handle_new_from_data) handle_from_data;
+  decltype(&rsvg_handle_render_document) render;
+  decltype(&g_object_unref) unref;
+  decltype(&g_error_free) error_free;
+  decltype(&cairo_image_surface_create) surface_create;
+  decltype(&cairo_surface_status) surface_status;
+  decltype(&cairo_surface_destroy) surface_destroy;
+  decltype(&cairo_surface_write_to_png_stream) write_png;
+  decltype(&cairo_create) create;
+  decltype(&cairo_destroy) destroy;
+  decltype(&cairo_set_source_rgb) set_source_rgb;
+  decltype(&cairo_paint) paint;
+  decltype(&cairo_status) status;
+  decltype(&cairo_status_to_string) status_to_string;
+};
+
+// By the symbol, of a library that is opened for good.
+template <class Function>
+void find(void* library, const char* symbol, Function& to) {
+  to = reinterpret_cast<Function>(dlsym(library, symbol));
+  if (to == nullptr) throw Error("to_png", fmt::format("librsvg has no {}; it is too old", symbol));
+}
+
+Library open_library() {
+  void* all = dlopen("librsvg-2.so.2", RTLD_NOW | RTLD_LOCAL);  // and what it links
+  if (all == nullptr) {
+    throw Error(
+        "to_png",
+        "a PNG is drawn by librsvg, which is not here (Debian: librsvg2-2); SVG needs none");
+  }
+  Library l{};
+  find(all, "rsvg_handle_new_from_data", l.handle_from_data);
+  find(all, "rsvg_handle_render_document", l.render);
+  find(all, "g_object_unref", l.unref);
+  find(all, "g_error_free", l.error_free);
+  find(all, "cairo_image_surface_create", l.surface_create);
+  find(all, "cairo_surface_status", l.surface_status);
+  find(all, "cairo_surface_destroy", l.surface_destroy);
+  find(all, "cairo_surface_write_to_png_stream", l.write_png);
+  find(all, "cairo_create", l.create);
+  find(all, "cairo_destroy", l.destroy);
+  find(all, "cairo_set_source_rgb", l.set_source_rgb);
+  find(all, "cairo_paint", l.paint);
+  find(all, "cairo_status", l.status);
+  find(all, "cairo_status_to_string", l.status_to_string);
+  return l;
+}
+
+const Library& library() {
+  static const Library one = open_library();
+  return one;
+}
+
 template <auto release>
 struct Release {
   template <class T>
   void operator()(T* object) const {
-    release(object);
+    (library().*release)(object);
   }
 };
-using Handle = std::unique_ptr<RsvgHandle, Release<g_object_unref>>;
-using Surface = std::unique_ptr<cairo_surface_t, Release<cairo_surface_destroy>>;
-using Context = std::unique_ptr<cairo_t, Release<cairo_destroy>>;
-using Failure = std::unique_ptr<GError, Release<g_error_free>>;
+using Handle = std::unique_ptr<RsvgHandle, Release<&Library::unref>>;
+using Surface = std::unique_ptr<cairo_surface_t, Release<&Library::surface_destroy>>;
+using Context = std::unique_ptr<cairo_t, Release<&Library::destroy>>;
+using Failure = std::unique_ptr<GError, Release<&Library::error_free>>;
 
 int pixels(double length, double scale) { return static_cast<int>(std::ceil(length * scale)); }
 
@@ -32,7 +89,7 @@ int pixels(double length, double scale) { return static_cast<int>(std::ceil(leng
 }
 
 void check(cairo_status_t status) {
-  if (status != CAIRO_STATUS_SUCCESS) throw Error("to_png", cairo_status_to_string(status));
+  if (status != CAIRO_STATUS_SUCCESS) throw Error("to_png", library().status_to_string(status));
 }
 
 cairo_status_t append(void* to, const unsigned char* bytes, unsigned int count) {
@@ -54,24 +111,24 @@ std::string to_png(const Drawing& drawing) {
                                       drawing.width * drawing.scale, drawing.height * drawing.scale,
                                       kLargestSide, kMostPixels));
   }
+  const Library& l = library();
   GError* error = nullptr;
-  const Handle handle(rsvg_handle_new_from_data(reinterpret_cast<const guint8*>(drawing.svg.data()),
-                                                drawing.svg.size(), &error));
+  const Handle handle(l.handle_from_data(reinterpret_cast<const guint8*>(drawing.svg.data()),
+                                         drawing.svg.size(), &error));
   if (!handle) fail(error);
 
-  const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24,
-                                                   pixels(drawing.width, drawing.scale),
-                                                   pixels(drawing.height, drawing.scale)));
-  check(cairo_surface_status(surface.get()));
-  const Context context(cairo_create(surface.get()));
-  cairo_set_source_rgb(context.get(), 1, 1, 1);
-  cairo_paint(context.get());
+  const Surface surface(l.surface_create(CAIRO_FORMAT_RGB24, pixels(drawing.width, drawing.scale),
+                                         pixels(drawing.height, drawing.scale)));
+  check(l.surface_status(surface.get()));
+  const Context context(l.create(surface.get()));
+  l.set_source_rgb(context.get(), 1, 1, 1);
+  l.paint(context.get());
   const RsvgRectangle all{0, 0, drawing.width * drawing.scale, drawing.height * drawing.scale};
-  if (!rsvg_handle_render_document(handle.get(), context.get(), &all, &error)) fail(error);
-  check(cairo_status(context.get()));
+  if (!l.render(handle.get(), context.get(), &all, &error)) fail(error);
+  check(l.status(context.get()));
 
   std::string png;
-  check(cairo_surface_write_to_png_stream(surface.get(), append, &png));
+  check(l.write_png(surface.get(), append, &png));
   return png;
 }
 

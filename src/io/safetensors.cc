@@ -12,6 +12,7 @@
 #include "io/metadata.h"
 #include "io/plain_file.h"
 #include "io/safetensors_header.h"
+#include "io/tensor_reader.h"
 
 // A file is 8 bytes of header length n (little-endian), n bytes of JSON, and the tensors' bytes.
 namespace fovea {
@@ -56,13 +57,16 @@ void* writable(Tensor& tensor) {
   return nullptr;
 }
 
-Tensor read_tensor(const Source& source, uint64_t data, const Entry& entry) {
-  Tensor tensor = Tensor::empty(entry.shape, entry.type->loaded);
-  if (entry.numel == 0) return tensor;
-  auto* to = static_cast<std::byte*>(writable(tensor));
+// Floats are made on the default device, ids and masks here.
+Tensor in_its_place(const Tensor& t) {
+  return t.dtype() == DType::f32 ? t.to(default_device()) : t;
+}
+
+// An entry's numbers, as the type that it is loaded as.
+void read_numbers(const Source& source, uint64_t data, const Entry& entry, std::byte* to) {
   if (entry.type->stored == Stored::f32 || entry.type->stored == Stored::i64) {
     source.read(data + entry.begin, to, static_cast<size_t>(entry.end - entry.begin));
-    return tensor;
+    return;
   }
   constexpr int64_t kBlock = 8192;  // elements
   std::byte block[kBlock * 8];
@@ -71,7 +75,14 @@ Tensor read_tensor(const Source& source, uint64_t data, const Entry& entry) {
     source.read(data + entry.begin + i * entry.type->bytes, block, n * entry.type->bytes);
     convert(entry.type->stored, block, to + i * size_of(entry.type->loaded), n);
   }
-  return tensor;
+}
+
+Tensor read_tensor(const Source& source, uint64_t data, const Entry& entry) {
+  Tensor tensor = Tensor::empty(entry.shape, entry.type->loaded, Device::cpu);
+  if (entry.numel > 0) {
+    read_numbers(source, data, entry, static_cast<std::byte*>(writable(tensor)));
+  }
+  return in_its_place(tensor);
 }
 
 Header read_header(const Source& source, uint64_t& data) {
@@ -98,21 +109,32 @@ TensorFile read_all(const Source& source) {
   return read_some(source, [](const std::string&) { return true; });
 }
 
-// use(source) of a file.
-template <class Use>
-auto of_file(const std::filesystem::path& path, const Use& use) {
+// do_it(), what it says of the file with the file's name.
+template <class Do>
+auto naming(const std::filesystem::path& path, const Do& do_it) {
   const auto failed = [&](const char* why) {
     return Error("read_safetensors", path.string() + ": " + why);
   };
   try {
-    const PlainFile file(path);
-    return use(Source{file.bytes(),
-                      [&](uint64_t offset, void* to, size_t n) { file.read(offset, to, n); }});
+    return do_it();
   } catch (const Malformed& error) {
     throw failed(error.what());
   } catch (const Unreadable& error) {
     throw failed(error.what());
   }
+}
+
+Source source_of(const PlainFile& file) {
+  return {file.bytes(), [&file](uint64_t offset, void* to, size_t n) { file.read(offset, to, n); }};
+}
+
+// use(source) of a file.
+template <class Use>
+auto of_file(const std::filesystem::path& path, const Use& use) {
+  return naming(path, [&] {
+    const PlainFile file(path);
+    return use(source_of(file));
+  });
 }
 
 // ---- Writing -----------------------------------------------------------------------------------
@@ -243,6 +265,26 @@ Tensors load_safetensors(const std::filesystem::path& path, const std::vector<st
   });
 }
 
+TensorReader::TensorReader(const std::filesystem::path& path)
+    : path_(path), file_(naming(path, [&] { return std::make_unique<PlainFile>(path); })) {
+  header_ = naming(path_, [&] { return read_header(source_of(*file_), data_); });
+}
+TensorReader::~TensorReader() = default;
+TensorReader::TensorReader(TensorReader&&) noexcept = default;
+TensorReader& TensorReader::operator=(TensorReader&&) noexcept = default;
+
+void TensorReader::read(const Entry& entry, float* to) const {
+  if (entry.type->loaded != DType::f32) {
+    throw Error("read_safetensors",
+                fmt::format("{}: tensor {} is {}, expected floating-point "
+                            "numbers",
+                            path_.string(), in_quotes(entry.name), entry.type->name));
+  }
+  if (entry.numel == 0) return;
+  naming(path_,
+         [&] { read_numbers(source_of(*file_), data_, entry, reinterpret_cast<std::byte*>(to)); });
+}
+
 void save_safetensors(const std::filesystem::path& path, const Tensors& tensors,
                       const Metadata& metadata) {
   const std::vector<Named> order = ordered(tensors);
@@ -253,7 +295,7 @@ void save_safetensors(const std::filesystem::path& path, const Tensors& tensors,
   file.write(header.data(), header.size());
   for (const auto& [name, tensor] : order) {
     const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
-    if (bytes > 0) file.write(bytes_of(tensor), static_cast<size_t>(bytes));
+    if (bytes > 0) file.write(bytes_of(tensor.to(Device::cpu)), static_cast<size_t>(bytes));
   }
   file.commit();
 }

@@ -66,17 +66,17 @@ HWY_INLINE void MapScalar(const float* const* in, float* out, int64_t n, const F
   for (int64_t i = 0; i < n; ++i) out[i] = f(in[0][i], in[1][i]);
 }
 
-#define FOVEA_1(expression)                          \
+#define FOVEA_UNARY(expression)                      \
   return Map<1>(in, out, n, [=](D d, V a) HWY_ATTR { \
     (void)d;                                         \
     return expression;                               \
   })
-#define FOVEA_2(expression)                               \
+#define FOVEA_BINARY(expression)                          \
   return Map<2>(in, out, n, [=](D d, V a, V b) HWY_ATTR { \
     (void)d;                                              \
     return expression;                                    \
   })
-#define FOVEA_3(expression)                                    \
+#define FOVEA_TERNARY(expression)                              \
   return Map<3>(in, out, n, [=](D d, V a, V b, V c) HWY_ATTR { \
     (void)d;                                                   \
     return expression;                                         \
@@ -88,104 +88,105 @@ void Apply(Op op, const float* const* in, float* out, int64_t n, Numbers numbers
   const V zero = hn::Zero(tag), one = One(tag), half = hn::Set(tag, 0.5f);
   switch (op) {
     case Op::affine:
-      FOVEA_1(hn::MulAdd(a, p, q));
+      FOVEA_UNARY(hn::MulAdd(a, p, q));
     case Op::reverse_div:
-      FOVEA_1(hn::Div(p, a));
+      FOVEA_UNARY(hn::Div(p, a));
     case Op::power:
       return MapScalar(in, out, n, [=](float a, float) { return std::pow(a, numbers.p); });
     case Op::exp:
-      FOVEA_1(Exp(d, a));
+      FOVEA_UNARY(Exp(d, a));
     case Op::log:
-      FOVEA_1(Log(d, a));
+      FOVEA_UNARY(Log(d, a));
     case Op::tanh:
-      FOVEA_1(Tanh(d, a));
+      FOVEA_UNARY(Tanh(d, a));
     case Op::sigmoid:
-      FOVEA_1(Sigmoid(d, a));
+      FOVEA_UNARY(Sigmoid(d, a));
     case Op::relu:
-      FOVEA_1(hn::IfThenElse(hn::Lt(a, zero), zero, a));
+      FOVEA_UNARY(hn::IfThenElse(hn::Lt(a, zero), zero, a));
     case Op::gelu:
       // a·Φ(a), 0 at −∞
-      FOVEA_1(hn::Mul(hn::IfThenElse(hn::Lt(a, hn::Set(d, -20.0f)), zero, a), NormalCdf(d, a)));
+      FOVEA_UNARY(hn::Mul(hn::IfThenElse(hn::Lt(a, hn::Set(d, -20.0f)), zero, a), NormalCdf(d, a)));
     case Op::gelu_tanh:
-      FOVEA_1(Gated(d, a, Sigmoid(d, TwiceU(d, a))));
+      FOVEA_UNARY(Gated(d, a, Sigmoid(d, TwiceU(d, a))));
     case Op::silu:
-      FOVEA_1(Gated(d, a, Sigmoid(d, a)));
+      FOVEA_UNARY(Gated(d, a, Sigmoid(d, a)));
     case Op::sqrt:
-      FOVEA_1(hn::Sqrt(a));
+      FOVEA_UNARY(hn::Sqrt(a));
     case Op::square:
-      FOVEA_1(hn::Mul(a, a));
+      FOVEA_UNARY(hn::Mul(a, a));
     case Op::abs:
-      FOVEA_1(hn::Abs(a));
+      FOVEA_UNARY(hn::Abs(a));
     case Op::elu:
-      FOVEA_1(hn::IfThenElse(hn::Gt(a, zero), a, hn::Mul(p, ExpM1(d, a))));
+      FOVEA_UNARY(hn::IfThenElse(hn::Gt(a, zero), a, hn::Mul(p, ExpM1(d, a))));
     case Op::clamp:
-      FOVEA_1(KeepNaN(d, a, hn::Min(hn::Max(a, p), q)));
+      FOVEA_UNARY(KeepNaN(d, a, hn::Min(hn::Max(a, p), q)));
     case Op::add:
-      FOVEA_2(hn::Add(a, b));
+      FOVEA_BINARY(hn::Add(a, b));
     case Op::sub:
-      FOVEA_2(hn::Sub(a, b));
+      FOVEA_BINARY(hn::Sub(a, b));
     case Op::mul:
-      FOVEA_2(hn::Mul(a, b));
+      FOVEA_BINARY(hn::Mul(a, b));
     case Op::div:
-      FOVEA_2(hn::Div(a, b));
+      FOVEA_BINARY(hn::Div(a, b));
     case Op::maximum:
-      FOVEA_2(KeepNaN(d, a, KeepNaN(d, b, hn::Max(a, b))));
+      FOVEA_BINARY(KeepNaN(d, a, KeepNaN(d, b, hn::Max(a, b))));
     case Op::minimum:
-      FOVEA_2(KeepNaN(d, a, KeepNaN(d, b, hn::Min(a, b))));
+      FOVEA_BINARY(KeepNaN(d, a, KeepNaN(d, b, hn::Min(a, b))));
     case Op::pow:
       return MapScalar(in, out, n, [](float a, float b) { return std::pow(a, b); });
     case Op::add_scaled:
-      FOVEA_2(hn::MulAdd(b, p, a));
+      FOVEA_BINARY(hn::MulAdd(b, p, a));
     case Op::less:
-      FOVEA_2(Ones(d, hn::Lt(a, b)));
+      FOVEA_BINARY(Ones(d, hn::Lt(a, b)));
     case Op::less_equal:
-      FOVEA_2(Ones(d, hn::Le(a, b)));
+      FOVEA_BINARY(Ones(d, hn::Le(a, b)));
     case Op::equal:
-      FOVEA_2(Ones(d, hn::Eq(a, b)));
+      FOVEA_BINARY(Ones(d, hn::Eq(a, b)));
     case Op::not_equal:
-      FOVEA_2(Ones(d, hn::Ne(a, b)));
+      FOVEA_BINARY(Ones(d, hn::Ne(a, b)));
     case Op::d_tanh:
-      FOVEA_2(hn::Mul(a, hn::NegMulAdd(b, b, one)));
+      FOVEA_BINARY(hn::Mul(a, hn::NegMulAdd(b, b, one)));
     case Op::d_sigmoid:
-      FOVEA_2(hn::Mul(a, hn::NegMulAdd(b, b, b)));
+      FOVEA_BINARY(hn::Mul(a, hn::NegMulAdd(b, b, b)));
     case Op::d_relu:
-      FOVEA_2(hn::IfThenElseZero(hn::Gt(b, zero), a));
+      FOVEA_BINARY(hn::IfThenElseZero(hn::Gt(b, zero), a));
     case Op::d_gelu:
       // Φ(b) + b·φ(b)
-      FOVEA_2(hn::Mul(
+      FOVEA_BINARY(hn::Mul(
           a, hn::MulAdd(hn::Mul(b, hn::Set(d, 0.3989422804f)),
                         Exp(d, hn::Mul(hn::Mul(b, b), hn::Set(d, -0.5f))), NormalCdf(d, b))));
     case Op::d_gelu_tanh:
-      FOVEA_2(hn::Mul(a, DGated(d, b, Sigmoid(d, TwiceU(d, b)), DTwiceU(d, b))));
+      FOVEA_BINARY(hn::Mul(a, DGated(d, b, Sigmoid(d, TwiceU(d, b)), DTwiceU(d, b))));
     case Op::d_silu:
-      FOVEA_2(hn::Mul(a, DGated(d, b, Sigmoid(d, b), One(d))));
+      FOVEA_BINARY(hn::Mul(a, DGated(d, b, Sigmoid(d, b), One(d))));
     case Op::d_sqrt:
-      FOVEA_2(hn::Div(hn::Mul(a, half), b));
+      FOVEA_BINARY(hn::Div(hn::Mul(a, half), b));
     case Op::d_square:
-      FOVEA_2(hn::Mul(hn::Add(a, a), b));
+      FOVEA_BINARY(hn::Mul(hn::Add(a, a), b));
     case Op::d_abs:
-      FOVEA_2(hn::IfThenElse(hn::Gt(b, zero), a, hn::IfThenElseZero(hn::Lt(b, zero), hn::Neg(a))));
+      FOVEA_BINARY(
+          hn::IfThenElse(hn::Gt(b, zero), a, hn::IfThenElseZero(hn::Lt(b, zero), hn::Neg(a))));
     case Op::d_elu:  // b is y: y + p below 0
-      FOVEA_2(hn::IfThenElse(hn::Gt(b, zero), a, hn::Mul(a, hn::Add(b, p))));
+      FOVEA_BINARY(hn::IfThenElse(hn::Gt(b, zero), a, hn::Mul(a, hn::Add(b, p))));
     case Op::d_clamp:
-      FOVEA_2(hn::IfThenElseZero(hn::And(hn::Ge(b, p), hn::Le(b, q)), a));
+      FOVEA_BINARY(hn::IfThenElseZero(hn::And(hn::Ge(b, p), hn::Le(b, q)), a));
     case Op::d_log:
-      FOVEA_2(hn::Div(a, b));
+      FOVEA_BINARY(hn::Div(a, b));
     case Op::d_power:
       return MapScalar(in, out, n, [=](float a, float b) {
         return numbers.p == 0.0f ? 0.0f : a * numbers.p * std::pow(b, numbers.p - 1.0f);
       });
     case Op::where:
-      FOVEA_3(hn::IfThenElse(hn::Ne(a, hn::Zero(d)), b, c));
+      FOVEA_TERNARY(hn::IfThenElse(hn::Ne(a, hn::Zero(d)), b, c));
     case Op::d_maximum:
-      FOVEA_3(hn::Mul(a, hn::Add(hn::IfThenElseZero(hn::Gt(b, c), one),
-                                 hn::IfThenElseZero(hn::Eq(b, c), half))));
+      FOVEA_TERNARY(hn::Mul(a, hn::Add(hn::IfThenElseZero(hn::Gt(b, c), one),
+                                       hn::IfThenElseZero(hn::Eq(b, c), half))));
   }
 }
 
-#undef FOVEA_1
-#undef FOVEA_2
-#undef FOVEA_3
+#undef FOVEA_UNARY
+#undef FOVEA_BINARY
+#undef FOVEA_TERNARY
 
 }  // namespace HWY_NAMESPACE
 }  // namespace fovea::kernels

@@ -83,10 +83,10 @@ Tensor sense(const Sensor& sensor, const Tensor& images, const Tensor& places) {
                             .N = places.size(0),
                             .size = sensor.size,
                             .scales = sensor.scales};
-  const Tensor seen = Tensor::empty({g.N, seen_width(sensor)});
-  kernels::sense(g, raw(images.detach().contiguous()), raw(places.detach().contiguous()),
-                 raw(seen));
-  return seen;
+  const auto here = [](const Tensor& t) { return t.detach().to(Device::cpu).contiguous(); };
+  const Tensor seen = Tensor::empty({g.N, seen_width(sensor)}, DType::f32, Device::cpu);
+  kernels::sense(g, raw(here(images)), raw(here(places)), raw(seen));
+  return seen.to(images.device());
 }
 
 // ---- Weights -----------------------------------------------------------------------------------

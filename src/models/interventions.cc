@@ -37,7 +37,7 @@ Intervention uniform() {
 
 Intervention permuted(uint64_t seed) {
   return [seed](const Weighed& w) {
-    const Tensor permitted = w.permitted().contiguous();
+    const Tensor permitted = w.permitted().to(Device::cpu).contiguous();
     const int64_t B = permitted.size(0), T = permitted.size(1), S = permitted.size(2);
     std::vector<int64_t> ids(static_cast<size_t>(B * T * S));
     for (int64_t row = 0; row < B * T; ++row) {

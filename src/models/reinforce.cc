@@ -18,11 +18,11 @@ Baseline baseline(const std::string& name) {
 Tensor returns(const Tensor& rewards, float discount) {
   expect_dtype("returns", "rewards", rewards, DType::f32);
   if (rewards.rank() == 0) throw Error("returns", "rewards are a scalar, expected [T,..]");
-  const Tensor r = rewards.detach().contiguous();
-  Tensor R = Tensor::empty(r.shape());
+  const Tensor r = rewards.detach().to(Device::cpu).contiguous();
+  Tensor R = Tensor::empty(r.shape(), DType::f32, Device::cpu);
   const int64_t T = r.size(0);
   kernels::discounted_sums(T, T > 0 ? r.numel() / T : 0, raw(r), discount, raw(R));
-  return R;
+  return R.to(rewards.device());
 }
 
 Tensor rows_to_expect(int64_t rows, float share, uint64_t seed) {

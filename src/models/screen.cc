@@ -27,6 +27,7 @@ std::shared_ptr<const kernels::Screen> OutputScreen::of(const nn::Linear& layer)
   screen_ = nullptr;
   weight_ = source_of(layer.weight);
   bias_ = source_of(layer.bias);
+  if (layer.weight.device() != Device::cpu) return nullptr;
   if (layer.weight.strides()[1] != 1 || (layer.bias && !layer.bias.is_contiguous())) return nullptr;
   const float* bias = layer.bias ? raw(layer.bias) : nullptr;
   if (std::optional<kernels::Screen> made = kernels::make_screen(matrix_of(layer), bias)) {
@@ -40,7 +41,8 @@ ScreenedOutput::ScreenedOutput(const std::shared_ptr<OutputScreen>& screen, cons
     : layer_(layer) {
   constexpr int64_t kRows = 3, kFewest = 1024, kSmallest = 1 << 20;
   const int64_t V = layer.weight.size(0);
-  if (screen && rows <= kRows && V >= kFewest && layer.weight.numel() >= kSmallest) {
+  if (screen && layer.weight.device() == Device::cpu && rows <= kRows && V >= kFewest &&
+      layer.weight.numel() >= kSmallest) {
     screen_ = screen->of(layer);
   }
 }

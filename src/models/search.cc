@@ -71,12 +71,14 @@ class Search {
   using Candidates = std::vector<std::vector<kernels::Continuation>>;  // by sequence, best first
 
   Candidates candidates() {
-    const Tensor logits = generator_.logits().contiguous();
+    const Tensor logits = generator_.logits().to(Device::cpu).contiguous();
     if (logits.rank() != 2 || logits.size(0) != B_ * K_) {
       throw Error("search", "the logits are " + to_string(logits.shape()) + ", expected [" +
                                 std::to_string(B_ * K_) + ", V]");
     }
     const Tensor log_p = log_softmax(logits);
+    // As many as go on even where all ends are the likeliest of every beam.
+    const auto rounds = static_cast<int64_t>(std::max<size_t>(2, 1 + sequences_.ends.size()));
     return kernels::best_continuations({.B = B_,
                                         .K = K_,
                                         .V = log_p.size(1),
@@ -84,7 +86,7 @@ class Search {
                                         .logits = raw(logits),
                                         .scores = scores_.data(),
                                         .done = done_.data()},
-                                       sequences_.never, static_cast<size_t>(2 * K_));
+                                       sequences_.never, static_cast<size_t>(K_ * rounds));
   }
 
   // The same for one beam, where the generator knows the likeliest by itself.
@@ -102,7 +104,7 @@ class Search {
 
   // While a beginning is given, it is the only one.
   Candidates given(int64_t token) {
-    const Tensor log_p = log_softmax(generator_.logits().contiguous());
+    const Tensor log_p = log_softmax(generator_.logits().to(Device::cpu).contiguous());
     const int64_t V = log_p.size(1);
     if (token < 0 || token >= V) {
       throw Error("search", "the prefix has token " + std::to_string(token) + ", expected one of " +
@@ -128,13 +130,13 @@ class Search {
     if (!best) best = candidates();
     trace.parent.resize(previous.size());
     std::iota(trace.parent.begin(), trace.parent.end(), 0);
-    trace.token.assign(previous.size(), sequences_.end);
+    trace.token.assign(previous.size(), sequences_.ends.empty() ? 0 : sequences_.ends.front());
     std::vector<double> next(scores_.size(), kImpossible);
     for (int64_t b = 0; b < B_; ++b) {
       if (done_[static_cast<size_t>(b)]) continue;
       choose(b, t, (*best)[static_cast<size_t>(b)], trace, next);
       if (t + 1 == limit(b)) cut(b, t + 1, next);
-      done_[static_cast<size_t>(b)] = full(b) || t + 1 == limit(b);
+      done_[static_cast<size_t>(b)] = has_enough(b, t + 1, next) || t + 1 == limit(b);
     }
     scores_ = std::move(next);
     if (K_ > 1) generator_.select_rows(Tensor::from_ids(trace.parent, {B_ * K_}));
@@ -148,11 +150,8 @@ class Search {
     int64_t kept = 0, seen = 0;
     for (const kernels::Continuation& c : best) {
       if (kept == K_) break;
-      if (c.token == sequences_.end) {
-        if (seen < K_ && !full(b)) {
-          endings_[static_cast<size_t>(b)].push_back(
-              {normalised(c.score, t + 1), t, b * K_ + c.beam, true});
-        }
+      if (ends(c.token)) {
+        if (seen < K_) end(b, {normalised(c.score, t + 1), t, b * K_ + c.beam, true});
         if (K_ == 1) return;
       } else {
         const auto row = static_cast<size_t>(b * K_ + kept++);
@@ -164,12 +163,40 @@ class Search {
     }
   }
 
+  bool ends(int64_t token) const {
+    return std::find(sequences_.ends.begin(), sequences_.ends.end(), token) !=
+           sequences_.ends.end();
+  }
+
+  // One more ending; of more than there are beams, the best stay where better ones are waited for.
+  void end(int64_t b, const Ending& ending) {
+    std::vector<Ending>& all = endings_[static_cast<size_t>(b)];
+    if (!full(b)) {
+      all.push_back(ending);
+    } else if (c_.enough == Enough::better) {
+      Ending& worst = worst_of(b);
+      if (ending.score > worst.score) worst = ending;
+    }
+  }
+  Ending& worst_of(int64_t b) {
+    std::vector<Ending>& all = endings_[static_cast<size_t>(b)];
+    return *std::min_element(all.begin(), all.end(),
+                             [](const Ending& x, const Ending& y) { return x.score < y.score; });
+  }
+
+  // Scores fall with every token: the best that goes on counts as if it ended here.
+  bool has_enough(int64_t b, int64_t tokens, const std::vector<double>& next) {
+    if (!full(b)) return false;
+    if (c_.enough == Enough::endings) return true;
+    const double best = next[static_cast<size_t>(b * K_)];
+    return best == kImpossible || normalised(best, tokens) <= worst_of(b).score;
+  }
+
   // What has not ended at the limit counts as it is.
   void cut(int64_t b, int64_t tokens, const std::vector<double>& scores) {
-    for (int64_t row = b * K_; row < (b + 1) * K_ && !full(b); ++row) {
+    for (int64_t row = b * K_; row < (b + 1) * K_; ++row) {
       const double score = scores[static_cast<size_t>(row)];
-      if (score == kImpossible) continue;
-      endings_[static_cast<size_t>(b)].push_back({normalised(score, tokens), tokens, row, false});
+      if (score != kImpossible) end(b, {normalised(score, tokens), tokens, row, false});
     }
   }
 
@@ -226,7 +253,10 @@ class Search {
 
 void check_prefix(const Sequences& s, const DecodeConfig& c) {
   for (const int64_t token : c.prefix) {
-    if (token == s.end || std::find(s.never.begin(), s.never.end(), token) != s.never.end()) {
+    const auto in = [&](const std::vector<int64_t>& some) {
+      return std::find(some.begin(), some.end(), token) != some.end();
+    };
+    if (in(s.ends) || in(s.never)) {
       throw Error("search", "the prefix has token " + std::to_string(token) +
                                 ", which ends a sequence or is in none");
     }

@@ -5,8 +5,8 @@
 
 namespace fovea::models {
 
-// Ids that mean the same in every vocabulary.
-inline constexpr int64_t kPadding = 0, kBegin = 2, kEnd = 3;
+// What targets are padded with.
+inline constexpr int64_t kPadding = 0;
 
 // Where targets, of any shape, are not padding: places in row-major order, i64 [n].
 Tensor places_of(const Tensor& targets);

@@ -1,7 +1,10 @@
 #include "fovea/transformer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "fovea/ops.h"
 #include "models/checks.h"
@@ -12,34 +15,80 @@
 namespace fovea::models {
 namespace {
 
-constexpr int64_t kT5Buckets = 32;
-
-nn::BlockConfig block_of(const TransformerConfig& c, bool cross) {
-  nn::HeadGroup group{.heads = c.heads, .score = c.score, .weighting = c.weighting};
-  return {.heads = {.width = c.depth,
-                    .heads = c.heads,
-                    .key_heads = c.key_heads,
-                    .groups = {c.linear ? nn::linear_heads(c.heads) : group},
-                    .init = c.init},
-          .mlp_width = c.mlp_width,
-          .activation = c.activation,
-          .norm = c.norm,
-          .order = c.order,
-          .cross = cross,
-          .of = c.blocks};
+struct OfStack {
+  int64_t blocks = 0;
+  bool cross = false;
+};
+OfStack encoder_of(const TransformerConfig& c) { return {c.blocks, false}; }
+OfStack decoder_of(const TransformerConfig& c) {
+  return {c.decoder_blocks > 0 ? c.decoder_blocks : c.blocks, c.source_vocabulary > 0};
 }
 
-Stack stack_of(nn::Weights& w, const std::string& name, const TransformerConfig& c, bool cross) {
+int64_t embedding_width(const TransformerConfig& c) {
+  return c.embedding_width > 0 ? c.embedding_width : c.depth;
+}
+
+nn::BlockConfig block_of(const TransformerConfig& c, const OfStack& stack, int64_t b) {
+  nn::HeadGroup group{.heads = c.heads, .score = c.score, .weighting = c.weighting};
+  nn::BlockConfig config = {.heads = {.width = c.depth,
+                                      .heads = c.heads,
+                                      .key_heads = c.key_heads,
+                                      .depth = c.head_depth,
+                                      .groups = {c.linear ? nn::linear_heads(c.heads) : group},
+                                      .bias = c.biases.in,
+                                      .out_bias = c.biases.out,
+                                      .scale = c.score_scale,
+                                      .cap = c.score_cap,
+                                      .qk_epsilon = c.qk_epsilon,
+                                      .init = c.init},
+                            .mlp_width = c.mlp_width,
+                            .activation = c.activation,
+                            .norm = c.norm,
+                            .epsilon = c.epsilon,
+                            .order = c.order,
+                            .mlp_bias = c.biases.mlp,
+                            .cross = stack.cross,
+                            .of = stack.blocks,
+                            .rotary = c.rotary};
+  if (c.each.empty()) return config;
+  const TransformerConfig::Own& own = c.each[static_cast<size_t>(b)];
+  config.window = own.window;
+  config.rotary = own.rotary;
+  return config;
+}
+
+// The weights of `first` under the name of another block.
+nn::Block again(nn::Block first, const std::string& name) {
+  const auto rename = [&](nn::MultiHead& heads, const char* part) {
+    const std::string before = heads.name;
+    heads.name = name + part;
+    for (nn::HeadCall& call : heads.calls) call.name.replace(0, before.size(), heads.name);
+  };
+  rename(first.self, ".self");
+  if (first.config.cross) rename(first.cross, ".cross");
+  return first;
+}
+
+Stack stack_of(nn::Weights& w, const std::string& name, const TransformerConfig& c,
+               const OfStack& of) {
   Stack s;
-  for (int64_t b = 0; b < c.blocks; ++b) {
-    s.blocks.push_back(nn::block(w, name + "." + std::to_string(b), block_of(c, cross)));
+  for (int64_t b = 0; b < of.blocks; ++b) {
+    const std::string own = name + "." + std::to_string(b);
+    const bool shared = c.shared_blocks && b > 0;
+    s.blocks.push_back(shared ? again(s.blocks.front(), own)
+                              : nn::block(w, own, block_of(c, of, b)));
   }
-  if (c.order == nn::NormOrder::pre) s.last = nn::norm(w, name + ".norm", c.norm, c.depth);
+  if (c.order != nn::NormOrder::post) {
+    s.last = nn::norm(w, name + ".norm", c.norm, c.depth, c.epsilon);
+  }
+  const int64_t E = embedding_width(c);
   if (c.positions == nn::Positions::learned) {
-    s.positions = w.add(name + ".positions", {c.longest, c.depth}, nn::Init::small);
+    s.positions = w.add(name + ".positions", {c.longest, E}, nn::Init::small);
   } else if (c.positions == nn::Positions::t5) {
-    s.positions = w.add(name + ".positions", {kT5Buckets, c.heads}, nn::Init::small);
+    s.positions = w.add(name + ".positions", {c.buckets, c.heads}, nn::Init::small);
   }
+  if (c.embedding_norm) s.first = nn::norm(w, name + ".first_norm", c.norm, E, c.epsilon);
+  if (c.embedding_width > 0) s.widen = nn::linear(w, name + ".widen", E, c.depth);
   return s;
 }
 
@@ -61,19 +110,52 @@ void check_positions(const TransformerConfig& c, int64_t needed) {
   }
 }
 
-Tensor with_positions(const TransformerConfig& c, const Stack& s, const Tensor& x, int64_t first) {
-  const int64_t L = x.size(1);
-  check_positions(c, first + L);
-  if (c.positions == nn::Positions::learned) return x + s.positions.slice(0, first, first + L);
-  if (c.positions != nn::Positions::sinusoidal) return x;
-  return x * std::sqrt(static_cast<float>(c.depth)) + nn::sinusoidal_positions(first, L, c.depth);
+float embedding_scale(const TransformerConfig& c) {
+  if (c.embedding_scale) return *c.embedding_scale;
+  const bool grows = c.positions == nn::Positions::sinusoidal;
+  return grows ? std::sqrt(static_cast<float>(c.depth)) : 1.0f;
 }
+
+// widen(norm(scale·x + positions))
+Tensor entered(const TransformerConfig& c, const Stack& s, const Tensor& embedded, int64_t first) {
+  const int64_t L = embedded.size(1);
+  check_positions(c, first + L);
+  const float scale = embedding_scale(c);
+  Tensor x = scale == 1.0f ? embedded : embedded * scale;
+  if (c.positions == nn::Positions::learned) x = x + s.positions.slice(0, first, first + L);
+  if (c.positions == nn::Positions::sinusoidal) {
+    x = x + nn::sinusoidal_positions(first, L, x.size(2));
+  }
+  if (c.embedding_norm) x = s.first(x);
+  return c.embedding_width > 0 ? s.widen(x) : x;
+}
+
+// The angles of a pass, one table for all blocks that turn alike.
+class Angles {
+ public:
+  Angles(int64_t first, int64_t count, int64_t depth)
+      : first_(first), count_(count), depth_(depth) {}
+  const nn::Rotary* of(const nn::RotaryConfig& c) {
+    for (const auto& [config, table] : made_) {
+      if (*config == c) return table.get();
+    }
+    made_.emplace_back(
+        &c, std::make_unique<nn::Rotary>(nn::rotary_positions(first_, count_, depth_, c)));
+    return made_.back().second.get();
+  }
+
+ private:
+  int64_t first_, count_, depth_;
+  std::vector<std::pair<const nn::RotaryConfig*, std::unique_ptr<nn::Rotary>>> made_;
+};
 
 std::optional<Bias> bias_of(const TransformerConfig& c, const Stack& s, int64_t Lq, int64_t Lk) {
   if (c.positions == nn::Positions::alibi) {
     return biases::alibi(nn::alibi_slopes(c.heads), Lq, Lk);
   }
-  if (c.positions == nn::Positions::t5) return biases::t5(s.positions, Lq, Lk, !s.causal);
+  if (c.positions == nn::Positions::t5) {
+    return biases::t5(s.positions, Lq, Lk, !s.causal, c.farthest);
+  }
   return {};
 }
 
@@ -83,23 +165,23 @@ Tensor through(const TransformerConfig& c, const Stack& s, const Tensor& embedde
   const int64_t L = embedded.size(1);
   const nn::Dropout drop = pass.how.noise;
   nn::BlockPass each;
-  if (s.causal) each.self.mask = masks::causal();
-  if (pass.lengths) each.self.mask = each.self.mask & masks::lengths(pass.lengths);
-  nn::Rotary rotary;
-  if (c.positions == nn::Positions::rotary) {
-    rotary = nn::rotary_positions(pass.first, L, c.depth / c.heads);
-    each.self.rotary = &rotary;
-  }
+  Mask mask;
+  if (s.causal) mask = masks::causal();
+  if (pass.lengths) mask = mask & masks::lengths(pass.lengths);
+  Angles angles(pass.first, L, head_depth(c));
   each.self.bias = bias_of(c, s, L, pass.first + L);
   if (pass.how.hook) each.self.hook = each.cross.hook = &pass.how.hook;
-  Tensor x = dropped(with_positions(c, s, embedded, pass.first), drop.at("embedded"));
+  Tensor x = dropped(entered(c, s, embedded, pass.first), drop.at("embedded"));
   for (size_t b = 0; b < s.blocks.size(); ++b) {
+    const nn::BlockConfig& own = s.blocks[b].config;
+    each.self.mask = own.window > 0 && s.causal ? mask & masks::window(own.window - 1, 0) : mask;
+    if (c.positions == nn::Positions::rotary) each.self.rotary = angles.of(own.rotary);
     if (pass.source) each.source = &(*pass.source)[b];
     if (pass.past) each.self.past = &(*pass.past)[b];
     each.noise = drop.at(static_cast<int64_t>(b)).noise();
     x = pass.how.block ? pass.how.block(s.blocks[b], x, each) : s.blocks[b](x, each);
   }
-  return c.order == nn::NormOrder::pre ? s.last(x) : x;
+  return c.order == nn::NormOrder::post ? x : s.last(x);
 }
 
 void expect_part(const char* call, const Stack& s, const char* part) {
@@ -111,11 +193,21 @@ TransformerPass pass_of(const LossConfig& c, const nn::HeadsHook& hook) {
   return {{c.dropout, c.seed}, hook};
 }
 
+Loss loss_of(const Transformer& m, const Tensor& states, const Tensor& targets,
+             const LossConfig& c) {
+  if (m.config.output_cap) throw Error("loss", "capped logits are not trained here");
+  return token_loss(states, targets, m.output, c.label_smoothing);
+}
+
 TransformerPass at(const TransformerPass& p, const char* place) {
   return {nn::Dropout(p.noise).at(place).noise(), p.hook, p.block};
 }
 
 }  // namespace
+
+int64_t head_depth(const TransformerConfig& c) {
+  return c.head_depth > 0 ? c.head_depth : c.depth / c.heads;
+}
 
 void check(const TransformerConfig& c) {
   const auto in_range = [](const char* field, int64_t value, int64_t low, int64_t high) {
@@ -130,21 +222,30 @@ void check(const TransformerConfig& c) {
   in_range("key_heads", c.key_heads, 0, 1024);
   in_range("mlp_width", c.mlp_width, 0, kLargest);
   in_range("longest", c.longest, 1, 100 * kLargest);
-  if (c.depth % c.heads != 0) {
+  in_range("decoder_blocks", c.decoder_blocks, 0, 512);
+  in_range("head_depth", c.head_depth, 0, 65536);
+  in_range("embedding_width", c.embedding_width, 0, 65536);
+  const int64_t own = std::max(encoder_of(c).blocks, decoder_of(c).blocks);
+  if (!c.each.empty() && static_cast<int64_t>(c.each.size()) != own) {
+    throw Error("transformer", fmt::format("{} blocks, and {} of them have values of their own",
+                                           own, c.each.size()));
+  }
+  if (c.head_depth == 0 && c.depth % c.heads != 0) {
     throw Error("transformer",
                 fmt::format("{} heads do not divide a query depth of {}", c.heads, c.depth));
   }
-  if (c.positions == nn::Positions::rotary && c.depth / c.heads % 2 != 0) {
+  if (c.positions == nn::Positions::rotary && head_depth(c) % 2 != 0) {
     throw Error("transformer",
-                fmt::format("rotary positions need an even depth of each head, found {} / {} = {}",
-                            c.depth, c.heads, c.depth / c.heads));
+                fmt::format("rotary positions need an even depth of each head, found {}{}",
+                            c.head_depth > 0 ? "" : fmt::format("{} / {} = ", c.depth, c.heads),
+                            head_depth(c)));
   }
   if (c.linear && (c.positions == nn::Positions::alibi || c.positions == nn::Positions::t5)) {
     throw Error("transformer", fmt::format("linear attention has no scores that {} positions could "
                                            "be added to; take rotary",
                                            name_of(c.positions)));
   }
-  nn::check(block_of(c, false).heads);
+  nn::check(block_of(c, encoder_of(c), 0).heads);
 }
 
 Transformer transformer(const TransformerConfig& c, nn::Weights weights) {
@@ -153,20 +254,25 @@ Transformer transformer(const TransformerConfig& c, nn::Weights weights) {
   nn::Weights& w = m.weights;
   const bool encodes = c.source_vocabulary > 0, decodes = c.target_vocabulary > 0;
   if (encodes) {
-    m.source.table = w.add("source.weight", {c.source_vocabulary, c.depth}, nn::Init::small);
-    m.encoder = stack_of(w, "encoder", c, false);
+    m.source.table =
+        w.add("source.weight", {c.source_vocabulary, embedding_width(c)}, nn::Init::small);
+    m.encoder = stack_of(w, "encoder", c, encoder_of(c));
   }
   if (decodes) {
     // One that is the output layer too starts small, so that no token is likelier than another.
     // Else it starts as large as what blocks add to it: what a token is must not be lost in what
     // they see around it, or they are long in learning to look for it.
     const float size = c.tied ? 1.0f : 50.0f;
-    m.target.table = w.add("target.weight", {c.target_vocabulary, c.depth}, nn::Init::small, size);
-    m.decoder = stack_of(w, "decoder", c, encodes);
+    m.target.table =
+        w.add("target.weight", {c.target_vocabulary, embedding_width(c)}, nn::Init::small, size);
+    m.decoder = stack_of(w, "decoder", c, decoder_of(c));
     m.decoder.causal = true;
     m.output.weight =
         c.tied ? m.target.table : w.add("output.weight", {c.target_vocabulary, c.depth}, c.init);
-    m.screen = std::make_shared<OutputScreen>();
+    if (c.biases.output == nn::WithBias::yes) {
+      m.output.bias = w.add("output.bias", {c.target_vocabulary}, nn::Init::zeros);
+    }
+    if (!c.output_cap) m.screen = std::make_shared<OutputScreen>();
   }
   return m;
 }
@@ -176,7 +282,13 @@ int64_t count_weights(const TransformerConfig& c) {
 }
 
 Stack encoder_stack(nn::Weights& w, const std::string& name, const TransformerConfig& c) {
-  return stack_of(w, name, c, false);
+  return stack_of(w, name, c, encoder_of(c));
+}
+
+Tensor logits(const Transformer& m, const Tensor& states) {
+  const Tensor l = m.output(states);
+  if (!m.config.output_cap) return l;
+  return *m.config.output_cap * tanh(l / *m.config.output_cap);
 }
 
 Tensor encode(const TransformerConfig& c, const Stack& s, const Tensor& embedded,
@@ -232,13 +344,13 @@ Loss loss(const Transformer& m, const Batch& batch, const LossConfig& c,
       encode(m, batch_major(batch.source), batch.source_lengths, at(pass, "encoder"));
   const Tensor states = decode_all(m, batch_major(batch.target_in),
                                    project(m, encoded, batch.source_lengths), at(pass, "decoder"));
-  return token_loss(states, batch_major(batch.target_out), m.output, c.label_smoothing);
+  return loss_of(m, states, batch_major(batch.target_out), c);
 }
 
 Loss loss(const Transformer& m, const Tensor& ids, const LossConfig& c, const nn::HeadsHook& hook) {
   const int64_t T = ids.size(1) - 1;
   const Tensor states = decode_all(m, ids.slice(1, 0, T), {}, at(pass_of(c, hook), "decoder"));
-  return token_loss(states, ids.slice(1, 1, T + 1).contiguous(), m.output, c.label_smoothing);
+  return loss_of(m, states, ids.slice(1, 1, T + 1).contiguous(), c);
 }
 
 }  // namespace fovea::models

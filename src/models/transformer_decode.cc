@@ -35,7 +35,7 @@ class Attending : public Generator {
   std::optional<Likeliest> likeliest(int64_t row, std::span<const int64_t> never) override {
     return output_.likeliest(raw(states_) + row * states_.size(1), never);
   }
-  Tensor logits() override { return model_.output(states_); }
+  Tensor logits() override { return models::logits(model_, states_); }
   Tensor weights() override { return weights_; }
   void select_rows(const Tensor& ids) override {
     for (nn::KeyValues& past : decoding_.past) past = nn::select_rows(past, ids);

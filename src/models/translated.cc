@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "models/tokens.h"
-
 namespace fovea::models {
 
 Tensor each_repeated(int64_t B, int64_t K) {
@@ -16,9 +14,9 @@ std::vector<std::vector<Decoded>> search_translations(Generator& generator,
                                                       const Tensor& source_lengths,
                                                       const DecodeConfig& c, int64_t most) {
   const std::vector<int64_t> lengths = source_lengths.to_ids();
-  Sequences sequences{.end = kEnd, .never = {kPadding, kBegin}};
+  Sequences sequences{.ends = c.special.ends, .never = c.special.never};
   for (const int64_t S : lengths) {
-    sequences.first.push_back(kBegin);
+    sequences.first.push_back(c.special.begin);
     sequences.limits.push_back(std::min(2 * S + 10, most));
   }
   auto all = search(generator, sequences, c);

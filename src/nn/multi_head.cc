@@ -26,18 +26,25 @@ Tensor by_head(const Tensor& x, int64_t heads) {
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
 }
 
+// The same, each head's rows by themselves through a norm, where there is one.
+Tensor by_head(const Tensor& x, int64_t heads, const Norm& n) {
+  if (!n.weight) return by_head(x, heads);
+  return n(x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads})).transpose(1, 2);
+}
+
 // [B,H,L,d] → [B,L,H·d]; in place where it lies in memory as queries do
 Tensor merged(const Tensor& x) {
   return x.transpose(1, 2).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
-struct Widths {
+struct Projection {
   int64_t in = 0, out = 0;
+  WithBias bias = WithBias::yes;
+  float gain = 1.0f;
 };
-Linear projection(Weights& w, const std::string& name, const HeadsConfig& c, const Widths& n,
-                  float gain = 1.0f) {
-  Linear l{.weight = w.add(name + ".weight", {n.out, n.in}, c.init, gain)};
-  if (c.bias == WithBias::yes) l.bias = w.add(name + ".bias", {n.out}, Init::zeros);
+Linear projection(Weights& w, const std::string& name, Init init, const Projection& p) {
+  Linear l{.weight = w.add(name + ".weight", {p.out, p.in}, init, p.gain)};
+  if (p.bias == WithBias::yes) l.bias = w.add(name + ".bias", {p.out}, Init::zeros);
   return l;
 }
 
@@ -71,14 +78,14 @@ Tensor weighed(const HeadCall& call, const Rows& rows, const HeadsPass& pass) {
   const Tensor v = call.normalise ? with_ones(rows.v) : rows.v;
   const Attended attended = attend(rows.q, rows.k, v, a);
   Tensor context = attended.context, replaced;
-  if (pass.hook) replaced = (*pass.hook)({call.name, attended, rows.v});
+  if (pass.hook) replaced = (*pass.hook)({call.name, attended, rows.v, rows.q, rows.k, a});
   if (replaced) context = matmul(replaced, for_each_head(v, call.heads));
   if (!call.normalise) return context;
   if (replaced || a.weighting.dropout == 0) return divided_by_last(context);
   // Dropped after they are normalised: Σ_j m_j w_j v_j / Σ_j w_j, where the m_j drop.
   a.weighting.dropout = 0;
   const int64_t d = rows.v.size(3);
-  return context.slice(3, 0, d) / attend(rows.q, rows.k, v.slice(3, d, d + 1), a).context;
+  return divided(context.slice(3, 0, d), attend(rows.q, rows.k, v.slice(3, d, d + 1), a).context);
 }
 
 // Group by group; [B,H,Lq,d].
@@ -139,12 +146,17 @@ MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, 
   MultiHead m{.name = name, .config = c};
   const int64_t d = depth(c), q = c.heads * d, kv = 2 * key_heads(c) * d;
   if (looks == Looks::at_itself) {
-    m.in = projection(w, name + ".in", c, {c.width, q + kv});
+    m.in = projection(w, name + ".in", c.init, {c.width, q + kv, c.bias});
+    if (c.qk_epsilon) {
+      m.query_norm = norm(w, name + ".query_norm", NormKind::rms, d, *c.qk_epsilon);
+      m.key_norm = norm(w, name + ".key_norm", NormKind::rms, d, *c.qk_epsilon);
+    }
   } else {
-    m.query = projection(w, name + ".query", c, {c.width, q});
-    m.memory = projection(w, name + ".memory", c, {memory_width(c), kv});
+    m.query = projection(w, name + ".query", c.init, {c.width, q, c.bias});
+    m.memory = projection(w, name + ".memory", c.init, {memory_width(c), kv, c.bias});
   }
-  m.out = projection(w, name + ".out", c, {q, c.width}, c.out_gain);
+  m.out =
+      projection(w, name + ".out", c.init, {q, c.width, c.out_bias.value_or(c.bias), c.out_gain});
   const std::vector<HeadGroup> groups = groups_of(c);
   int64_t first = 0;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -159,6 +171,9 @@ MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, 
                        .attention = {.score = score(group.score, parameters),
                                      .weighting = weighting(group.weighting)},
                        .normalise = group.normalise});
+    Score& own = m.calls.back().attention.score;
+    if (c.scale) own.scale = c.scale;
+    own.softcap = c.cap;
     first += group.heads;
   }
   return m;
@@ -167,7 +182,8 @@ MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, 
 Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
   const int64_t H = config.heads, Hk = key_heads(config), d = depth(config);
   const std::vector<Tensor> parts = split(in(x), {H * d, Hk * d, Hk * d}, 2);
-  Rows rows{by_head(parts[0], H), by_head(parts[1], Hk), by_head(parts[2], Hk)};
+  Rows rows{by_head(parts[0], H, query_norm), by_head(parts[1], Hk, key_norm),
+            by_head(parts[2], Hk)};
   if (pass.rotary) {
     rows.q = rotate(rows.q, pass.rotary->cos, pass.rotary->sin);
     rows.k = rotate(rows.k, pass.rotary->cos, pass.rotary->sin);

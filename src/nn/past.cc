@@ -9,7 +9,8 @@ namespace {
 
 // As `old` in its first `used` places, with room for `capacity`.
 Tensor with_room(const Tensor& old, const Tensor& like, int64_t used, int64_t capacity) {
-  Tensor t = Tensor::empty({like.size(0), like.size(1), capacity, like.size(3)});
+  Tensor t = Tensor::empty({like.size(0), like.size(1), capacity, like.size(3)}, DType::f32,
+                           like.device());
   if (used > 0) t.slice(2, 0, used).copy_(old.slice(2, 0, used));
   return t;
 }
@@ -54,9 +55,13 @@ Tensor with_ones(const Tensor& v) {
   return concatenate({v, Tensor::full({v.size(0), v.size(1), v.size(2), 1}, 1.0f)}, 3);
 }
 
+Tensor divided(const Tensor& context, const Tensor& sums) {
+  return context / where(equal(sums, Tensor::scalar(0.0f)), Tensor::scalar(1.0f), sums);
+}
+
 Tensor divided_by_last(const Tensor& context) {
   const int64_t d = context.size(3) - 1;
-  return context.slice(3, 0, d) / context.slice(3, d, d + 1);
+  return divided(context.slice(3, 0, d), context.slice(3, d, d + 1));
 }
 
 Tensor linear_steps(Tensor& sum, const ScoreDef& score, const LinearRows& rows) {

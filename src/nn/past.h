@@ -14,6 +14,8 @@ KeyValues select_rows(const KeyValues&, const Tensor& ids);
 // ---- Linear heads: context_i = φ(q_i)·Σ_j φ(k_j)⊗[v_j; 1], its last number dividing the others
 Tensor with_ones(const Tensor& v);              // [..,d] → [..,d+1]
 Tensor divided_by_last(const Tensor& context);  // [..,d+1] → [..,d]
+// By sums [..,1] of weights; where there are none, as of a row that sees no key, 0.
+Tensor divided(const Tensor& context, const Tensor& sums);
 
 struct LinearRows {
   Tensor q, k, v;  // [B,H,L,d], [B,Hk,L,d]; the new ones

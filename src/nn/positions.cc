@@ -7,10 +7,9 @@ namespace {
 
 constexpr double kBase = 10000.0;
 
-// p·base^(−2i/width), i = 0 … width/2 − 1
-double angle(int64_t p, int64_t i, int64_t width) {
-  const double rate = std::pow(kBase, -2.0 * static_cast<double>(i) / static_cast<double>(width));
-  return static_cast<double>(p) * rate;
+// base^(−2i/width), i = 0 … width/2 − 1
+double rate_of(int64_t i, int64_t width) {
+  return std::pow(kBase, -2.0 * static_cast<double>(i) / static_cast<double>(width));
 }
 
 }  // namespace
@@ -23,29 +22,36 @@ const char* name_of(Positions p) {
 
 // Column 2i is the sine, 2i + 1 the cosine.
 Tensor sinusoidal_positions(int64_t first, int64_t count, int64_t width) {
-  Tensor t = Tensor::empty({count, width});
+  Tensor t = Tensor::empty({count, width}, DType::f32, Device::cpu);
   float* out = t.mutable_data<float>();
   for (int64_t l = 0; l < count; ++l) {
     for (int64_t c = 0; c < width; ++c) {
-      const double a = angle(first + l, c / 2, width);
+      const double a = static_cast<double>(first + l) * rate_of(c / 2, width);
       out[l * width + c] = static_cast<float>(c % 2 == 0 ? std::sin(a) : std::cos(a));
     }
   }
-  return t;
+  return t.to(default_device());
 }
 
-Rotary rotary_positions(int64_t first, int64_t count, int64_t depth) {
+Rotary rotary_positions(int64_t first, int64_t count, int64_t depth, const RotaryConfig& c) {
   const int64_t half = depth / 2;
-  Rotary r{Tensor::empty({count, half}), Tensor::empty({count, half})};
+  if (!c.rates.empty() && c.rates.size() != static_cast<size_t>(half)) {
+    throw Error("rotary_positions", "expected " + std::to_string(half) + " rates, found " +
+                                        std::to_string(c.rates.size()));
+  }
+  Rotary r{Tensor::empty({count, half}, DType::f32, Device::cpu),
+           Tensor::empty({count, half}, DType::f32, Device::cpu)};
   float *cos = r.cos.mutable_data<float>(), *sin = r.sin.mutable_data<float>();
+  const auto gain = static_cast<double>(c.gain);
   for (int64_t i = 0; i < half; ++i) {
+    const double rate = c.rates.empty() ? rate_of(i, depth) : c.rates[static_cast<size_t>(i)];
     for (int64_t l = 0; l < count; ++l) {
-      const double a = angle(first + l, i, depth);
-      cos[l * half + i] = static_cast<float>(std::cos(a));
-      sin[l * half + i] = static_cast<float>(std::sin(a));
+      const double a = static_cast<double>(first + l) * rate;
+      cos[l * half + i] = static_cast<float>(gain * std::cos(a));
+      sin[l * half + i] = static_cast<float>(gain * std::sin(a));
     }
   }
-  return r;
+  return {r.cos.to(default_device()), r.sin.to(default_device())};
 }
 
 // 2^(−8h/H), h = 1 … H; where H is no power of 2, those of the power below it, then every second

@@ -66,7 +66,7 @@ Tensor orthogonal(const std::string& name, const Shape& shape, uint64_t seed) {
                 name + " is orthogonal and must be [rows, columns], found " + to_string(shape));
   }
   const int64_t rows = shape[0], n = shape[1];
-  Tensor t = Tensor::empty(shape);
+  Tensor t = Tensor::empty(shape, DType::f32, Device::cpu);
   float* out = t.mutable_data<float>();
   for (int64_t start = 0; start < rows && n > 0; start += n) {
     const auto q = rotation(n, random_key(seed, Purpose::weights, static_cast<uint64_t>(start)));
@@ -118,7 +118,7 @@ Tensor Weights::given(const std::string& name, const Shape& shape) {
   const auto found = given_.extract(name);
   const Tensor t = found.empty() ? Tensor() : found.mapped();
   expect_tensors({{name, Tensor::scalar(0.0f).expand(shape)}}, {{name, t}});
-  return t;
+  return t.to(default_device());
 }
 
 Tensor Weights::add(const std::string& name, const Shape& shape, Init init, float gain) {
@@ -126,9 +126,11 @@ Tensor Weights::add(const std::string& name, const Shape& shape, Init init, floa
   if (from_ == From::shapes) return enter(name, Tensor::scalar(0.0f).expand(shape), learned_);
   if (from_ == From::tensors) return enter(name, given(name, shape), learned_);
   const RandomKey key = random_key(seed_, Purpose::weights, hash_of(name));
+  const Device device = default_device();
+  const DefaultDevice host(Device::cpu);  // the same start on every device
   Tensor t = start(name, shape, init, uint64_t{key.b} << 32 | key.a);
   if (gain != 1.0f) t.mul_(gain);
-  return enter(name, t.set_requires_grad(), learned_);
+  return enter(name, t.to(device).set_requires_grad(), learned_);
 }
 
 Tensor Weights::add_buffer(const std::string& name, const Shape& shape, float value) {

@@ -12,6 +12,9 @@ namespace fovea::report {
 
 std::string dump(const nlohmann::ordered_json&);  // in one line; what is no UTF-8 is replaced
 std::string quoted(const std::string& cell);      // of CSV
+// The first line of a CSV of weights: labels, which may repeat, then positions from 1, which do
+// not.
+inline constexpr const char* kCellNames = "picture,row,column,weight,row_number,column_number\r\n";
 void write_file(const std::filesystem::path&, const std::string& bytes);  // whole or not at all
 
 // A drawing as a file: its style, paper, and what is drawn on it.

@@ -22,22 +22,34 @@ using report::Scale;
 
 struct Way {
   By by;
-  const char *name, *about;
+  const char *name, *title, *about;
+  const char* before = "";  // the name that it had, which is still taken
   Scale scale = Scale::from_zero;
 };
 constexpr Way kWays[] = {
-    {By::attention, "attention", "the weights of a layer: --layer, --head"},
-    {By::rollout, "rollout", "weights through all layers"},
-    {By::jacobian, "jacobian", "‖∂y/∂x‖: how much each input moves each output"},
-    {By::jacobian_signed, "jacobian-signed", "the sum of ∂y/∂x, with its sign", Scale::around_zero},
-    {By::saliency, "saliency", "‖∂y/∂x‖ of one output"},
-    {By::saliency_input, "saliency-input", "x·∂y/∂x", Scale::around_zero},
-    {By::saliency_smoothed, "saliency-smoothed", "the mean of ∂y/∂x beside x: its norm"},
-    {By::saliency_integrated, "saliency-integrated", "∂y/∂x on the way from a blank to x",
+    {By::attention, "attention", "Attention", "The model's own weights: of a layer, of a head."},
+    {By::rollout, "rollout", "Attention rollout",
+     "The weights of all layers, multiplied: what reached the last layer from which input."},
+    {By::jacobian, "jacobian", "Jacobian",
+     "‖∂y/∂x‖: how much each output changes when an input changes a little."},
+    {By::jacobian_signed, "jacobian-signed", "Jacobian with its sign",
+     "The sum of ∂y/∂x: whether a larger input makes the output likelier or less likely.", "",
      Scale::around_zero},
-    {By::occlusion, "occlusion", "how much is lost where an input is blank", Scale::around_zero},
-    {By::gradcam, "gradcam", "maps of a convolution by their mean gradient"},
-    {By::gradcam_places, "gradcam-places", "the same, each place by its own gradient"},
+    {By::saliency, "saliency", "Saliency (gradient)", "‖∂y/∂x‖ of one output: the plain gradient."},
+    {By::saliency_input, "gradient-x-input", "Gradient × Input",
+     "x·∂y/∂x: the gradient times the input itself.", "saliency-input", Scale::around_zero},
+    {By::saliency_smoothed, "smoothgrad", "SmoothGrad",
+     "The mean of the gradient over 32 noisy copies of the input, and its norm.",
+     "saliency-smoothed"},
+    {By::saliency_integrated, "integrated-gradients", "Integrated Gradients",
+     "The gradient summed up on the way from a blank input to this one.", "saliency-integrated",
+     Scale::around_zero},
+    {By::occlusion, "occlusion", "Occlusion",
+     "How much less likely the output is when one input is blank.", "", Scale::around_zero},
+    {By::gradcam, "gradcam", "Grad-CAM",
+     "The maps of the last convolution, each weighed by its mean gradient."},
+    {By::gradcam_places, "hirescam", "HiResCAM",
+     "The maps of the last convolution, each place weighed by its own gradient.", "gradcam-places"},
 };
 
 const Way& way_of(By by) { return kWays[static_cast<size_t>(by)]; }
@@ -88,11 +100,13 @@ struct Inquiry {
   explain::Effort effort;
 };
 
-// A pass of R rows keeps what R sequences leave; long ones go in fewer rows.
+// A pass of R rows keeps what R sequences leave, and R rows of logits; long ones go in fewer rows.
 int64_t rows_at_once(const Inside& in) {
-  constexpr int64_t kInputs = 2048;
+  constexpr int64_t kInputs = 2048, kLogits = int64_t{1} << 22;
   const int64_t inputs = in.picture() ? in.x.size(1) * in.x.size(2) / 16 : in.x.size(0);
-  return std::clamp<int64_t>(kInputs / std::max<int64_t>(1, inputs), 1, 64);
+  return std::clamp<int64_t>(
+      std::min(kInputs / std::max<int64_t>(1, inputs), kLogits / std::max<int64_t>(1, in.choices)),
+      1, 64);
 }
 
 std::vector<std::string> labels(const Inquiry& a) {
@@ -102,7 +116,7 @@ std::vector<std::string> labels(const Inquiry& a) {
 }
 
 report::Heatmap map_of(const Inquiry& a, By by, const Tensor& values) {
-  report::Heatmap map{.title = way_of(by).name,
+  report::Heatmap map{.title = way_of(by).title,
                       .rows = labels(a),
                       .columns = a.in.inputs,
                       .weights = values.to_vector(),
@@ -130,9 +144,11 @@ Tensor chosen_rows(const Tensor& all, const std::vector<int64_t>& outputs) {
 const LayerSeen& layer_of(const std::vector<LayerSeen>& layers, const std::string& typed) {
   if (typed.empty()) return layers.front();
   for (const LayerSeen& l : layers) {
-    if (l.name == typed) return l;
+    if (l.name == typed || title_of(l) == typed) return l;
   }
-  if (number_in(typed)) return layers[index_of("layer", typed, layers.size())];
+  if (number_in(typed)) {
+    return layers[natural_order(layers)[index_of("layer", typed, layers.size())]];
+  }
   std::vector<std::string> names;
   for (const LayerSeen& l : layers) names.push_back(l.name);
   refuse(fmt::format("there is no layer \"{}\"{}", typed, nearest_hint(typed, names)));
@@ -162,7 +178,7 @@ Explanation by_attention(const Inquiry& a) {
   const std::string which = !a.how.head.empty() ? ", head " + a.how.head
                             : heads > 1         ? fmt::format(", mean of {} heads", heads)
                                                 : "";
-  e.map.title = fmt::format("attention, {}{}", layer.name, which);
+  e.map.title = fmt::format("{}{}", title_of(layer), which);
   return e;
 }
 
@@ -176,7 +192,7 @@ Explanation by_rollout(const Inquiry& a) {
 
 Explanation by_jacobian(const Inquiry& a, By by) {
   const Inputs inputs = inputs_of(a.in);
-  const auto j = explain::sequential_jacobian(inputs.log_odds, inputs.x, a.outputs, a.effort);
+  const auto j = explain::sequential_jacobian(inputs.each, inputs.x, a.outputs, a.effort);
   return {by, map_of(a, by, by == By::jacobian ? j.norm : j.sum)};
 }
 
@@ -198,13 +214,14 @@ explain::SaliencyConfig saliency_config(const Inside& in, By by) {
 
 Explanation by_saliency(const Inquiry& a, By by) {
   const explain::SaliencyConfig c = saliency_config(a.in, by);
+  const explain::OneEach each =
+      a.in.log_odds_each ? a.in.log_odds_each : explain::one_each(a.in.log_odds);
   std::vector<Tensor> rows;
   double missing = 0;
   for (size_t i = 0; i < a.outputs.size(); ++i) {
     explain::Effort effort = a.effort;
     effort.progress = {};
-    const explain::Attribution found =
-        explain::saliency(a.in.log_odds, a.in.x, a.outputs[i], c, effort);
+    const explain::Attribution found = explain::saliency(each, a.in.x, a.outputs[i], c, effort);
     missing = std::max(missing, found.missing);
     rows.push_back(by_input(found.values, way_of(by).scale, a.in.picture()));
     if (a.effort.progress) {
@@ -274,6 +291,7 @@ Explanation one(const Inquiry& a, By by) {
 }  // namespace
 
 const char* name_of(By by) { return way_of(by).name; }
+const char* title_of(By by) { return way_of(by).title; }
 const char* about(By by) { return way_of(by).about; }
 
 std::vector<By> ways() {
@@ -282,10 +300,23 @@ std::vector<By> ways() {
   return all;
 }
 
+std::vector<By> ways_for(const Inside& in) {
+  std::vector<By> some;
+  for (const Way& w : kWays) {
+    const bool can = w.by == By::attention ? in.attention != nullptr
+                     : w.by == By::rollout ? in.rollout != nullptr
+                     : w.by == By::gradcam || w.by == By::gradcam_places
+                         ? in.convolution.has_value()
+                         : in.log_odds != nullptr;
+    if (can) some.push_back(w.by);
+  }
+  return some;
+}
+
 By way(const std::string& name) {
   std::vector<std::string> names;
   for (const Way& w : kWays) {
-    if (name == w.name) return w.by;
+    if (name == w.name || (name == w.before && !name.empty())) return w.by;
     names.emplace_back(w.name);
   }
   refuse(fmt::format("--by takes no \"{}\"{}", name, nearest_hint(name, names)));
@@ -309,41 +340,50 @@ std::vector<Explanation> explain(const Inside& in, const Explaining& how) {
 // ---- Agreement ----------------------------------------------------------------------------------
 namespace {
 
-std::vector<float> sizes_of(const report::Heatmap& map, size_t row) {
+std::vector<float> values_in(const report::Heatmap& map, size_t row, TauOf what) {
   const size_t n = map.columns.size();
-  std::vector<float> sizes(map.weights.begin() + static_cast<ptrdiff_t>(row * n),
-                           map.weights.begin() + static_cast<ptrdiff_t>((row + 1) * n));
-  for (float& x : sizes) x = std::abs(x);
-  return sizes;
+  std::vector<float> values(map.weights.begin() + static_cast<ptrdiff_t>(row * n),
+                            map.weights.begin() + static_cast<ptrdiff_t>((row + 1) * n));
+  if (what == TauOf::sizes) {
+    for (float& x : values) x = std::abs(x);
+  }
+  return values;
 }
 
 // The mean over the outputs that have an order.
-double tau_of(const report::Heatmap& a, const report::Heatmap& b) {
+double tau_of(const report::Heatmap& a, const report::Heatmap& b, TauOf what) {
   double total = 0, n = 0;
   for (size_t row = 0; row < a.rows.size(); ++row) {
-    const double tau = explain::kendall_tau(sizes_of(a, row), sizes_of(b, row));
+    const double tau = explain::kendall_tau(values_in(a, row, what), values_in(b, row, what));
     if (!std::isnan(tau)) total += tau, n += 1;
   }
   return n == 0 ? std::nan("") : total / n;
 }
 
-}  // namespace
-
-report::Table agreement_of(const std::vector<Explanation>& all) {
+// Those that can be compared with the first of them.
+std::vector<const Explanation*> comparable(const std::vector<Explanation>& all, TauOf what) {
   std::vector<const Explanation*> some;
   for (const Explanation& e : all) {
     const bool alike = some.empty() || (e.map.rows.size() == some.front()->map.rows.size() &&
                                         e.map.columns.size() == some.front()->map.columns.size());
-    if (e.of_outputs && alike) some.push_back(&e);
+    const bool has_sign = what == TauOf::sizes || e.map.scale == Scale::around_zero;
+    if (e.of_outputs && alike && has_sign) some.push_back(&e);
   }
-  report::Table table{{"Kendall τ"}, {}};
+  return some;
+}
+
+}  // namespace
+
+report::Table agreement_of(const std::vector<Explanation>& all, TauOf what) {
+  const std::vector<const Explanation*> some = comparable(all, what);
+  report::Table table{{what == TauOf::sizes ? "Kendall τ of sizes" : "Kendall τ with signs"}, {}};
   if (some.size() < 2) return table;
   for (const Explanation* e : some) table.header.emplace_back(name_of(e->by));
   for (const Explanation* a : some) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row.emplace_back(name_of(a->by));
     for (const Explanation* b : some) {
-      const double tau = a == b ? 1.0 : tau_of(a->map, b->map);
+      const double tau = a == b ? 1.0 : tau_of(a->map, b->map, what);
       row.push_back(std::isnan(tau) ? "–" : fmt::format("{:.2f}", tau));
     }
   }
@@ -360,12 +400,13 @@ Json to_json(const Inside& in, const std::vector<Explanation>& all) {
     list.push_back(std::move(one));
   }
   Json j = {{"title", in.title}, {"maps", list}};
-  const report::Table table = agreement_of(all);
-  if (table.rows.empty()) return j;
-  Json& tau = j["tau"] = Json::object();
-  for (const std::vector<std::string>& row : table.rows) {
-    for (size_t c = 1; c < row.size(); ++c) {
-      tau[row[0]][table.header[c]] = row[c] == "–" ? Json() : Json(std::stod(row[c]));
+  for (const TauOf what : {TauOf::sizes, TauOf::values}) {
+    const char* key = what == TauOf::sizes ? "tau" : "tau_signed";
+    const report::Table table = agreement_of(all, what);
+    for (const std::vector<std::string>& row : table.rows) {
+      for (size_t c = 1; c < row.size(); ++c) {
+        j[key][row[0]][table.header[c]] = row[c] == "–" ? Json() : Json(std::stod(row[c]));
+      }
     }
   }
   return j;

@@ -25,10 +25,12 @@ enum class By : uint8_t {
   gradcam,
   gradcam_places,
 };
-const char* name_of(By);
-const char* about(By);       // a line
-std::vector<By> ways();      // all of them
-By way(const std::string&);  // throws, with the nearest name there is
+const char* name_of(By);                  // as it is typed
+const char* title_of(By);                 // as papers call it: "Integrated Gradients"
+const char* about(By);                    // a line
+std::vector<By> ways();                   // all of them
+std::vector<By> ways_for(const Inside&);  // those that it can answer
+By way(const std::string&);               // older names too; throws, with the nearest there is
 
 struct Explaining {
   std::vector<By> by;
@@ -50,9 +52,10 @@ struct Explanation {
 };
 std::vector<Explanation> explain(const Inside&, const Explaining&);
 
-// Kendall's τ between each two, by the size of the values: a mean over outputs. No rows where there
-// are fewer than two.
-report::Table agreement_of(const std::vector<Explanation>&);
+// Kendall's τ between each two, a mean over outputs: by the size of the values, or by the values
+// themselves, of the ways that have signs. No rows where there are fewer than two.
+enum class TauOf : uint8_t { sizes, values };
+report::Table agreement_of(const std::vector<Explanation>&, TauOf = TauOf::sizes);
 
 // A text where the inputs are words of one, an image where they are places of one, a heat-map else.
 report::Picture picture_of(const Inside&, const Explanation&);

@@ -126,20 +126,23 @@ report::Page page_of(const std::string& title, const Inside& in,
   maps.blocks.push_back(report::Pictures{pictures_of(in, all)});
   report::Table how{{"way", "what it is"}, {}};
   for (const Explanation& e : all) {
-    how.rows.push_back({name_of(e.by), about(e.by) + (e.note.empty() ? "" : "; " + e.note)});
+    how.rows.push_back({title_of(e.by), about(e.by) + (e.note.empty() ? "" : " " + e.note)});
   }
   maps.blocks.push_back(std::move(how));
   page.sections.push_back(std::move(maps));
-  const report::Table agreement = agreement_of(all);
-  if (!agreement.rows.empty()) {
-    page.sections.push_back(
-        {"Do they agree?",
-         {report::Text{
-              "Kendall's τ between the orders that two ways put the inputs in, by the size "
-              "of their values: 1 is the same order, 0 none in common, −1 the reverse; a "
-              "mean over outputs."},
-          agreement}});
-  }
+  const report::Table sizes = agreement_of(all), values = agreement_of(all, TauOf::values);
+  if (sizes.rows.empty()) return page;
+  report::Section& agree = page.sections.emplace_back(report::Section{"Do they agree?", {}});
+  agree.blocks.push_back(report::Text{
+      "Kendall's τ compares the orders that two ways put the inputs in: 1 is the same order, 0 "
+      "nothing in common, −1 the reverse. It is a mean over the outputs. The first table goes by "
+      "the size of the values: which inputs matter."});
+  agree.blocks.push_back(sizes);
+  if (values.rows.empty()) return page;
+  agree.blocks.push_back(report::Text{
+      "The second goes by the values with their signs: which inputs speak for the output, and "
+      "which against it."});
+  agree.blocks.push_back(values);
   return page;
 }
 

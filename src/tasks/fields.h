@@ -66,6 +66,13 @@ void from_json(const nlohmann::ordered_json& object, Settings&, const std::strin
 using Given = std::map<std::string, std::string>;
 void from_options(const Given&, Settings&);
 
+// Fields by group, for whoever draws a form: what the command line's help says of them.
+//   [{"title": "Training", "fields": [{"name": "rate", "kind": "real", "help": "learning rate",
+//     "value": 0.002, "low": 0, "high": 100}]}]
+// Kinds are integer, real, flag, text and choice (with "choices"); a bound that is infinite is left
+// out, and so are files and what a run remembers.
+nlohmann::ordered_json described(Settings&);
+
 // The files of the user's that settings name.
 std::vector<std::string> files_named_in(Settings&);
 // So that files are found from any directory.

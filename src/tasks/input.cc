@@ -94,6 +94,20 @@ std::vector<std::string> texts_of(std::span<const Input> inputs) {
   return texts;
 }
 
+std::vector<Piece> read_pieces(const text::Tokenizer& tokenizer, const std::string& text) {
+  std::vector<Piece> all;
+  for (size_t at = 0, end = 0; at <= text.size(); at = end + 1) {
+    end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const std::vector<int64_t> ids = tokenizer.encode(line);
+    const std::vector<std::string> own = tokenizer.pieces(line);
+    for (size_t i = 0; i < own.size(); ++i) {
+      all.push_back({own[i], i >= ids.size() || ids[i] != text::kUnknown});
+    }
+  }
+  return all;
+}
+
 std::vector<Input> spread_of(const std::vector<std::string>& texts, size_t most) {
   std::vector<Input> some;
   for (const size_t i : spread(texts.size(), most)) some.emplace_back(Text{texts[i]});

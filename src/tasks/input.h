@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "fovea/text.h"
 #include "image/image.h"
 
 // What a run is asked about. None of it is a path: whoever may name files, which is the command
@@ -38,6 +39,14 @@ std::string name_of(const Input&);
 // For a run that reads text; throws where something else is asked about.
 const std::string& text_of(const Input&);
 std::vector<std::string> texts_of(std::span<const Input>);
+// A word, a character or a part of one, as it is written, in the order of the text. What is not
+// known is read as one token that stands for all such: kUnknownShown.
+struct Piece {
+  std::string text;
+  bool known = true;
+};
+inline constexpr const char* kUnknownShown = "⁇";
+std::vector<Piece> read_pieces(const text::Tokenizer&, const std::string& text);
 // At most so many of them.
 std::vector<Input> spread_of(const std::vector<std::string>& texts, size_t most);
 

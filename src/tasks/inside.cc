@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <tuple>
 
 #include "fovea/error.h"
 #include "fovea/ops.h"
@@ -51,7 +52,10 @@ void say_class(Inside& in) {
 }
 
 Inputs inputs_of(const Inside& in) {
-  if (!in.picture()) return {in.x, in.blank, in.log_odds, in.held};
+  if (!in.picture()) {
+    return {in.x, in.blank, in.log_odds, in.held,
+            in.log_odds_each ? in.log_odds_each : explain::one_each(in.log_odds)};
+  }
   const auto of_places = [&](const explain::Outputs& of) {
     if (!of) return of;
     return explain::Outputs([of, grid = in.grid, shape = in.x.shape()](const Tensor& rows) {
@@ -59,7 +63,9 @@ Inputs inputs_of(const Inside& in) {
     });
   };
   const Tensor x = explain::patches_of(in.x, in.grid).contiguous();
-  return {x, in.blank.expand({x.size(1)}).contiguous(), of_places(in.log_odds), of_places(in.held)};
+  const explain::Outputs log_odds = of_places(in.log_odds);
+  return {x, in.blank.expand({x.size(1)}).contiguous(), log_odds, of_places(in.held),
+          explain::one_each(log_odds)};
 }
 
 float set_picture(Inside& in, image::Image image, const explain::Grid& grid) {
@@ -81,6 +87,52 @@ float set_picture(Inside& in, image::Image image, const explain::Grid& grid) {
 Tensor mean_vector(const Tensor& table) {
   const NoGrad off;
   return mean(table, {0});
+}
+
+namespace {
+
+// "decoder.1.cross" → {"decoder", 1, "cross"}.
+struct LayerName {
+  std::string of, kind;
+  int64_t number = -1;  // none where the name has none
+};
+LayerName parts_of(const std::string& name) {
+  LayerName parts{.of = name};
+  for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
+    const size_t digits = name.find_first_not_of("0123456789", dot + 1);
+    const size_t end = std::min(digits, name.size());
+    if (end == dot + 1 || end - dot > 6 || (end < name.size() && name[end] != '.')) continue;
+    parts.of = name.substr(0, dot);
+    parts.number = std::stoll(name.substr(dot + 1, end - dot - 1));
+    parts.kind = end < name.size() ? name.substr(end + 1) : "";
+    return parts;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::string title_of(const LayerSeen& layer) {
+  const LayerName n = parts_of(layer.name);
+  if (n.number < 0) return n.of == "look" ? "Attention" : "Attention, " + n.of;
+  std::string of = n.of;
+  std::replace(of.begin(), of.end(), '.', ' ');
+  if (!of.empty() && of[0] >= 'a' && of[0] <= 'z') of[0] = static_cast<char>(of[0] - 'a' + 'A');
+  const std::string kind = n.kind == "self" || n.kind == "cross" ? n.kind + "-attention" : n.kind;
+  return fmt::format("{} layer {}{}{}", of, n.number + 1, kind.empty() ? "" : ", ", kind);
+}
+
+std::vector<size_t> natural_order(const std::vector<LayerSeen>& layers) {
+  const auto rank = [&](size_t i) {
+    const LayerName n = parts_of(layers[i].name);
+    const bool decoder = n.of.find("decoder") != n.of.npos;
+    return std::tuple(n.number < 0, decoder, n.of, n.number, n.kind != "self");
+  };
+  std::vector<size_t> order(layers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  return order;
 }
 
 nn::HeadsHook HeadsSeen::hook() {

@@ -23,6 +23,13 @@ struct LayerSeen {
   std::vector<std::string> rows, columns;
 };
 
+// As people say it, counted from 1 as heads are: "decoder layer 2, cross-attention". A model with a
+// single look has "attention".
+std::string title_of(const LayerSeen&);
+// Their places in the order in which the data pass them: encoder before decoder, first to last, a
+// layer's look at itself before its look elsewhere.
+std::vector<size_t> natural_order(const std::vector<LayerSeen>&);
+
 // The run's model on one input. Letters: S inputs, E their width, T outputs, R rows at once.
 struct Inside {
   std::string title;                         // what came of the input
@@ -30,8 +37,10 @@ struct Inside {
   std::vector<size_t> lines;  // where inputs are words of a text: how many each line has
   size_t shown = 0;           // of outputs that stand side by side, as classes do: the one it said
 
-  Tensor x, blank;            // [S,E], [E] says nothing; or a picture [C,Y,X] and its blank []
-  explain::Outputs log_odds;  // of the outputs, [R,…] → [R,T]
+  Tensor x, blank;                 // [S,E], [E] says nothing; or a picture [C,Y,X] and its blank []
+  explain::Outputs log_odds;       // of the outputs, [R,…] → [R,T]
+  explain::OneEach log_odds_each;  // the same, an output a row, where that is less work
+  int64_t choices = 0;             // what each output can be, where that is many: V
   // Layers that look, the one to show first; those of outputs × inputs come before others.
   std::function<std::vector<LayerSeen>()> attention;
   std::function<Tensor()> rollout;  // [T,S], or [1,S] where outputs stand side by side
@@ -66,6 +75,7 @@ struct Inside {
 struct Inputs {
   Tensor x, blank;
   explain::Outputs log_odds, held;
+  explain::OneEach each;
 };
 Inputs inputs_of(const Inside&);
 
@@ -99,6 +109,18 @@ struct HeadOff {
   int64_t head = 0;  // from 0
 };
 nn::HeadsHook without(const std::vector<HeadOff>&);
+
+// One query and one key of a head whose score is a dot product, Σ_d scale·q_d·k_d.
+struct QueryAndKey {
+  std::vector<float> query, key;  // [D]
+  double scale = 1, weight = 0;
+  bool whole = true;  // the sum is the score: no bias of positions is added, and no cap levels it
+};
+struct Cell {
+  std::string layer;
+  int64_t head = 0, row = 0, column = 0;  // from 0
+};
+QueryAndKey query_and_key(const Inside&, const Cell&);  // throws where the score is no dot product
 
 // An intervention on the layers whose names end so, their heads being rows of it. What was used
 // goes to `kept`, [B·H,Lq,Lk] a layer, where that is not null.

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "fovea/error.h"
-#include "io/json.h"
-#include "io/plain_file.h"
+#include "tasks/json_lines.h"
+#include "tasks/speed.h"
 
 namespace fovea::tasks {
 namespace {
@@ -43,28 +42,12 @@ void add_validation(Log& log, double step, const Json& valid, const std::vector<
   for (size_t i = 0; i < curves.size(); ++i) add(log.scores[i], curves[i].name);
 }
 
-// The log's lines as far as they are whole: the last one may be cut. None where there is no log.
-std::vector<Json> lines_of(const fs::path& file) {
-  constexpr uint64_t kMost = uint64_t{1} << 28;
-  std::vector<Json> lines;
-  try {
-    const std::string text = read_plain_file(file, kMost);
-    for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
-      end = std::min(text.find('\n', at), text.size());
-      lines.push_back(parse_json(std::string_view(text).substr(at, end - at), file.string()));
-    }
-  } catch (const Unreadable&) {
-  } catch (const Error&) {
-  }
-  return lines;
-}
-
 Log read_log(const fs::path& file, const Task& task) {
   Log log;
   std::vector<Measure> curves = leading(task);  // those that share an axis
   std::erase_if(curves, [](const Measure& m) { return m.better == Better::lower; });
   for (const Measure& m : curves) log.scores.push_back({m.title, {}});
-  for (const Json& j : lines_of(file)) {
+  for (const Json& j : json_lines(file)) {
     if (!j.is_object() || !j.contains("step") || !j["step"].is_number()) continue;
     const auto step = j["step"].get<double>();
     const auto number = [&](const char* name, report::Curve& curve) {
@@ -157,6 +140,11 @@ std::vector<report::Chart> training_charts(const RunFolder& folder) {
     charts.push_back({.x = "step", .y = "validation score", .curves = log.scores});
   }
   charts.push_back({.x = "step", .y = "learning rate", .curves = {log.rate}});
+  const Speed speed = speed_of(folder);
+  if (!speed.points.empty()) {
+    charts.push_back(
+        {.x = "step", .y = speed.unit + " a second", .curves = {{"speed", speed.points}}});
+  }
   return charts;
 }
 

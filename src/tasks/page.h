@@ -11,7 +11,7 @@ namespace fovea::tasks {
 
 report::Page page_of(const RunFolder&, const Run&, const Trained&);
 report::Page page_of(const RunFolder&, const Watching& = {});  // of what lies there
-// Losses, scores and rates by step, as its log has them so far.
+// Losses, scores, rates and speed by step, as its logs have them so far.
 std::vector<report::Chart> training_charts(const RunFolder&);
 // Finished runs in one table, of different tasks too.
 report::Page compare_page(const std::vector<RunFolder>&);

@@ -104,7 +104,7 @@ std::vector<report::Chart> charts_of(const std::vector<RankCurve>& all) {
   std::vector<report::Chart> charts = {
       chart_of(with(all, true), "relative residual, with layer norm"),
       chart_of(with(all, false), "relative residual, without layer norm"),
-      chart_of(with(all, true), "with layer norm, logarithmic; numbers of 32 bits end near 10⁻⁷")};
+      chart_of(with(all, true), "with layer norm, log scale; below 10⁻⁷ is rounding error")};
   charts.back().log_y = true;
   return charts;
 }

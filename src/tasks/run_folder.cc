@@ -6,8 +6,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/folder.h"
 #include "fovea/error.h"
 #include "io/json.h"
+#include "tasks/opened/opened.h"
 #include "tasks/task.h"
 
 namespace fovea::tasks {
@@ -20,7 +22,7 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kLog = "log.jsonl";
 constexpr const char* kModel = "model.safetensors";
-constexpr const char* kOthers[] = {kModel, kReportPage, "looks.json"};
+constexpr const char* kOthers[] = {kModel, kReportPage, "looks.json", "speed.jsonl"};
 constexpr const char* kEarly = "early";  // how it ended
 constexpr const char* kLimit = "limit";
 
@@ -132,9 +134,10 @@ bool RunFolder::is_there() const {
   if (!fs::is_directory(path_)) throw Error("run", path_.string() + " is no folder");
   return true;
 }
-bool RunFolder::holds_run() const { return found_at(path_ / kConfig); }
+bool RunFolder::is_checkpoint() const { return checkpoints::is_checkpoint(path_); }
+bool RunFolder::holds_run() const { return found_at(path_ / kConfig) || is_checkpoint(); }
 bool RunFolder::has_state() const { return found_at(path_ / kState); }
-bool RunFolder::has_model() const { return found_at(path_ / kModel); }
+bool RunFolder::has_model() const { return found_at(path_ / kModel) || is_checkpoint(); }
 bool RunFolder::is_finished() const { return holds_run() && found_at(path_ / kResults); }
 
 std::string RunFolder::not_of_a_run(const Task& task) const {
@@ -148,6 +151,7 @@ std::string RunFolder::not_of_a_beginning(const Task& task) const {
 }
 
 bool RunFolder::owns(const std::string& name) const {
+  if (is_checkpoint()) return found_at(path_ / name);
   std::vector<std::string> files = files_of_run({});
   try {
     files = files_of_run(task());
@@ -166,9 +170,13 @@ void RunFolder::remove_files(const Task& task) const {
   for (const fs::path& file : files) fs::remove(file, ignored);
 }
 
-const Task& RunFolder::task() const { return task_in(read_config(path_), path_ / kConfig); }
+const Task& RunFolder::task() const {
+  if (is_checkpoint()) return opened_task(path_);
+  return task_in(read_config(path_), path_ / kConfig);
+}
 
 std::unique_ptr<TaskConfig> RunFolder::config() const {
+  if (is_checkpoint()) return opened_config(path_);
   const Json json = read_config(path_);
   return settings_in(json, task_in(json, path_ / kConfig), path_ / kConfig);
 }
@@ -212,6 +220,11 @@ void RunFolder::save_config(const Task& task, TaskConfig& config) const {
 
 Trained RunFolder::results() const {
   const fs::path file = path_ / kResults;
+  if (is_checkpoint()) {
+    throw Error("run", fmt::format("{} is a model that somebody else trained: there is no training "
+                                   "to report on; `fovea info` says what it is",
+                                   path_.string()));
+  }
   if (holds_run() && !is_finished()) {
     throw Error("run", fmt::format("{} is not finished: there is no {}", path_.string(), kResults));
   }

@@ -33,11 +33,12 @@ class RunFolder {
   std::string name() const;  // the last part of the path
   std::filesystem::path operator/(const std::string& file) const { return path_ / file; }
 
-  bool is_there() const;     // throws where it is something else than a folder
-  bool holds_run() const;    // config.json is there
-  bool has_state() const;    // there is something to go on from
-  bool has_model() const;    // there are weights that were kept
-  bool is_finished() const;  // results.json is there too
+  bool is_there() const;       // throws where it is something else than a folder
+  bool holds_run() const;      // config.json is there, a run's or a checkpoint's
+  bool is_checkpoint() const;  // of a model that somebody else trained (tasks/opened)
+  bool has_state() const;      // there is something to go on from
+  bool has_model() const;      // there are weights that were kept
+  bool is_finished() const;    // results.json is there too
 
   // The first thing in it that no run of this task has, or that no beginning of one leaves when it
   // is killed; nothing where there is no such thing.

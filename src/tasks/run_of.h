@@ -46,6 +46,7 @@ class RunOf : public Run {
     return std::make_unique<decltype(Model::config)>(model_.config);
   }
   int64_t weights() const final { return weights_of(model_.model).count(); }
+  Tensors tensors() const final { return weights_of(model_.model).all(); }
   std::string fingerprint() const final { return sets().fingerprint; }
 
   Evaluation final_scores(const ShareDone& done) const final {

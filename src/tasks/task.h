@@ -52,6 +52,12 @@ struct Example {
   image::Image image = {};  // where the input is one
 };
 
+// An input of a set, and all that may come of it, the one to show first.
+struct Solved {
+  Input input;
+  std::vector<std::string> expected;
+};
+
 struct Prediction {
   std::string text;
   double score = 0;                       // larger is likelier
@@ -77,6 +83,7 @@ class Run {
   virtual const TaskConfig& config() const = 0;
   virtual std::unique_ptr<TaskConfig> copy_of_config() const = 0;
   virtual int64_t weights() const = 0;          // how many numbers it learns
+  virtual Tensors tensors() const = 0;          // what they are, by name, with its buffers
   virtual std::string fingerprint() const = 0;  // of its data as they are now, in any form
 
   // ---- training
@@ -92,6 +99,11 @@ class Run {
   virtual std::vector<Predictions> predict(std::span<const Input>, const Settings&,
                                            const Predicting& = {}) const = 0;
   virtual std::vector<Example> examples(size_t n) const = 0;  // held out, of all sorts, at most n
+  // What a model says of one input before anything is chosen, as tensors to keep: `ids` [T] and
+  // `logits` [T,V] or [classes]; nothing where the task has no such numbers.
+  virtual std::optional<Tensors> logits(const Input&) const { return {}; }
+  // Of a set from its front, at most so many; none where no single answer is right.
+  virtual std::vector<Solved> solved(Set, size_t /*most*/) const { return {}; }
   // For typed_input(): where rows of CSV have their class, as the settings of a prediction say if
   // there are any; empty where it is not known.
   virtual std::string class_column(const Settings* /*asked*/) const { return {}; }
@@ -100,6 +112,8 @@ class Run {
   virtual std::optional<explain::BlocksAtWork> blocks(int64_t /*sequences*/) const { return {}; }
   // The model on one input; nothing where the task has no answer.
   virtual std::optional<Inside> inside(const Input&) const { return {}; }
+  // A text as the model reads it, and which pieces it has no token for; none where it is not known.
+  virtual std::vector<Piece> pieces(const Input&) const { return {}; }
   // At most so many, spread over what is judged.
   virtual std::vector<Input> inputs(const Judged&, size_t /*most*/) const { return {}; }
   virtual std::vector<report::Section> sections() const { return {}; }  // the page's, of the task
@@ -117,6 +131,9 @@ struct Task {
   std::string examples;                // commands to try, a line each
   std::string demo;                    // what its built-in data ask of a model
   std::string data_field, data_about;  // what DATA on the command line sets, and what it is
+  // Where DATA may be one file that says all: how its name ends.
+  std::vector<std::string> data_endings = {};
+  double seconds = 0;  // of one core, that a training on built-in data takes; 0: nobody measured
   Takes takes = Takes::text;
   std::string drawn = {};  // where it takes pictures: what built-in ones are called, as in scene:17
   bool scored = false;     // a prediction's score is printed with it

@@ -12,6 +12,7 @@
 #include "report/label.h"
 #include "tasks/looked.h"
 #include "tasks/page.h"
+#include "tasks/speed.h"
 #include "text/messages.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
@@ -126,6 +127,7 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
   if (!claim.goes_on()) run->save_files(folder);
   folder.save_config(task, *to_save);
   LookKeeper looked(task, folder, *run, claim.goes_on());
+  SpeedLog speed(folder, claim.goes_on());
   if (learner.validate) {
     learner.validate = [&looked, validate = learner.validate] {
       train::Scores scores = validate();
@@ -142,6 +144,7 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
   const auto progress = [&](const train::Progress& p) {
     claim.settle();
     went_on(p.step);
+    speed.add(p);
     if (p.validated != nullptr) looked.keep(p.step);
     if (watching.progress) watching.progress(p);
   };

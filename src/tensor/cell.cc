@@ -13,57 +13,57 @@ kernels::CellRows rows_of(const Tensor& h, const Tensor& active) {
 }
 
 Tensor rnn_step(const Tensor& gates, const Tensor& h, const Tensor& active) {
-  const Tensor u = dense(gates), h0 = dense(h), y = Tensor::empty(h.shape());
-  kernels::rnn_forward(rows_of(h, active), {raw(u), raw(h0), raw(y)});
+  const Tensor u = dense(gates), h0 = dense(h), y = empty_at(h, h.shape());
+  on(y).rnn_forward(rows_of(h, active), {raw(u), raw(h0), raw(y)});
   const bool want_dh = active.defined();  // else h is in the gates alone
   return record(
       "rnn", {gates, want_dh ? h : Tensor()}, y, [ky = Saved(y), active, want_dh](const Tensor& d) {
-        const Tensor dy = d.contiguous(), du = Tensor::empty(d.shape());
-        const Tensor dh = want_dh ? Tensor::empty(d.shape()) : Tensor();
-        kernels::rnn_backward(rows_of(dy, active),
-                              {raw(ky.get("rnn")), nullptr, raw(dy), raw(du), raw_or_null(dh)});
+        const Tensor dy = d.contiguous(), du = empty_at(d, d.shape());
+        const Tensor dh = want_dh ? empty_at(d, d.shape()) : Tensor();
+        on(dy).rnn_backward(rows_of(dy, active),
+                            {raw(ky.get("rnn")), nullptr, raw(dy), raw(du), raw_or_null(dh)});
         return Grads{du, dh};
       });
 }
 
 Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
                 const Tensor& active) {
-  const Tensor x = dense(gates_x), u = dense(gates_h), h0 = dense(h), y = Tensor::empty(h.shape());
+  const Tensor x = dense(gates_x), u = dense(gates_h), h0 = dense(h), y = empty_at(h, h.shape());
   const std::vector<Tensor> inputs{gates_x, gates_h, h};
   const bool keep = needs_grad(inputs);
-  const Tensor kept = keep ? Tensor::empty({h.size(0), 4 * h.size(1)}) : Tensor();
-  kernels::gru_forward(rows_of(h, active), {raw(x), raw(u), raw(h0), raw(y), raw_or_null(kept)});
+  const Tensor kept = keep ? empty_at(h, {h.size(0), 4 * h.size(1)}) : Tensor();
+  on(y).gru_forward(rows_of(h, active), {raw(x), raw(u), raw(h0), raw(y), raw_or_null(kept)});
   if (!keep) return y;
   return record("gru", inputs, y, [kept, kh = Saved(h0), active](const Tensor& d) {
-    const Tensor dy = d.contiguous(), dh = Tensor::empty(d.shape());
+    const Tensor dy = d.contiguous(), dh = empty_at(d, d.shape());
     const Shape gates{d.size(0), 3 * d.size(1)};
-    const Tensor dx = Tensor::empty(gates), du = Tensor::empty(gates);
-    kernels::gru_backward(rows_of(dy, active), {raw(kept), raw(kh.get("gru")), nullptr, raw(dy),
-                                                raw(dx), raw(du), raw(dh)});
+    const Tensor dx = empty_at(d, gates), du = empty_at(d, gates);
+    on(dy).gru_backward(rows_of(dy, active), {raw(kept), raw(kh.get("gru")), nullptr, raw(dy),
+                                              raw(dx), raw(du), raw(dh)});
     return Grads{dx, du, dh};
   });
 }
 
 CellState lstm_step(const Tensor& gates, const CellState& before, const Tensor& active) {
   const Tensor u = dense(gates), h0 = dense(before.h), c0 = dense(before.c);
-  const CellState after{Tensor::empty(before.h.shape()), Tensor::empty(before.h.shape())};
+  const CellState after{empty_at(h0, h0.shape()), empty_at(h0, h0.shape())};
   const std::vector<Tensor> inputs{gates, active ? before.h : Tensor(), before.c};
   const bool keep = needs_grad(inputs), want_dh = active.defined();
   const Shape shape = before.h.shape();
-  const Tensor kept = keep ? Tensor::empty({shape[0], 5 * shape[1]}) : Tensor();
-  kernels::lstm_forward(rows_of(h0, active),
-                        {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), raw_or_null(kept)});
+  const Tensor kept = keep ? empty_at(h0, {shape[0], 5 * shape[1]}) : Tensor();
+  on(u).lstm_forward(rows_of(h0, active),
+                     {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), raw_or_null(kept)});
   if (!keep) return after;
   const std::vector<Tensor> out = record(
       "lstm", inputs, {after.h, after.c},
       [kept, kc = Saved(c0), active, want_dh, shape](const Grads& d) {
         const Tensor dh_next = d[0] ? d[0].contiguous() : Tensor();
         const Tensor dc_next = d[1] ? d[1].contiguous() : Tensor();
-        const Tensor du = Tensor::empty({shape[0], 4 * shape[1]}), dc = Tensor::empty(shape);
-        const Tensor dh = want_dh ? Tensor::empty(shape) : Tensor();
-        kernels::lstm_backward(rows_of(dc, active),
-                               {raw(kept), raw(kc.get("lstm")), nullptr, raw_or_null(dh_next),
-                                raw_or_null(dc_next), raw(du), raw_or_null(dh), raw(dc)});
+        const Tensor du = empty_at(kept, {shape[0], 4 * shape[1]}), dc = empty_at(kept, shape);
+        const Tensor dh = want_dh ? empty_at(kept, shape) : Tensor();
+        on(du).lstm_backward(rows_of(dc, active),
+                             {raw(kept), raw(kc.get("lstm")), nullptr, raw_or_null(dh_next),
+                              raw_or_null(dc_next), raw(du), raw_or_null(dh), raw(dc)});
         return Grads{du, dh, dc};
       });
   return {out[0], out[1]};
@@ -100,7 +100,8 @@ CellState cell_step(Cell cell, const Tensor& gates_x, const Tensor& gates_h,
                   "active is " + to_string(active.shape()) + ", expected " + to_string({gates[0]}));
     }
   }
-  const Tensor rows = active ? active.contiguous() : active;
+  expect_together(call, {&gates_h, &gates_x, &before.h, &before.c});
+  const Tensor rows = active ? active.contiguous().to(before.h.device()) : active;
   switch (cell) {
     case Cell::rnn:
       return {rnn_step(gates_h, before.h, rows), {}};

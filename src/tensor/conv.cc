@@ -55,9 +55,10 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
     throw Error("conv2d", "bias is " + to_string(bias.shape()) + ", expected [" +
                               std::to_string(weight.size(0)) + "]");
   }
+  expect_together("conv2d", {&x, &weight, &bias});
   const Tensor xd = x.detach().contiguous(), wd = weight.detach().contiguous();
-  Tensor y = Tensor::empty({s.N, weight.size(0), s.window.OY, s.window.OX});
-  kernels::conv(s, raw(xd), raw(wd), raw(y));
+  Tensor y = empty_at(x, {s.N, weight.size(0), s.window.OY, s.window.OX});
+  on(y).conv(s, raw(xd), raw(wd), raw(y));
   const bool want_dx = x.requires_grad(), want_dw = weight.requires_grad();
   const std::vector<Tensor> inputs{x, weight};
   if (needs_grad(inputs)) {
@@ -65,12 +66,12 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
       const Tensor dy = d.contiguous();
       Grads grads(2);
       if (want_dx) {
-        grads[0] = Tensor::empty(x.get("conv2d").shape());
-        kernels::d_conv_x(s, raw(w.get("conv2d")), raw(dy), raw(grads[0]));
+        grads[0] = empty_at(dy, x.get("conv2d").shape());
+        on(dy).d_conv_x(s, raw(w.get("conv2d")), raw(dy), raw(grads[0]));
       }
       if (want_dw) {
-        grads[1] = Tensor::empty(w.get("conv2d").shape());
-        kernels::d_conv_w(s, raw(x.get("conv2d")), raw(dy), raw(grads[1]));
+        grads[1] = empty_at(dy, w.get("conv2d").shape());
+        on(dy).d_conv_w(s, raw(x.get("conv2d")), raw(dy), raw(grads[1]));
       }
       return grads;
     });
@@ -115,23 +116,23 @@ kernels::Pooling pooling_of(const char* call, const Tensor& x, const Pool2d& how
 // dx at the winner's place += dy
 Tensor max_pool2d(const Tensor& x, const Pool2d& how) {
   const kernels::Pooling p = pooling_of("max_pool2d", x, how);
-  Tensor y = Tensor::empty({x.size(0), x.size(1), p.window.OY, p.window.OX});
-  Tensor from = Tensor::empty(y.shape(), DType::i64);
-  kernels::max_pool(p, raw(x.detach().contiguous()), raw(y), raw_ids(from));
+  Tensor y = empty_at(x, {x.size(0), x.size(1), p.window.OY, p.window.OX});
+  Tensor from = empty_at(x, y.shape(), DType::i64);
+  on(y).max_pool(p, raw(x.detach().contiguous()), raw(y), raw_ids(from));
   return record("max_pool2d", {x}, y, [p, shape = x.shape(), from = Saved(from)](const Tensor& dy) {
-    Tensor dx = Tensor::zeros(shape);
-    kernels::d_max_pool(p, raw_ids(from.get("max_pool2d")), raw(dy.contiguous()), raw(dx));
+    Tensor dx = zeros_at(dy, shape);
+    on(dx).d_max_pool(p, raw_ids(from.get("max_pool2d")), raw(dy.contiguous()), raw(dx));
     return Grads{dx};
   });
 }
 
 Tensor avg_pool2d(const Tensor& x, const Pool2d& how) {
   const kernels::Pooling p = pooling_of("avg_pool2d", x, how);
-  Tensor y = Tensor::empty({x.size(0), x.size(1), p.window.OY, p.window.OX});
-  kernels::avg_pool(p, raw(x.detach().contiguous()), raw(y));
+  Tensor y = empty_at(x, {x.size(0), x.size(1), p.window.OY, p.window.OX});
+  on(y).avg_pool(p, raw(x.detach().contiguous()), raw(y));
   return record("avg_pool2d", {x}, y, [p, shape = x.shape()](const Tensor& dy) {
-    Tensor dx = Tensor::zeros(shape);
-    kernels::d_avg_pool(p, raw(dy.contiguous()), raw(dx));
+    Tensor dx = zeros_at(dy, shape);
+    on(dx).d_avg_pool(p, raw(dy.contiguous()), raw(dx));
     return Grads{dx};
   });
 }

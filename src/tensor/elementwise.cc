@@ -24,22 +24,22 @@ Target target(const Tensor& t) {
 }
 
 Tensor apply(Op op, const Tensor& x, Numbers numbers = {}) {
-  Tensor y = Tensor::empty(x.shape());
-  kernels::elementwise(op, x.shape(), {source(x)}, target(y), numbers);
+  Tensor y = empty_at(x, x.shape());
+  on(y).elementwise(op, x.shape(), {source(x)}, target(y), numbers);
   return y;
 }
 
 // a and b of one shape.
 Tensor apply(Op op, const Tensor& a, const Tensor& b, Numbers numbers = {},
              DType out = DType::f32) {
-  Tensor y = Tensor::empty(a.shape(), out);
-  kernels::elementwise(op, a.shape(), {source(a), source(b)}, target(y), numbers);
+  Tensor y = empty_at(a, a.shape(), out);
+  on(y).elementwise(op, a.shape(), {source(a), source(b)}, target(y), numbers);
   return y;
 }
 
 Tensor apply(Op op, const Tensor& a, const Tensor& b, const Tensor& c) {
-  Tensor y = Tensor::empty(a.shape());
-  kernels::elementwise(op, a.shape(), {source(a), source(b), source(c)}, target(y));
+  Tensor y = empty_at(b, a.shape());
+  on(y).elementwise(op, a.shape(), {source(a), source(b), source(c)}, target(y), {});
   return y;
 }
 
@@ -50,6 +50,7 @@ struct Pair {
 Pair broadcast(const char* call, const Tensor& a, const Tensor& b) {
   expect_dtype(call, "a", a, DType::f32);
   expect_dtype(call, "b", b, DType::f32);
+  expect_together(call, {&a, &b});
   const NoGrad off;
   if (a.shape() == b.shape()) return {a, b};
   const Shape shape = broadcast_shape(call, a.shape(), b.shape());
@@ -163,7 +164,7 @@ Tensor pow(const Tensor& base, const Tensor& exponent) {
                   const Tensor &b = kb.get("pow"), &e = ke.get("pow");
                   Grads grads{sum_to(dy * e * apply(Op::pow, b, e - 1.0f), sb), {}};
                   if (want_de) {
-                    const Tensor zero = Tensor::scalar(0.0f);
+                    const Tensor zero = full_at(b, {}, 0.0f);
                     const Tensor slope = ky.get("pow") * log(b);
                     grads[1] = sum_to(dy * where(equal(b, zero), zero, slope), se);
                   }
@@ -183,11 +184,11 @@ Tensor operator-(const Tensor& a) { return neg(a); }
 Tensor operator+(const Tensor& a, float b) { return affine("add", a, 1.0f, b); }
 Tensor operator-(const Tensor& a, float b) { return affine("sub", a, 1.0f, -b); }
 Tensor operator*(const Tensor& a, float b) { return affine("mul", a, b, 0.0f); }
-Tensor operator/(const Tensor& a, float b) { return div(a, Tensor::scalar(b)); }
+Tensor operator/(const Tensor& a, float b) { return div(a, full_at(a, {}, b)); }
 Tensor operator+(float a, const Tensor& b) { return b + a; }
 Tensor operator-(float a, const Tensor& b) { return affine("sub", b, -1.0f, a); }
 Tensor operator*(float a, const Tensor& b) { return b * a; }
-Tensor operator/(float a, const Tensor& b) { return div(Tensor::scalar(a), b); }
+Tensor operator/(float a, const Tensor& b) { return div(full_at(b, {}, a), b); }
 
 Tensor neg(const Tensor& x) { return affine("neg", x, -1.0f, 0.0f); }
 Tensor exp(const Tensor& x) { return unary({"exp", Op::exp, Op::mul, Keeps::y}, x); }
@@ -222,13 +223,14 @@ Tensor where(const Tensor& cond, const Tensor& a, const Tensor& b) {
   expect_dtype("where", "b", b, DType::f32);
   Shape shape = broadcast_shape("where", a.shape(), b.shape());
   shape = broadcast_shape("where", cond.shape(), shape);
-  const Tensor c = cond.expand(shape);
+  expect_together("where", {&a, &b});
+  const Tensor c = cond.to(a.device()).expand(shape);
   Tensor y = apply(Op::where, c, a.detach().expand(shape), b.detach().expand(shape));
   const std::vector<Tensor> inputs{a, b};
   if (!needs_grad(inputs)) return y;
   return record("where", inputs, y,
                 [c = Saved(c), sa = a.shape(), sb = b.shape()](const Tensor& dy) {
-                  const Tensor zero = Tensor::scalar(0.0f).expand(dy.shape());
+                  const Tensor zero = full_at(dy, {}, 0.0f).expand(dy.shape());
                   return Grads{sum_to(apply(Op::where, c.get("where"), dy, zero), sa),
                                sum_to(apply(Op::where, c.get("where"), zero, dy), sb)};
                 });
@@ -242,10 +244,13 @@ Tensor compare(const char* name, Op op, const Tensor& a, const Tensor& b) {
   const NoGrad off;
   const Shape shape = broadcast_shape(name, a.shape(), b.shape());
   if (a.dtype() != DType::i64) {
-    return apply(op, a.expand(shape), b.expand(shape), {}, DType::boolean);
+    if (a.dtype() == DType::f32) expect_together(name, {&a, &b});
+    const Device there = a.device() == Device::cpu ? b.device() : a.device();
+    return apply(op, a.to(there).expand(shape), b.to(there).expand(shape), {}, DType::boolean);
   }
-  const Tensor x = a.expand(shape).contiguous(), y = b.expand(shape).contiguous();
-  Tensor out = Tensor::empty(shape, DType::boolean);
+  const Tensor x = a.to(Device::cpu).expand(shape).contiguous();
+  const Tensor y = b.to(Device::cpu).expand(shape).contiguous();
+  Tensor out = Tensor::empty(shape, DType::boolean, Device::cpu);
   kernels::compare_ids(op, out.numel(), raw_ids(x), raw_ids(y), raw_bools(out));
   return out;
 }

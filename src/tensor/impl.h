@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "fovea/tensor.h"
+#include "kernels/table.h"
 
 namespace fovea {
 
@@ -50,10 +51,31 @@ Tensor view_of(const Tensor& x, Shape shape, Shape strides, int64_t offset);
 void expect_defined(const char* call, const char* name, const Tensor& t);
 void expect_dtype(const char* call, const char* name, const Tensor& t, DType);
 
-// Memory that the caller fills, without counting as an in-place change.
+// Throws unless all that are defined are on one device.
+void expect_together(const char* call, std::initializer_list<const Tensor*>);
+
+// New tensors where another is.
+inline Tensor empty_at(const Tensor& where, const Shape& shape, DType dtype = DType::f32) {
+  return Tensor::empty(shape, dtype, where.device());
+}
+Tensor zeros_at(const Tensor& where, const Shape&);
+Tensor full_at(const Tensor& where, const Shape&, float value);
+
+// What computes it, where it is.
+inline const kernels::Kernels& on(const Tensor& t) {
+  return kernels::on(t.impl()->storage->device);
+}
+
+// Memory that the caller fills, without counting as an in-place change. Off the CPU, only what on()
+// gives may read or write it.
 inline float* raw(const Tensor& t) { return reinterpret_cast<float*>(t.impl()->data); }
 inline float* raw_or_null(const Tensor& t, int64_t at = 0) { return t ? raw(t) + at : nullptr; }
 inline int64_t* raw_ids(const Tensor& t) { return reinterpret_cast<int64_t*>(t.impl()->data); }
+// The same for writing: counts as one.
+inline float* changed(const Tensor& t) {
+  t.impl()->storage->version.fetch_add(1, std::memory_order_relaxed);
+  return raw(t);
+}
 inline uint8_t* raw_bools(const Tensor& t) { return reinterpret_cast<uint8_t*>(t.impl()->data); }
 
 }  // namespace fovea

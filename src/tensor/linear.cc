@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "fovea/ops.h"
 #include "kernels/copy.h"
@@ -26,20 +27,20 @@ Tensor as_rows(const Tensor& x) {
 // c = a·b + bias + plus; the last two may be undefined.
 void multiply(const Tensor& a, const Tensor& b, float* c, const Tensor& bias = {},
               const Tensor& plus = {}) {
-  kernels::gemm({.m = a.size(0),
-                 .n = b.size(1),
-                 .k = a.size(1),
-                 .a = raw(a),
-                 .a_row = a.strides()[0],
-                 .a_col = a.strides()[1],
-                 .b = raw(b),
-                 .b_row = b.strides()[0],
-                 .b_col = b.strides()[1],
-                 .c = c,
-                 .c_row = b.size(1),
-                 .bias = bias ? raw(bias) : nullptr,
-                 .plus = plus ? raw(plus) : nullptr,
-                 .plus_row = b.size(1)});
+  on(a).gemm({.m = a.size(0),
+              .n = b.size(1),
+              .k = a.size(1),
+              .a = raw(a),
+              .a_row = a.strides()[0],
+              .a_col = a.strides()[1],
+              .b = raw(b),
+              .b_row = b.strides()[0],
+              .b_col = b.strides()[1],
+              .c = c,
+              .c_row = b.size(1),
+              .bias = bias ? raw(bias) : nullptr,
+              .plus = plus ? raw(plus) : nullptr,
+              .plus_row = b.size(1)});
 }
 
 Tensor transposed(const Tensor& x) {
@@ -54,9 +55,9 @@ Tensor dense_transpose(const Tensor& weight) {
   if (down == 1 && right >= rows) return transposed(weight);
   // Rows a multiple of 4 KiB apart fall on the same cache lines: a tenth of a product's time.
   const int64_t wide = rows % 1024 == 0 ? rows + 16 : rows;
-  const Tensor to = Tensor::empty({cols, wide});
+  const Tensor to = empty_at(weight, {cols, wide});
   const int64_t shape[2] = {cols, rows}, from[2] = {right, down}, into[2] = {wide, 1};
-  kernels::strided_copy(shape, sizeof(float), {raw(weight), from}, {raw(to), into});
+  on(to).strided_copy(std::span(shape), sizeof(float), {raw(weight), from}, {raw(to), into});
   return view_of(to, {cols, rows}, {wide, 1}, 0);
 }
 
@@ -64,7 +65,7 @@ Tensor product_with_transpose(const Tensor& x, const Tensor& weight_t, const Ten
                               const Tensor& addend) {
   Shape shape = x.shape();
   shape.back() = weight_t.size(1);
-  const Tensor y = Tensor::empty(shape), a = as_rows(x);
+  const Tensor y = empty_at(x, shape), a = as_rows(x);
   multiply(a, weight_t, raw(y), bias ? bias.detach().contiguous() : Tensor(),
            addend ? addend.detach().contiguous() : Tensor());
   return y;
@@ -77,24 +78,24 @@ Tensor product(const Tensor& x, const LinearWeights& w, const Tensor& addend) {
 Tensor d_product_x(const Tensor& dy, const Tensor& weight) {
   Shape shape = dy.shape();
   shape.back() = weight.size(1);
-  const Tensor dx = Tensor::empty(shape);
+  const Tensor dx = empty_at(dy, shape);
   multiply(as_rows(dy), weight, raw(dx));
   return dx;
 }
 
 Tensor d_product_weight(const Tensor& dy, const Tensor& x) {
   const Tensor a = as_rows(dy), b = as_rows(x);
-  const Tensor dw = Tensor::empty({a.size(1), b.size(1)});
+  const Tensor dw = empty_at(dy, {a.size(1), b.size(1)});
   multiply(transposed(a), b, raw(dw));
   return dw;
 }
 
 Tensor d_product_bias(const Tensor& dy) {
   const Tensor a = as_rows(dy);
-  const Tensor db = Tensor::empty({a.size(1)});
+  const Tensor db = empty_at(dy, {a.size(1)});
   const Shape kept{a.size(1)}, reduced{a.size(0)};
-  kernels::reduce(kernels::Reduce::sum, {kept, &a.strides()[1]}, {reduced, &a.strides()[0]}, raw(a),
-                  raw(db));
+  on(db).reduce(kernels::Reduce::sum, {kept, &a.strides()[1]}, {reduced, &a.strides()[0]}, raw(a),
+                raw(db));
   return db;
 }
 
@@ -112,6 +113,7 @@ void expect_linear(const char* call, const Tensor& x, const LinearWeights& w) {
     throw Error(call,
                 "x is " + found(x) + ", expected [.., " + std::to_string(w.weight.size(1)) + "]");
   }
+  expect_together(call, {&x, &w.weight, &w.bias});
 }
 
 // dx = dy·W, dW = dyᵀ·x, db = Σ dy

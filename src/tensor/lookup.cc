@@ -16,10 +16,10 @@ kernels::Middle middle_of(const Shape& shape, int dim) {
   return m;
 }
 
-// Dense, and every id inside 0 … size−1.
+// Dense, on the CPU, and every id inside 0 … size−1.
 Tensor checked_ids(const char* call, const Tensor& ids, int64_t size) {
   expect_dtype(call, "ids", ids, DType::i64);
-  Tensor dense = ids.contiguous();
+  Tensor dense = ids.to(Device::cpu).contiguous();
   const int64_t* all = raw_ids(dense);
   const int64_t at = kernels::first_outside(all, dense.numel(), size);
   if (at < dense.numel()) {
@@ -32,16 +32,16 @@ Tensor checked_ids(const char* call, const Tensor& ids, int64_t size) {
 // y[.., i, ..] = x[.., ids[i], ..]; dx[.., ids[i], ..] += dy[.., i, ..]
 Tensor take(const char* call, const Tensor& x, int dim, const Tensor& ids) {
   expect_dtype(call, "x", x, DType::f32);
-  const Tensor dense = checked_ids(call, ids, x.shape()[dim]);
+  const Tensor dense = checked_ids(call, ids, x.shape()[dim]).to(x.device());
   const kernels::Middle m = middle_of(x.shape(), dim);
   Shape shape = x.shape();
   shape[dim] = dense.numel();
-  Tensor y = Tensor::empty(shape);
-  kernels::take_rows(m, raw_ids(dense), dense.numel(), raw(x.detach().contiguous()), raw(y));
+  Tensor y = empty_at(x, shape);
+  on(y).take_rows(m, raw_ids(dense), dense.numel(), raw(x.detach().contiguous()), raw(y));
   return record(call, {x}, y, [call, m, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
-    Tensor dx = Tensor::zeros(before);
+    Tensor dx = zeros_at(dy, before);
     const Tensor& at = ids.get(call);
-    kernels::add_rows(m, raw_ids(at), at.numel(), raw(dy.contiguous()), raw(dx));
+    on(dx).add_rows(m, raw_ids(at), at.numel(), raw(dy.contiguous()), raw(dx));
     return Grads{dx};
   });
 }
@@ -74,7 +74,8 @@ namespace {
 
 // index_select() of ids, which need no gradient.
 Tensor take_ids(const Tensor& x, int dim, const Tensor& ids) {
-  const Tensor dense = checked_ids("index_select", ids, x.shape()[dim]), from = x.contiguous();
+  const Tensor dense = checked_ids("index_select", ids, x.shape()[dim]),
+               from = x.to(Device::cpu).contiguous();
   const kernels::Middle m = middle_of(x.shape(), dim);
   Shape shape = x.shape();
   const int64_t n = shape[dim] = ids.numel();
@@ -98,17 +99,17 @@ Tensor index_select(const Tensor& x, int dim, const Tensor& ids) {
 Tensor gather(const Tensor& x, int dim, const Tensor& ids) {
   dim = wrap_dim("gather", dim, x.rank());
   expect_along("gather", x, dim, ids);
-  const Tensor dense = checked_ids("gather", ids, x.shape()[dim]);
+  const Tensor dense = checked_ids("gather", ids, x.shape()[dim]).to(x.device());
   const kernels::Middle m = middle_of(x.shape(), dim);
-  Tensor y = Tensor::empty(ids.shape());
-  kernels::take_along(m, raw_ids(dense), ids.shape()[dim], raw(x.detach().contiguous()), raw(y));
-  return record(
-      "gather", {x}, y, [m, dim, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
-        Tensor dx = Tensor::zeros(before);
-        const Tensor& at = ids.get("gather");
-        kernels::add_along(m, raw_ids(at), at.shape()[dim], raw(dy.contiguous()), raw(dx));
-        return Grads{dx};
-      });
+  Tensor y = empty_at(x, ids.shape());
+  on(y).take_along(m, raw_ids(dense), ids.shape()[dim], raw(x.detach().contiguous()), raw(y));
+  return record("gather", {x}, y,
+                [m, dim, before = x.shape(), ids = Saved(dense)](const Tensor& dy) {
+                  Tensor dx = zeros_at(dy, before);
+                  const Tensor& at = ids.get("gather");
+                  on(dx).add_along(m, raw_ids(at), at.shape()[dim], raw(dy.contiguous()), raw(dx));
+                  return Grads{dx};
+                });
 }
 
 // dx = dy, d source = dy[.., ids, ..]
@@ -120,10 +121,11 @@ Tensor scatter_add(const Tensor& x, int dim, const Tensor& ids, const Tensor& so
     throw Error("scatter_add",
                 "source is " + to_string(source.shape()) + ", ids is " + to_string(ids.shape()));
   }
-  const Tensor dense = checked_ids("scatter_add", ids, x.shape()[dim]);
+  expect_together("scatter_add", {&x, &source});
+  const Tensor dense = checked_ids("scatter_add", ids, x.shape()[dim]), at = dense.to(x.device());
   Tensor y = x.detach().clone();
-  kernels::add_along(middle_of(x.shape(), dim), raw_ids(dense), ids.shape()[dim],
-                     raw(source.detach().contiguous()), raw(y));
+  on(y).add_along(middle_of(x.shape(), dim), raw_ids(at), ids.shape()[dim],
+                  raw(source.detach().contiguous()), raw(y));
   return record("scatter_add", {x, source}, y, [dim, ids = Saved(dense)](const Tensor& dy) {
     return Grads{dy, gather(dy, dim, ids.get("scatter_add"))};
   });

@@ -35,7 +35,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   Shape shape = lead;
   shape.push_back(a.size(-2));
   shape.push_back(b.size(-1));
-  Tensor c = Tensor::empty(shape);
+  Tensor c = empty_at(a, shape);
   kernels::Gemm g{.m = a.size(-2),
                   .n = b.size(-1),
                   .k = a.size(-1),
@@ -48,7 +48,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
                   .c = raw(c),
                   .c_row = b.size(-1)};
   if (lead.empty()) {
-    kernels::gemm(g);
+    on(c).gemm(g);
     return c;
   }
   const std::vector<int64_t> a_at = starts(a, lead), b_at = starts(b, lead);
@@ -56,7 +56,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   g.a_at = a_at.data();
   g.b_at = b_at.data();
   g.c_step = g.m * g.n;
-  kernels::gemm(g);
+  on(c).gemm(g);
   return c;
 }
 
@@ -71,6 +71,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   };
   if (a.rank() < 2 || b.rank() < 2) throw Error("matmul", "rank must be 2 or more: " + shapes());
   if (a.size(-1) != b.size(-2)) throw Error("matmul", "inner sizes differ: " + shapes());
+  expect_together("matmul", {&a, &b});
   if (a.rank() > 2 && b.rank() == 2 && a.numel() > 0) {  // one large product
     Shape shape = a.shape();
     shape.back() = b.size(-1);

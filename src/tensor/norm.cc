@@ -41,14 +41,15 @@ Normed normalise(const Norm& how, const Tensor& x, const Tensor& weight = {},
   const int64_t n = x.size(-1);
   expect_affine(call, "weight", weight, n);
   expect_affine(call, "bias", bias, n);
+  expect_together(call, {&x, &weight, &bias});
   const kernels::Rows rows{n == 0 ? 0 : x.numel() / n, n};
   const Tensor dense = x.detach().contiguous();
   const Tensor w = weight ? weight.detach().contiguous() : weight;
   const Tensor b = bias ? bias.detach().contiguous() : bias;
-  Normed out{Tensor::empty(x.shape()), {}, Tensor::empty({rows.count})};
-  if (how.centre == Centre::yes) out.mean = Tensor::empty({rows.count});
-  kernels::norm_rows(rows, raw(dense), {or_null(w), or_null(b), how.epsilon}, raw(out.y),
-                     {or_null(out.mean), raw(out.rstd)});
+  Normed out{empty_at(x, x.shape()), {}, empty_at(x, {rows.count})};
+  if (how.centre == Centre::yes) out.mean = empty_at(x, {rows.count});
+  on(x).norm_rows(rows, raw(dense), {or_null(w), or_null(b), how.epsilon}, raw(out.y),
+                  {or_null(out.mean), raw(out.rstd)});
   const std::vector<Tensor> inputs{x, weight, bias};
   if (!needs_grad(inputs)) return out;
   const bool want_dw = weight.requires_grad(), want_db = bias.requires_grad();
@@ -58,11 +59,11 @@ Normed normalise(const Norm& how, const Tensor& x, const Tensor& weight = {},
                    const Tensor dy = d.contiguous();
                    const kernels::Normed at{
                        raw(x.get(call)), {or_null(mean.get(call)), raw(rstd.get(call))}, raw(dy)};
-                   Grads grads{Tensor::empty(dy.shape()), {}, {}};
-                   if (want_dw) grads[1] = Tensor::empty({n});
-                   if (want_db) grads[2] = Tensor::empty({n});
-                   kernels::d_norm_rows(rows, at, or_null(w.get(call)),
-                                        {raw(grads[0]), or_null(grads[1]), or_null(grads[2])});
+                   Grads grads{empty_at(dy, dy.shape()), {}, {}};
+                   if (want_dw) grads[1] = empty_at(dy, {n});
+                   if (want_db) grads[2] = empty_at(dy, {n});
+                   on(dy).d_norm_rows(rows, at, or_null(w.get(call)),
+                                      {raw(grads[0]), or_null(grads[1]), or_null(grads[2])});
                    return grads;
                  });
   return out;
@@ -141,8 +142,8 @@ Tensor dropout(const Tensor& x, float probability, uint64_t seed) {
                            static_cast<uint64_t>(std::ldexp(static_cast<double>(probability), 32)),
                            probability < 1.0f ? 1.0f / (1.0f - probability) : 0.0f};
   const auto apply = [drop](const Tensor& t) {
-    Tensor y = Tensor::empty(t.shape());
-    kernels::dropout(t.numel(), raw(t.contiguous()), drop, raw(y));
+    Tensor y = empty_at(t, t.shape());
+    on(y).dropout(t.numel(), raw(t.contiguous()), drop, raw(y));
     return y;
   };
   return record("dropout", {x}, apply(x.detach()),

@@ -41,12 +41,14 @@ struct DirectionRun {
 void step(const DirectionRun& run, int64_t i, const float* x, const float* u) {
   switch (run.cell) {
     case Cell::rnn:
-      return kernels::rnn_forward(run.rows(i), {u, run.h(i - 1), run.h(i)});
+      return on(run.sequence).rnn_forward(run.rows(i), {u, run.h(i - 1), run.h(i)});
     case Cell::gru:
-      return kernels::gru_forward(run.rows(i), {x, u, run.h(i - 1), run.h(i), run.kept_at(i)});
+      return on(run.sequence)
+          .gru_forward(run.rows(i), {x, u, run.h(i - 1), run.h(i), run.kept_at(i)});
     case Cell::lstm:
-      return kernels::lstm_forward(run.rows(i), {u, run.h(i - 1), run.c_before(i), run.h(i),
-                                                 run.c_before(i + 1), run.kept_at(i)});
+      return on(run.sequence)
+          .lstm_forward(run.rows(i), {u, run.h(i - 1), run.c_before(i), run.h(i),
+                                      run.c_before(i + 1), run.kept_at(i)});
   }
 }
 
@@ -60,22 +62,23 @@ void forward(const DirectionRun& run, const Direction& given) {
   const Tensor weight = run.batch < kFew ? recurrent.weight.detach().transpose(0, 1)
                                          : dense_transpose(recurrent.weight);
   const Tensor bias = recurrent.bias ? recurrent.bias.detach().contiguous() : Tensor();
-  const Tensor u = Tensor::empty({run.batch, n});
+  const Tensor u = empty_at(x, {run.batch, n});
   for (int64_t i = 0; i < run.steps; ++i) {
     const float* x_now = raw(x) + run.time(i) * run.batch * n;
-    kernels::gemm({.m = run.batch,
-                   .n = n,
-                   .k = i > 0 ? run.hidden : 0,
-                   .a = i > 0 ? run.h(i - 1) : nullptr,
-                   .a_row = run.width,
-                   .b = raw(weight),
-                   .b_row = weight.strides()[0],
-                   .b_col = weight.strides()[1],
-                   .c = raw(u),
-                   .c_row = n,
-                   .bias = raw_or_null(bias),
-                   .plus = run.cell == Cell::gru ? nullptr : x_now,
-                   .plus_row = n});
+    on(run.sequence)
+        .gemm({.m = run.batch,
+               .n = n,
+               .k = i > 0 ? run.hidden : 0,
+               .a = i > 0 ? run.h(i - 1) : nullptr,
+               .a_row = run.width,
+               .b = raw(weight),
+               .b_row = weight.strides()[0],
+               .b_col = weight.strides()[1],
+               .c = raw(u),
+               .c_row = n,
+               .bias = raw_or_null(bias),
+               .plus = run.cell == Cell::gru ? nullptr : x_now,
+               .plus_row = n});
     step(run, i, x_now, raw(u));
   }
 }
@@ -104,58 +107,62 @@ void step_back(const DirectionRun& run, int64_t i, const Tensor& d_sequence,
   float* dh_before = run.valid ? raw(out.h) : nullptr;
   switch (run.cell) {
     case Cell::rnn:
-      return kernels::rnn_backward(run.rows(i), {run.h(i), d_out, raw(out.h), du, dh_before});
+      return on(run.sequence)
+          .rnn_backward(run.rows(i), {run.h(i), d_out, raw(out.h), du, dh_before});
     case Cell::gru:
-      return kernels::gru_backward(
-          run.rows(i), {run.kept_at(i), run.h(i - 1), d_out, raw(out.h), dx, du, raw(out.h)});
+      return on(run.sequence)
+          .gru_backward(run.rows(i),
+                        {run.kept_at(i), run.h(i - 1), d_out, raw(out.h), dx, du, raw(out.h)});
     case Cell::lstm:
-      return kernels::lstm_backward(
-          run.rows(i), {run.kept_at(i), run.c_before(i), d_out, raw(out.h), raw(out.c), du,
-                        dh_before, raw(out.c)});
+      return on(run.sequence)
+          .lstm_backward(run.rows(i), {run.kept_at(i), run.c_before(i), d_out, raw(out.h),
+                                       raw(out.c), du, dh_before, raw(out.c)});
   }
 }
 
 // dW_h = Σ_i du_iᵀ·h_{i−1}: the first step's state is 0, so that both are slabs of memory.
 Tensor d_weight(const DirectionRun& run, const Tensor& du) {
   const int64_t n = run.gates(), rows = (run.steps - 1) * run.batch;
-  const Tensor dw = Tensor::empty({n, run.hidden});
-  kernels::gemm({.m = n,
-                 .n = run.hidden,
-                 .k = rows,
-                 .a = raw(du) + (run.backwards ? 0 : run.batch * n),
-                 .a_row = 1,
-                 .a_col = n,
-                 .b = raw(run.sequence) + (run.backwards ? run.batch * run.width : 0) + run.offset,
-                 .b_row = run.width,
-                 .c = raw(dw),
-                 .c_row = run.hidden});
+  const Tensor dw = empty_at(du, {n, run.hidden});
+  on(run.sequence)
+      .gemm({.m = n,
+             .n = run.hidden,
+             .k = rows,
+             .a = raw(du) + (run.backwards ? 0 : run.batch * n),
+             .a_row = 1,
+             .a_col = n,
+             .b = raw(run.sequence) + (run.backwards ? run.batch * run.width : 0) + run.offset,
+             .b_row = run.width,
+             .c = raw(dw),
+             .c_row = run.hidden});
   return dw;
 }
 
 DirectionGradients backward(const DirectionRun& run, const Gradients& d, const Tensor& weight) {
   const int64_t n = run.gates();
   DirectionGradients out;
-  out.gates_h = Tensor::empty({run.steps, run.batch, n});
-  out.gates_x = run.cell == Cell::gru ? Tensor::empty(out.gates_h.shape()) : out.gates_h;
-  out.h = Tensor::zeros({run.batch, run.hidden});
+  out.gates_h = empty_at(run.sequence, {run.steps, run.batch, n});
+  out.gates_x = run.cell == Cell::gru ? empty_at(run.sequence, out.gates_h.shape()) : out.gates_h;
+  out.h = zeros_at(run.sequence, {run.batch, run.hidden});
   if (d.h) out.h.copy_(columns(d.h, run));
-  if (run.cell == Cell::lstm) out.c = Tensor::zeros({run.batch, run.hidden});
+  if (run.cell == Cell::lstm) out.c = zeros_at(run.sequence, {run.batch, run.hidden});
   if (d.c) out.c.copy_(columns(d.c, run));
   const Tensor b = weight.contiguous();
   for (int64_t i = run.steps - 1; i >= 0; --i) {
     step_back(run, i, d.sequence, out);
     if (i == 0) break;
-    kernels::gemm({.m = run.batch,
-                   .n = run.hidden,
-                   .k = n,
-                   .a = raw(out.gates_h) + run.time(i) * run.batch * n,
-                   .a_row = n,
-                   .b = raw(b),
-                   .b_row = run.hidden,
-                   .c = raw(out.h),
-                   .c_row = run.hidden,
-                   .plus = run.cell == Cell::gru || run.valid ? raw(out.h) : nullptr,
-                   .plus_row = run.hidden});
+    on(run.sequence)
+        .gemm({.m = run.batch,
+               .n = run.hidden,
+               .k = n,
+               .a = raw(out.gates_h) + run.time(i) * run.batch * n,
+               .a_row = n,
+               .b = raw(b),
+               .b_row = run.hidden,
+               .c = raw(out.h),
+               .c_row = run.hidden,
+               .plus = run.cell == Cell::gru || run.valid ? raw(out.h) : nullptr,
+               .plus_row = run.hidden});
   }
   out.weight = d_weight(run, out.gates_h);
   out.bias = d_product_bias(out.gates_h);
@@ -172,7 +179,7 @@ Layer prepare(Cell cell, std::span<const Direction> directions, const Tensor& va
   const Tensor& gates = directions[0].gates_x;
   const int64_t T = gates.size(0), B = gates.size(1), H = directions[0].recurrent.weight.size(1);
   const int64_t width = H * static_cast<int64_t>(directions.size());
-  const Tensor sequence = Tensor::empty({T, B, width}), zeros = Tensor::zeros({B, width});
+  const Tensor sequence = empty_at(gates, {T, B, width}), zeros = zeros_at(gates, {B, width});
   Layer layer;
   for (const Direction& d : directions) {
     layer.inputs.insert(layer.inputs.end(), {d.gates_x, d.recurrent.weight, d.recurrent.bias});
@@ -189,9 +196,9 @@ Layer prepare(Cell cell, std::span<const Direction> directions, const Tensor& va
                      .valid = valid,
                      .sequence = sequence,
                      .zeros = zeros};
-    if (keep && kept_by(cell) > 0) run.kept = Tensor::empty({T, B, kept_by(cell) * H});
+    if (keep && kept_by(cell) > 0) run.kept = empty_at(gates, {T, B, kept_by(cell) * H});
     if (cell == Cell::lstm) {
-      run.c = Tensor::empty({T + 1, B, H});
+      run.c = empty_at(gates, {T + 1, B, H});
       run.c.slice(0, 0, 1).fill_(0.0f);
     }
     if (keep) layer.weights.push_back(Saved(directions[d].recurrent.weight));
@@ -203,8 +210,8 @@ Layer prepare(Cell cell, std::span<const Direction> directions, const Tensor& va
 Unrolled unroll(const Layer& layer, std::span<const Direction> directions) {
   const DirectionRun& first = layer.runs[0];
   // The runs go into the graph of the output: were it the same tensor, neither would ever be freed.
-  Unrolled out{first.sequence.detach(), {Tensor::empty(first.zeros.shape()), {}}};
-  if (first.cell == Cell::lstm) out.last.c = Tensor::empty(first.zeros.shape());
+  Unrolled out{first.sequence.detach(), {empty_at(first.zeros, first.zeros.shape()), {}}};
+  if (first.cell == Cell::lstm) out.last.c = empty_at(first.zeros, first.zeros.shape());
   for (size_t d = 0; d < directions.size(); ++d) {
     const DirectionRun& run = layer.runs[d];
     forward(run, directions[d]);
@@ -219,8 +226,9 @@ Unrolled unroll(const Layer& layer, std::span<const Direction> directions) {
     }
   }
   if (first.valid) {
-    kernels::clear_rows({first.valid.numel(), first.width}, raw_bools(first.valid),
-                        raw(first.sequence));
+    on(first.sequence)
+        .clear_rows({first.valid.numel(), first.width}, raw_bools(first.valid),
+                    raw(first.sequence));
   }
   return out;
 }
@@ -228,7 +236,8 @@ Unrolled unroll(const Layer& layer, std::span<const Direction> directions) {
 }  // namespace
 
 Unrolled recurrent_layer(Cell cell, std::span<const Direction> directions, const Tensor& valid) {
-  const Layer layer = prepare(cell, directions, valid ? valid.contiguous() : valid);
+  const Layer layer = prepare(
+      cell, directions, valid ? valid.contiguous().to(directions[0].gates_x.device()) : valid);
   const Unrolled out = unroll(layer, directions);
   if (!needs_grad(layer.inputs)) return out;
   const std::vector<Tensor> outputs =

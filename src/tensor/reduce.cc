@@ -32,7 +32,7 @@ Dims plan(const char* call, const Tensor& x, const std::vector<int>& dims) {
 
 // With the reduced dimensions dropped.
 Tensor run(kernels::Reduce op, const Tensor& x, const Dims& d) {
-  Tensor y = Tensor::empty(d.short_shape);
+  Tensor y = empty_at(x, d.short_shape);
   Shape kept_strides, sizes, strides;
   for (int i = 0; i < x.rank(); ++i) {
     if (d.reduced[i]) {
@@ -42,8 +42,7 @@ Tensor run(kernels::Reduce op, const Tensor& x, const Dims& d) {
       kept_strides.push_back(x.strides()[i]);
     }
   }
-  kernels::reduce(op, {d.short_shape, kept_strides.data()}, {sizes, strides.data()}, raw(x),
-                  raw(y));
+  on(x).reduce(op, {d.short_shape, kept_strides.data()}, {sizes, strides.data()}, raw(x), raw(y));
   return y;
 }
 
@@ -110,8 +109,9 @@ Tensor argmax(const Tensor& x, int dim, Keep keep) {
   Shape shape = x.shape(), strides = x.strides();
   shape.erase(shape.begin() + dim);
   strides.erase(strides.begin() + dim);
-  Tensor y = Tensor::empty(shape, DType::i64);
-  kernels::argmax({shape, strides.data()}, {n, step}, raw(x), raw_ids(y));
+  Tensor y = empty_at(x, shape, DType::i64);
+  on(x).argmax({shape, strides.data()}, {n, step}, raw(x), raw_ids(y));
+  y = y.to(Device::cpu);
   if (keep == Keep::no) return y;
   shape.insert(shape.begin() + dim, 1);
   return y.reshape(shape);

@@ -21,8 +21,8 @@ kernels::HeadRows head_rows(const Tensor& x) {
 Tensor turned(const Tensor& x, const Tensor& cos, const Tensor& sin, float turn) {
   const int64_t B = x.size(0), H = x.size(1), L = x.size(2), d = x.size(3);
   const Tensor from = with_dense_rows(x);
-  const Tensor y = Tensor::empty({B, L, H, d}).transpose(1, 2);
-  kernels::rotate({B, H, L, d}, head_rows(from), {raw(cos), raw(sin), turn}, head_rows(y));
+  const Tensor y = empty_at(x, {B, L, H, d}).transpose(1, 2);
+  on(y).rotate({B, H, L, d}, head_rows(from), {raw(cos), raw(sin), turn}, head_rows(y));
   return y;
 }
 
@@ -42,6 +42,7 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
                                 ", expected [L,D/2] = " + to_string(angles));
     }
   }
+  expect_together("rotate", {&x, &cos, &sin});
   const Tensor c = cos.detach().contiguous(), s = sin.detach().contiguous();
   const Tensor y = turned(x, c, s, 1.0f);
   return record("rotate", {x}, y, [c = Saved(c), s = Saved(s)](const Tensor& dy) {

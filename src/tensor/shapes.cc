@@ -22,10 +22,11 @@ Tensor concatenate(const std::vector<Tensor>& parts, int dim) {
                                      to_string(parts[0].shape()) + ": they may differ along " +
                                      std::to_string(dim) + " alone");
     }
+    if (parts[i].dtype() == DType::f32) expect_together("concatenate", {&parts[0], &parts[i]});
     starts.push_back(shape[dim]);
     shape[dim] += parts[i].shape()[dim];
   }
-  Tensor y = Tensor::empty(shape, parts[0].dtype());
+  Tensor y = empty_at(parts[0], shape, parts[0].dtype());
   for (size_t i = 0; i < parts.size(); ++i) {
     y.slice(dim, starts[i], starts[i] + parts[i].shape()[dim]).copy_(parts[i]);
   }
@@ -64,7 +65,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     const Tensor part = x.detach().slice(dim, start, start + size);
     parts.push_back(whole.use("split", {}, part,
                               [shape = x.shape(), dim, start, size](const Tensor& dy, Tensor* dx) {
-                                if (!*dx) *dx = Tensor::zeros(shape);
+                                if (!*dx) *dx = zeros_at(dy, shape);
                                 dx->slice(dim, start, start + size).copy_(dy);
                                 return Grads{};
                               }));
@@ -91,7 +92,7 @@ Tensor pad(const Tensor& x, int dim, int64_t before, int64_t after, float value)
   const int64_t size = x.shape()[dim];
   Shape shape = x.shape();
   shape[dim] += before + after;
-  Tensor y = Tensor::full(shape, value);
+  Tensor y = full_at(x, shape, value);
   y.slice(dim, before, before + size).copy_(x);
   return record("pad", {x}, y, [dim, before, size](const Tensor& dy) {
     return Grads{dy.slice(dim, before, before + size)};

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fovea/ops.h"
+#include "tensor/impl.h"
 
 namespace fovea {
 namespace {
@@ -46,6 +47,7 @@ Tensor LinearSteps::operator()(const Tensor& x, const Tensor& addend) {
     throw Error("stepped linear", "addend is " + to_string(addend.shape()) + ", expected " +
                                       to_string({x.size(0), weight.size(0)}));
   }
+  expect_together("stepped linear", {&x, &addend});
   const Tensor y = times_weight(x, addend);
   if (!grad_enabled()) return y;
   const Deferred<Rows>& weights = learned();

@@ -212,6 +212,7 @@ void check_start(const char* call, const Tensor& output, const Tensor& d_output)
     throw Error(call, "the gradient to start from must have shape " + to_string(output.shape()) +
                           (d_output ? ", found " + to_string(d_output.shape()) : ""));
   }
+  expect_together(call, {&output, &d_output});
 }
 
 }  // namespace
@@ -356,7 +357,7 @@ void Tensor::backward() const {
     throw Error("backward", "a tensor of shape " + to_string(shape()) +
                                 " needs a gradient to start from; only one element starts from 1");
   }
-  backward(Tensor::full(shape(), 1.0f));
+  backward(full_at(*this, shape(), 1.0f));
 }
 
 void Tensor::backward(const Tensor& d_this) const {
@@ -380,7 +381,7 @@ std::vector<Tensor> gradients(const Tensor& output, const Tensor& d_output,
   std::vector<Tensor> result;
   for (const Tensor& t : inputs) {
     const Tensor& g = pass.found[key_of(t)].value;
-    result.push_back(g ? g : Tensor::zeros(t.shape()));
+    result.push_back(g ? g : zeros_at(t, t.shape()));
   }
   return result;
 }

@@ -94,7 +94,7 @@ class Deferred {
   Deferred() = default;  // of no inputs
   Deferred(const char* op, std::vector<Tensor> inputs, std::function<Grads(Kept)> finish) {
     if (!needs_grad(inputs)) return;
-    anchor_ = record(op, std::move(inputs), Tensor::empty({0}),
+    anchor_ = record(op, std::move(inputs), Tensor::empty({0}, DType::f32, Device::cpu),
                      [finish = std::move(finish)](const Tensor&) {
                        const auto kept = anchors::take_kept();
                        return finish(std::move(*static_cast<Kept*>(kept.get())));

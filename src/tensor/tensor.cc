@@ -1,9 +1,7 @@
 #include "fovea/tensor.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "core/memory.h"
 #include "core/random.h"
 #include "kernels/copy.h"
 #include "kernels/elementwise.h"
@@ -14,7 +12,10 @@
 namespace fovea {
 namespace {
 
-Tensor make(const char* call, const Shape& shape, DType dtype) {
+// Where what is made of nothing is made.
+Device place_of(DType dtype) { return dtype == DType::f32 ? default_device() : Device::cpu; }
+
+Tensor make(const char* call, const Shape& shape, DType dtype, Device device) {
   auto impl = std::make_shared<TensorImpl>();
   impl->numel = numel_of(call, shape);
   impl->shape = shape;
@@ -22,18 +23,40 @@ Tensor make(const char* call, const Shape& shape, DType dtype) {
   impl->dtype = dtype;
   impl->storage = std::make_shared<Storage>();
   impl->storage->bytes = impl->numel * size_of(dtype);
-  impl->storage->memory = allocate(static_cast<size_t>(impl->storage->bytes));
+  impl->storage->device = device;
+  impl->storage->memory = kernels::allocate_on(device, static_cast<size_t>(impl->storage->bytes));
   impl->data = static_cast<std::byte*>(impl->storage->memory.get());
   return Tensor(std::move(impl));
 }
 
+// Offsets of the lowest and the highest element from the first, in elements.
+struct Extent {
+  int64_t low = 0, high = 0;
+};
+
+Extent extent_of(const char* call, const Shape& shape, const Shape& strides) {
+  constexpr int64_t kFarthest = int64_t{1} << 58;
+  Extent e;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    int64_t reach = 0;
+    if (shape[d] < 2) continue;
+    if (__builtin_mul_overflow(shape[d] - 1, strides[d], &reach) || reach > kFarthest ||
+        reach < -kFarthest) {
+      throw Error(call, "strides " + to_string(strides) + " of shape " + to_string(shape) +
+                            " reach too far");
+    }
+    (reach < 0 ? e.low : e.high) += reach;
+  }
+  return e;
+}
+
 template <class T>
 Tensor copy_in(const char* call, std::span<const T> values, const Shape& shape, DType dtype) {
-  Tensor t = make(call, shape, dtype);
+  Tensor t = make(call, shape, dtype, place_of(dtype));
   if (static_cast<int64_t>(values.size()) != t.numel()) {
     throw Error(call, std::to_string(values.size()) + " values for shape " + to_string(shape));
   }
-  if (!values.empty()) std::memcpy(t.impl()->data, values.data(), values.size_bytes());
+  on(t).upload(t.impl()->data, values.data(), values.size_bytes());
   return t;
 }
 
@@ -43,6 +66,12 @@ template <>
 constexpr DType kTypeOf<int64_t> = DType::i64;
 template <>
 constexpr DType kTypeOf<uint8_t> = DType::boolean;
+
+void expect_on_cpu(const char* call, const Tensor& t) {
+  if (t.device() == Device::cpu) return;
+  throw Error(call, std::string("the tensor is on ") + name_of(t.device()) +
+                        ", where the host cannot read; take to(Device::cpu)");
+}
 
 // In place is for tensors off the tape, and each element must have a place of its own.
 void begin_change(const char* call, const Tensor& t) {
@@ -126,17 +155,46 @@ void expect_dtype(const char* call, const char* name, const Tensor& t, DType dty
   }
 }
 
-Tensor Tensor::empty(const Shape& shape, DType dtype) { return make("empty", shape, dtype); }
+void expect_together(const char* call, std::initializer_list<const Tensor*> tensors) {
+  const Tensor* first = nullptr;
+  for (const Tensor* t : tensors) {
+    if (!t->defined()) continue;
+    if (first == nullptr) first = t;
+    if (t->device() == first->device()) continue;
+    throw Error(call, "tensors of shapes " + to_string(first->shape()) + " and " +
+                          to_string(t->shape()) + " are on " + name_of(first->device()) + " and " +
+                          name_of(t->device()) + "; bring them together with to()");
+  }
+}
+
+Tensor zeros_at(const Tensor& where, const Shape& shape) {
+  Tensor t = empty_at(where, shape);
+  on(t).clear(raw(t), static_cast<size_t>(t.impl()->storage->bytes));
+  return t;
+}
+
+Tensor full_at(const Tensor& where, const Shape& shape, float value) {
+  Tensor t = empty_at(where, shape);
+  on(t).fill(t.numel(), value, raw(t));
+  return t;
+}
+
+Tensor Tensor::empty(const Shape& shape, DType dtype) {
+  return make("empty", shape, dtype, place_of(dtype));
+}
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  return make("empty", shape, dtype, device);
+}
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype) {
-  Tensor t = make("zeros", shape, dtype);
-  std::memset(t.impl()->data, 0, static_cast<size_t>(t.numel() * size_of(dtype)));
+  Tensor t = make("zeros", shape, dtype, place_of(dtype));
+  on(t).clear(t.impl()->data, static_cast<size_t>(t.impl()->storage->bytes));
   return t;
 }
 
 Tensor Tensor::full(const Shape& shape, float value) {
-  Tensor t = make("full", shape, DType::f32);
-  std::fill_n(raw(t), t.numel(), value);
+  Tensor t = make("full", shape, DType::f32, default_device());
+  on(t).fill(t.numel(), value, raw(t));
   return t;
 }
 
@@ -158,22 +216,47 @@ Tensor Tensor::from_bools(std::span<const uint8_t> values, const Shape& shape) {
 }
 
 Tensor Tensor::arange(int64_t n) {
-  Tensor t = make("arange", {n}, DType::i64);
+  Tensor t = make("arange", {n}, DType::i64, Device::cpu);
   kernels::count_up(n, raw_ids(t));
   return t;
 }
 
+Tensor Tensor::borrow(void* data, const Shape& shape, const Shape& strides,
+                      std::shared_ptr<void> owner, DType dtype) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->numel = numel_of("borrow", shape);
+  if (strides.size() != shape.size()) {
+    throw Error("borrow", "strides " + to_string(strides) + " for shape " + to_string(shape));
+  }
+  if (data == nullptr && impl->numel > 0) {
+    throw Error("borrow", "no memory for shape " + to_string(shape));
+  }
+  impl->shape = shape;
+  impl->strides = strides;
+  impl->dtype = dtype;
+  impl->contiguous = strides_are_contiguous(shape, strides);
+  impl->storage = std::make_shared<Storage>();
+  impl->data = static_cast<std::byte*>(data);
+  if (impl->numel > 0) {
+    const Extent e = extent_of("borrow", shape, strides);
+    impl->storage->bytes = (e.high - e.low + 1) * size_of(dtype);
+    impl->storage->memory = {std::move(owner), impl->data + e.low * size_of(dtype)};
+  }
+  return Tensor(std::move(impl));
+}
+
+// Drawn by the CPU, the same numbers everywhere.
 Tensor Tensor::randn(const Shape& shape, uint64_t seed) {
-  Tensor t = make("randn", shape, DType::f32);
+  Tensor t = make("randn", shape, DType::f32, Device::cpu);
   kernels::normal(random_key(seed, Purpose::tensor, 1), random_key(seed, Purpose::tensor, 2),
                   t.numel(), raw(t));
-  return t;
+  return t.to(default_device());
 }
 
 Tensor Tensor::rand(const Shape& shape, uint64_t seed) {
-  Tensor t = make("rand", shape, DType::f32);
+  Tensor t = make("rand", shape, DType::f32, Device::cpu);
   kernels::uniform(random_key(seed, Purpose::tensor), t.numel(), raw(t));
-  return t;
+  return t.to(default_device());
 }
 
 const Shape& Tensor::shape() const {
@@ -210,11 +293,13 @@ uint64_t Tensor::version() const {
 template <class T>
 const T* Tensor::data() const {
   expect_dtype("data", "the tensor", *this, kTypeOf<T>);
+  expect_on_cpu("data", *this);
   return reinterpret_cast<const T*>(impl_->data);
 }
 template <class T>
 T* Tensor::mutable_data() {
   expect_dtype("mutable_data", "the tensor", *this, kTypeOf<T>);
+  expect_on_cpu("mutable_data", *this);
   impl_->storage->version.fetch_add(1, std::memory_order_relaxed);
   return reinterpret_cast<T*>(impl_->data);
 }
@@ -228,51 +313,69 @@ template uint8_t* Tensor::mutable_data<uint8_t>();
 float Tensor::item() const {
   expect_dtype("item", "the tensor", *this, DType::f32);
   if (numel() != 1) throw Error("item", "shape " + to_string(shape()) + " is not one element");
-  return *raw(*this);
+  float value = 0.0f;
+  on(*this).download(&value, raw(*this), sizeof value);
+  return value;
 }
 
 std::vector<float> Tensor::to_vector() const {
   expect_dtype("to_vector", "the tensor", *this, DType::f32);
-  const Tensor c = detach().contiguous();
+  const Tensor c = detach().contiguous().to(Device::cpu);
   return {raw(c), raw(c) + c.numel()};
 }
 
 std::vector<int64_t> Tensor::to_ids() const {
   expect_dtype("to_ids", "the tensor", *this, DType::i64);
-  const Tensor c = contiguous();
+  const Tensor c = contiguous().to(Device::cpu);
   return {raw_ids(c), raw_ids(c) + c.numel()};
+}
+
+Tensor Tensor::to(Device device) const {
+  expect_defined("to", "the tensor", *this);
+  const Device here = this->device();
+  if (device == here) return *this;
+  const Tensor x = detach().contiguous();
+  const Tensor y = empty(shape(), dtype(), device);
+  const auto bytes = static_cast<size_t>(y.impl()->storage->bytes);
+  if (bytes > 0 && device == Device::cpu) {
+    on(x).download(y.impl()->data, x.impl()->data, bytes);
+  } else if (bytes > 0) {
+    on(y).upload(y.impl()->data, x.impl()->data, bytes);
+  }
+  return record("to", {*this}, y, [here](const Tensor& dy) { return Grads{dy.to(here)}; });
 }
 
 Tensor& Tensor::copy_(const Tensor& source) {
   begin_change("copy_", *this);
   expect_dtype("copy_", "source", source, dtype());
-  const Tensor from = source.detach().expand(shape());
-  kernels::strided_copy(shape(), size_of(dtype()), {from.impl()->data, from.strides().data()},
-                        {impl_->data, strides().data()});
+  const Tensor from = source.detach().to(device()).expand(shape());
+  on(*this).strided_copy(shape(), size_of(dtype()), {from.impl()->data, from.strides().data()},
+                         {impl_->data, strides().data()});
   return *this;
 }
 
 Tensor& Tensor::fill_(float value) {
   expect_dtype("fill_", "the tensor", *this, DType::f32);
-  return copy_(scalar(value));
+  return copy_(full_at(*this, {}, value));
 }
 
 Tensor& Tensor::add_(const Tensor& other, float scale) {
   begin_change("add_", *this);
   expect_dtype("add_", "the tensor", *this, DType::f32);
   expect_dtype("add_", "other", other, DType::f32);
+  expect_together("add_", {this, &other});
   const Tensor from = other.detach().expand(shape());
-  kernels::elementwise(kernels::Op::add_scaled, shape(),
-                       {{raw(*this), strides().data()}, {raw(from), from.strides().data()}},
-                       {raw(*this), strides().data()}, {scale});
+  on(*this).elementwise(kernels::Op::add_scaled, shape(),
+                        {{raw(*this), strides().data()}, {raw(from), from.strides().data()}},
+                        {raw(*this), strides().data()}, {scale});
   return *this;
 }
 
 Tensor& Tensor::mul_(float factor) {
   begin_change("mul_", *this);
   expect_dtype("mul_", "the tensor", *this, DType::f32);
-  kernels::elementwise(kernels::Op::affine, shape(), {{raw(*this), strides().data()}},
-                       {raw(*this), strides().data()}, {factor, 0.0f});
+  on(*this).elementwise(kernels::Op::affine, shape(), {{raw(*this), strides().data()}},
+                        {raw(*this), strides().data()}, {factor, 0.0f});
   return *this;
 }
 

@@ -133,14 +133,14 @@ Tensor scatter_view(const Tensor& dy, const Shape& x_shape, const Shape& x_strid
   const Reach own = reach_of(x_shape, x_strides, 0);
   const Reach view = reach_of(dy.shape(), strides, offset);
   const int64_t low = std::min(own.low, view.low), high = std::max(own.high, view.high);
-  Tensor memory = Tensor::zeros({high - low + 1});
-  kernels::strided_add(dy.shape(), {raw(dy), dy.strides().data()},
-                       {raw(memory) + (offset - low), strides.data()});
+  Tensor memory = zeros_at(dy, {high - low + 1});
+  on(dy).strided_add(dy.shape(), {raw(dy), dy.strides().data()},
+                     {raw(memory) + (offset - low), strides.data()});
   if (!places_are_distinct(x_shape, x_strides)) {
-    const Tensor count = Tensor::zeros(memory.shape()), one = Tensor::scalar(1.0f).expand(x_shape);
-    kernels::strided_add(x_shape, {raw(one), one.strides().data()},
-                         {raw(count) - low, x_strides.data()});
-    memory = memory / maximum(count, Tensor::scalar(1.0f));
+    const Tensor count = zeros_at(dy, memory.shape()), one = full_at(dy, {}, 1.0f).expand(x_shape);
+    on(dy).strided_add(x_shape, {raw(one), one.strides().data()},
+                       {raw(count) - low, x_strides.data()});
+    memory = memory / maximum(count, full_at(dy, {}, 1.0f));
   }
   return view_of(memory, x_shape, x_strides, -low);
 }
@@ -162,9 +162,9 @@ Tensor Tensor::detach() const {
 
 Tensor Tensor::clone() const {
   expect_defined("clone", "the tensor", *this);
-  Tensor y = empty(shape(), dtype());
-  kernels::strided_copy(shape(), size_of(dtype()), {impl_->data, strides().data()},
-                        {y.impl()->data, y.strides().data()});
+  Tensor y = empty(shape(), dtype(), device());
+  on(*this).strided_copy(shape(), size_of(dtype()), {impl_->data, strides().data()},
+                         {y.impl()->data, y.strides().data()});
   return record("clone", {*this}, y, [](const Tensor& dy) { return Grads{dy}; });
 }
 
@@ -236,7 +236,7 @@ Tensor Tensor::slice(int dim, int64_t start, int64_t stop, int64_t step) const {
   strides[dim] *= step;
   return record("slice", {*this}, view_of(*this, std::move(shape), std::move(strides), offset),
                 [before = impl_->shape, dim, start, step, count](const Tensor& dy) {
-                  Tensor dx = zeros(before);
+                  Tensor dx = zeros_at(dy, before);
                   if (count == 0) return Grads{dx};
                   Shape s = dx.strides();
                   const int64_t at = start * s[dim];
@@ -260,7 +260,7 @@ Tensor Tensor::select(int dim, int64_t index) const {
   strides.erase(strides.begin() + dim);
   return record("select", {*this}, view_of(*this, std::move(shape), std::move(strides), offset),
                 [before = impl_->shape, dim, i](const Tensor& dy) {
-                  Tensor dx = zeros(before);
+                  Tensor dx = zeros_at(dy, before);
                   dx.select(dim, i).copy_(dy);
                   return Grads{dx};
                 });
@@ -314,7 +314,7 @@ Tensor Tensor::as_strided(const Shape& shape, const Shape& strides, int64_t offs
   if (n > 0) check_inside(*this, shape, strides, offset);
   return record("as_strided", {*this}, view_of(*this, shape, strides, n == 0 ? 0 : offset),
                 [before = impl_->shape, own = impl_->strides, strides, offset](const Tensor& dy) {
-                  if (dy.numel() == 0) return Grads{zeros(before)};
+                  if (dy.numel() == 0) return Grads{zeros_at(dy, before)};
                   return Grads{scatter_view(dy, before, own, strides, offset)};
                 });
 }

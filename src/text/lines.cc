@@ -84,6 +84,10 @@ void Lines::check_encoding() const {
                                  name_, invalid_, number_, first_invalid_));
 }
 
+bool Lines::has_line() const {
+  return std::memchr(buffer_.data() + at_, '\n', end_ - at_) != nullptr;
+}
+
 bool Lines::next(std::string& line) {
   line.clear();
   ++number_;

@@ -27,6 +27,7 @@ class Lines {
   static Lines of_memory(std::string call, std::string name, std::string_view bytes);
 
   bool next(std::string& line);  // false at the end
+  bool has_line() const;         // a whole one has been read: next() waits for nothing
   int64_t number() const { return number_; }
   const std::string& name() const { return name_; }
   [[noreturn]] void fail(std::string_view what) const { fail_at(number_, what); }

@@ -70,6 +70,37 @@ CodePoint code_point(std::string_view text, size_t at) {
   return {static_cast<char32_t>(code), static_cast<size_t>(bytes)};
 }
 
+bool GraphemeBreaks::before(char32_t code) {
+  const auto c = static_cast<utf8proc_int32_t>(code);
+  const bool begins = last_ < 0 || utf8proc_grapheme_break_stateful(last_, c, &state_);
+  last_ = c;
+  return begins;
+}
+
+std::u32string decomposed(char32_t code, Decomposition kind) {
+  constexpr utf8proc_ssize_t kMost = 32;  // U+FDFA has 18
+  utf8proc_int32_t parts[kMost];
+  int boundary = 0;
+  const int options =
+      UTF8PROC_DECOMPOSE | (kind == Decomposition::compatible ? UTF8PROC_COMPAT : 0);
+  const utf8proc_ssize_t n =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code), parts, kMost,
+                              static_cast<utf8proc_option_t>(options), &boundary);
+  if (n <= 0 || n > kMost) return {code};
+  return {parts, parts + n};
+}
+
+uint8_t combining_class(char32_t code) {
+  return static_cast<uint8_t>(
+      utf8proc_get_property(static_cast<utf8proc_int32_t>(code))->combining_class);
+}
+
+char32_t composed(char32_t a, char32_t b) {
+  utf8proc_int32_t pair[] = {static_cast<utf8proc_int32_t>(a), static_cast<utf8proc_int32_t>(b)};
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+  return utf8proc_normalize_utf32(pair, 2, options) == 1 ? static_cast<char32_t>(pair[0]) : 0;
+}
+
 std::string lowercase(std::string_view text) {
   std::string lower;
   lower.reserve(text.size());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,21 @@ void for_each_code_point(std::string_view text, Take&& take) {
 // What a reader takes for one character (Unicode's extended grapheme clusters): a letter with its
 // marks, a flag of two letters, emoji joined into one. Valid UTF-8, as characters() gives.
 std::vector<std::string> graphemes(std::string_view text);
+
+// Where graphemes begin, code point by code point.
+class GraphemeBreaks {
+ public:
+  bool before(char32_t);  // whether one begins with it; true at first
+
+ private:
+  int32_t last_ = -1, state_ = 0;
+};
+
+// Unicode's normal forms, a code point at a time. What it is made of, and of that again:
+enum class Decomposition : uint8_t { canonical, compatible };
+std::u32string decomposed(char32_t, Decomposition);
+uint8_t combining_class(char32_t);
+char32_t composed(char32_t, char32_t);  // of two; 0: there is none
 
 // Letter by letter, as Unicode's simple mapping has it. Valid UTF-8 whatever comes in.
 std::string lowercase(std::string_view text);

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "tensor/impl.h"
 #include "train/weights.h"
 
 namespace fovea::train {
@@ -25,16 +26,15 @@ void Average::update(int64_t step) {
   const float d = static_cast<float>(std::min<double>(decay_, (1 + t) / (10 + t)));
   std::vector<kernels::Averaged> all;
   for (const auto& [name, tensor] : weights_) {
-    all.push_back({values_.at(name).mutable_data<float>(), tensor.data<float>(), tensor.numel()});
+    all.push_back({changed(values_.at(name)), raw(tensor), tensor.numel()});
   }
-  kernels::move_average(all, d);
+  device_of("train", weights_).move_average(all, d);
 }
 
 void Average::swap() {
   if (!on()) return;
   for (auto& [name, tensor] : weights_) {
-    kernels::swap({tensor.mutable_data<float>(), tensor.numel()},
-                  values_.at(name).mutable_data<float>());
+    fovea::on(tensor).swap({changed(tensor), tensor.numel()}, changed(values_.at(name)));
   }
 }
 

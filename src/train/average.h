@@ -21,12 +21,12 @@ class Average {
 };
 
 // While it lives, the averages are in the parameters.
-class Judged {
+class AveragesInPlace {
  public:
-  explicit Judged(Average& average) : average_(average) { average_.swap(); }
-  ~Judged() { average_.swap(); }
-  Judged(const Judged&) = delete;
-  Judged& operator=(const Judged&) = delete;
+  explicit AveragesInPlace(Average& average) : average_(average) { average_.swap(); }
+  ~AveragesInPlace() { average_.swap(); }
+  AveragesInPlace(const AveragesInPlace&) = delete;
+  AveragesInPlace& operator=(const AveragesInPlace&) = delete;
 
  private:
   Average& average_;

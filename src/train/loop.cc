@@ -37,9 +37,9 @@ struct FreeGradients {
 // One call of train(). Everything that decides what happens next is in state_, the weights, the
 // buffers, the moments and the averages; so a run that goes on from them is the run that never
 // stopped.
-class Run {
+class Loop {
  public:
-  Run(RunLog&, Learner&, const TrainConfig&, const Report&, const std::atomic<bool>* stop);
+  Loop(RunLog&, Learner&, const TrainConfig&, const Report&, const std::atomic<bool>* stop);
   Finished operator()();
 
  private:
@@ -100,8 +100,8 @@ fs::path made(const fs::path& folder) {
   return folder;
 }
 
-Run::Run(RunLog& log, Learner& learner, const TrainConfig& config, const Report& report,
-         const std::atomic<bool>* stop)
+Loop::Loop(RunLog& log, Learner& learner, const TrainConfig& config, const Report& report,
+           const std::atomic<bool>* stop)
     : folder_(log.folder()),
       learner_(learner),
       config_(config),
@@ -117,7 +117,7 @@ Run::Run(RunLog& log, Learner& learner, const TrainConfig& config, const Report&
   load_batches();
 }
 
-void Run::resume() {
+void Loop::resume() {
   const fs::path path = folder_ / "state.safetensors";
   const auto from = load_state(path, identity_);
   if (!from) return log_.cut(0);
@@ -137,7 +137,7 @@ void Run::resume() {
   save_best_weights();
 }
 
-Finished Run::operator()() {
+Finished Loop::operator()() {
   try {
     while (stop_ == nullptr || !stop_->load()) {
       if (validation_due()) {
@@ -158,25 +158,25 @@ Finished Run::operator()() {
   return finished(Ended::interrupted);
 }
 
-bool Run::validation_due() const {
+bool Loop::validation_due() const {
   if (state_.step == 0 || state_.validated_step == state_.step) return false;
   if (config_.validate_every > 0) return state_.step % config_.validate_every == 0;
   return state_.position == 0;
 }
 
-bool Run::save_due() const {
+bool Loop::save_due() const {
   return config_.save_every > 0 && state_.step > 0 && state_.step % config_.save_every == 0 &&
          saved_step_ != state_.step;
 }
 
-bool Run::at_limit() const {
+bool Loop::at_limit() const {
   return (config_.steps > 0 && state_.step >= config_.steps) ||
          (config_.epochs > 0 && state_.epoch >= config_.epochs) ||
          (config_.minutes > 0 && seconds() >= 60 * config_.minutes);
 }
 
 // The limit that is nearest counts.
-double Run::done() const {
+double Loop::done() const {
   double share = 0;
   if (config_.steps > 0) {
     share = static_cast<double>(state_.step) / static_cast<double>(config_.steps);
@@ -191,7 +191,7 @@ double Run::done() const {
   return std::min(share, 1.0);
 }
 
-void Run::step() {
+void Loop::step() {
   const double began = clock_seconds();
   const double total_before = state_.loss_total, count_before = state_.loss_count;
   const double done_before = done();
@@ -219,7 +219,7 @@ void Run::step() {
 }
 
 // Forward, backward, update; gives the gradient's norm.
-double Run::learn(std::span<const int64_t> batch, int64_t number, float rate) {
+double Loop::learn(std::span<const int64_t> batch, int64_t number, float rate) {
   const FreeGradients before_and_after(weights_);
   {
     const StepLoss loss = learner_.loss(batch, seed_of_step(config_.seed, number));
@@ -230,7 +230,7 @@ double Run::learn(std::span<const int64_t> batch, int64_t number, float rate) {
     state_.loss_count += loss.count;
     state_.seen += loss.count;
   }
-  const double norm = std::sqrt(kernels::squared_norm(gradients_of(weights_)));
+  const double norm = std::sqrt(device_of("train", weights_).squared_norm(gradients_of(weights_)));
   expect_finite("the gradient's norm", norm, number);
   const bool clipped = config_.clip > 0 && norm > config_.clip;
   optimizer_.step(rate, clipped ? static_cast<float>(config_.clip / norm) : 1.0f);
@@ -238,7 +238,7 @@ double Run::learn(std::span<const int64_t> batch, int64_t number, float rate) {
   return norm;
 }
 
-void Run::expect_finite(const char* what, double value, int64_t number) const {
+void Loop::expect_finite(const char* what, double value, int64_t number) const {
   if (std::isfinite(value)) return;
   const std::string kept = saved_step_ < 0
                                ? "there is no checkpoint yet"
@@ -248,7 +248,7 @@ void Run::expect_finite(const char* what, double value, int64_t number) const {
                                    what, value, number, kept));
 }
 
-bool Run::is_better(double score) const {
+bool Loop::is_better(double score) const {
   if (state_.validations == 0 || config_.keep == Kept::last) return true;
   if (std::isnan(score)) return false;
   if (std::isnan(state_.best_score)) return true;
@@ -266,12 +266,12 @@ double watched(const Learner& learner, const Scores& scores) {
                                    names.empty() ? "none" : names));
 }
 
-void Run::validate() {
+void Loop::validate() {
   Scores scores;
   bool better = true;
   double score = 0;
   if (learner_.validate) {
-    const Judged by_average(average_);
+    const AveragesInPlace by_average(average_);
     const NoGrad off;
     scores = learner_.validate();
     score = watched(learner_, scores);
@@ -295,7 +295,7 @@ void Run::validate() {
 }
 
 // The state first: whatever it says is the best can then be made again from it.
-void Run::save() {
+void Loop::save() {
   log_.expect_in_place();
   state_.log_bytes = log_.sync();
   Checkpoint now{state_, identity_, learner_.parameters, learner_.buffers, optimizer_.state(), {}};
@@ -308,12 +308,12 @@ void Run::save() {
   best_is_new_ = false;
 }
 
-void Run::save_best_weights() const {
+void Loop::save_best_weights() const {
   save_best(folder_ / "model.safetensors", with(average_.values(), learner_.buffers),
             state_.best_step);
 }
 
-Finished Run::end(Ended why) {
+Finished Loop::end(Ended why) {
   if (state_.validated_step != state_.step) {
     validate();
   } else if (stepped_) {
@@ -326,12 +326,12 @@ Finished Run::end(Ended why) {
   return finished(why);
 }
 
-Finished Run::finished(Ended why) const {
+Finished Loop::finished(Ended why) const {
   return {why,           state_.step, state_.epoch, state_.seen,
           learner_.unit, seconds(),   state_.best,  state_.best_step};
 }
 
-void Run::report(const Scores* validated, bool better) {
+void Loop::report(const Scores* validated, bool better) {
   if (!report_) return;
   Progress p;
   p.step = state_.step;
@@ -398,7 +398,7 @@ Finished train(const fs::path& run, Learner& learner, const TrainConfig& config,
 
 Finished train(RunLog& log, Learner& learner, const TrainConfig& config,
                const std::function<void(const Progress&)>& report, const std::atomic<bool>* stop) {
-  return Run(log, learner, config, report, stop)();
+  return Loop(log, learner, config, report, stop)();
 }
 
 }  // namespace fovea::train

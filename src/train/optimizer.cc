@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fovea/train.h"
+#include "tensor/impl.h"
 #include "train/weights.h"
 
 namespace fovea::train {
@@ -64,9 +65,9 @@ Optimizer::Optimizer(const OptimizerConfig& config, Tensors parameters)
   check(config_);
   for (const auto& [name, tensor] : distinct("Optimizer", parameters)) {
     parameters_[group_of(config_.groups, name)].emplace(name, tensor);
-    moments_.emplace("first/" + name, Tensor::zeros(tensor.shape()));
+    moments_.emplace("first/" + name, zeros_at(tensor, tensor.shape()));
     if (config_.method != Method::sgd) {
-      moments_.emplace("second/" + name, Tensor::zeros(tensor.shape()));
+      moments_.emplace("second/" + name, zeros_at(tensor, tensor.shape()));
     }
   }
 }
@@ -75,7 +76,7 @@ void Optimizer::step(float rate, float gradient_scale) {
   ++steps_;
   const auto moment = [&](const std::string& name) {
     const auto found = moments_.find(name);
-    return found == moments_.end() ? nullptr : found->second.mutable_data<float>();
+    return found == moments_.end() ? nullptr : changed(found->second);
   };
   for (size_t g = 0; g < parameters_.size(); ++g) {
     std::vector<kernels::Learned> learned;
@@ -83,16 +84,18 @@ void Optimizer::step(float rate, float gradient_scale) {
     for (auto& [name, tensor] : parameters_[g]) {
       if (!tensor.grad()) continue;
       gradients.push_back(tensor.grad().contiguous());
-      learned.push_back({tensor.mutable_data<float>(), gradients.back().data<float>(),
-                         moment("first/" + name), moment("second/" + name), tensor.numel()});
+      learned.push_back({changed(tensor), raw(gradients.back()), moment("first/" + name),
+                         moment("second/" + name), tensor.numel()});
     }
+    if (learned.empty()) continue;
+    const kernels::Kernels& kernels = device_of("Optimizer", parameters_[g]);
     const Pace pace = pace_of(config_, g, rate);
     if (config_.method == Method::sgd) {
-      kernels::descend(learned, {config_.momentum, pace.rate, pace.weight_decay, gradient_scale});
+      kernels.descend(learned, {config_.momentum, pace.rate, pace.weight_decay, gradient_scale});
     } else {
       kernels::AdamUpdate by = adam_update(config_, steps_, pace);
       by.scale = gradient_scale;
-      kernels::adam(learned, by);
+      kernels.adam(learned, by);
     }
   }
 }
@@ -116,9 +119,11 @@ void Optimizer::load(const Tensors& state) {
 }
 
 float clip_by_norm(const Tensors& parameters, float largest) {
-  const std::vector<kernels::Values> gradients = gradients_of(distinct("clip_by_norm", parameters));
-  const double norm = std::sqrt(kernels::squared_norm(gradients));
-  if (largest > 0 && norm > largest) kernels::scale(gradients, static_cast<float>(largest / norm));
+  const Tensors weights = distinct("clip_by_norm", parameters);
+  const std::vector<kernels::Values> gradients = gradients_of(weights);
+  const kernels::Kernels& kernels = device_of("clip_by_norm", weights);
+  const double norm = std::sqrt(kernels.squared_norm(gradients));
+  if (largest > 0 && norm > largest) kernels.scale(gradients, static_cast<float>(largest / norm));
   return static_cast<float>(norm);
 }
 

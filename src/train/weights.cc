@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "tensor/impl.h"
+
 namespace fovea::train {
 
 Tensors distinct(const char* call, const Tensors& parameters) {
@@ -19,6 +21,16 @@ Tensors distinct(const char* call, const Tensors& parameters) {
   return kept;
 }
 
+const kernels::Kernels& device_of(const char* call, const Tensors& parameters) {
+  const Device device = parameters.empty() ? Device::cpu : parameters.begin()->second.device();
+  for (const auto& [name, tensor] : parameters) {
+    if (tensor.device() == device) continue;
+    throw Error(call, fmt::format("parameter '{}' is on {}, another on {}", name,
+                                  name_of(tensor.device()), name_of(device)));
+  }
+  return kernels::on(device);
+}
+
 std::vector<kernels::Values> gradients_of(const Tensors& parameters) {
   std::vector<kernels::Values> values;
   for (const auto& [name, tensor] : parameters) {
@@ -28,7 +40,7 @@ std::vector<kernels::Values> gradients_of(const Tensors& parameters) {
       g = g.contiguous();
       Tensor(tensor).set_grad(g);
     }
-    values.push_back({g.mutable_data<float>(), g.numel()});
+    values.push_back({changed(g), g.numel()});
   }
   return values;
 }

@@ -34,7 +34,7 @@ void expect_explained(const std::string& run, const std::string& input) {
   }
   const Ran plain = run_program({"explain", run, input, "--output", "1"});
   ASSERT_EQ(plain.code, 0) << plain.err;
-  EXPECT_TRUE(has(plain.out, "gradcam-places") && has(plain.out, "Kendall τ")) << plain.out;
+  EXPECT_TRUE(has(plain.out, "HiResCAM") && has(plain.out, "Kendall τ")) << plain.out;
   const Ran refused = run_program({"explain", run, input, "--by", "rollout"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_TRUE(has(refused.err, "layers of self-attention")) << refused.err;

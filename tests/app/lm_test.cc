@@ -37,7 +37,7 @@ TEST(LmVerbs, TrainEvalPredict) {
   EXPECT_NE(text, write({"Ada has", "--length", "20", "--seed", "4"}));
   EXPECT_FALSE(write({"", "--length", "5"}).empty());
   EXPECT_NE(write({"Ada", "--json", "--length", "5"}).find("\"predictions\""), std::string::npos);
-  EXPECT_NE(write({"Ada", "--show", "--length", "5"}).find("looked"), std::string::npos);
+  EXPECT_NE(write({"Ada", "--show", "--length", "5"}).find("last layer"), std::string::npos);
   EXPECT_FALSE(write({std::string(1000, 'a'), "--length", "5"}).empty());
   EXPECT_FALSE(write({"\xff\xfe", "--length", "5"}).empty());
 }

@@ -253,6 +253,29 @@ TEST(PredictVerb, ReadsArgumentsFilesAndStandardInput) {
   EXPECT_EQ(by_argument.out, by_pipe.out);
 }
 
+// The second line is written when the answer to the first has come.
+TEST(PredictVerb, AnswersALineBeforeTheNextIsWritten) {
+  const Folder folder;
+  const std::string answers = folder / "answers";
+  write_bytes(folder / "ask", R"(echo '3 May 2021'
+for i in $(seq 600); do
+  [ -s "$1" ] && echo 'le 4 mai 2022' && exit
+  sleep 0.1
+done
+)");
+  const std::string ask = shell_quoted(folder / "ask"), to = shell_quoted(answers);
+  const std::string command = fmt::format("sh {} {} | {} predict {} > {}", ask, to,
+                                          shell_quoted(program()), tiny_translator(), to);
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(lines_of(read_bytes(answers)), 2);
+}
+
+TEST(PredictVerb, InputsAreNamedInOnePlace) {
+  const Ran ran = run_program({"predict", tiny_translator(), "3 May 2021", "--file", "in.txt"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_TRUE(has(ran.err, "take one of them")) << ran.err;
+}
+
 TEST(PredictVerb, GivesNBestWithScoresAndJson) {
   const Ran ran =
       run_program({"predict", tiny_translator(), "--n-best", "3", "--json", "3 May 2021"});

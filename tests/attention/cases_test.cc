@@ -5,6 +5,7 @@
 
 #include "attention/expect.h"
 #include "fovea/ops.h"
+#include "tests/host.h"
 
 // Every shape that is benched runs, forward and backward, and agrees with the reference on rows
 // picked from all over it: their contexts, and all gradients of a loss that looks at them alone.
@@ -95,11 +96,11 @@ void add_row(const Doubles& row, const cases::AttentionCase& c, const Picked& p,
 // Normal numbers over and over, a prime of them: nothing meets itself at the strides of a case.
 Tensor repeated_normals(const Shape& shape, uint64_t seed) {
   const std::vector<float> some = Tensor::randn({65'521}, seed).to_vector();
-  Tensor t = Tensor::empty(shape);
+  Tensor t = Tensor::empty(shape, DType::f32, Device::cpu);
   float* to = t.mutable_data<float>();
   for (int64_t i = 0; i < t.numel(); i += 65'521)
     std::copy_n(some.begin(), std::min<int64_t>(65'521, t.numel() - i), to + i);
-  return t;
+  return t.to(default_device());
 }
 
 // Sanitizers get a smaller one of the same kind.
@@ -146,13 +147,15 @@ TEST_P(EveryCase, AgreesWithTheReference) {
   for (const Picked& p : picked_rows(c)) {
     const int64_t row = (p.b * c.H + p.h) * c.Lq + p.i;
     const std::vector<float> d = Tensor::randn({backward ? c.Dv : 0}, 20 + row).to_vector();
-    std::copy(d.begin(), d.end(), d_context.mutable_data<float>() + row * c.Dv);
-    d_log_prob.mutable_data<float>()[row] = c.backward == cases::Backward::log_prob ? 0.7f : 0.0f;
+    const float d_log = c.backward == cases::Backward::log_prob ? 0.7f : 0.0f;
+    test::edit<float>(d_context,
+                      [&](float* at) { std::copy(d.begin(), d.end(), at + row * c.Dv); });
+    test::edit<float>(d_log_prob, [&](float* at) { at[row] = d_log; });
     const Call one = row_alone(plain, p, c.mask == "causal");
-    const Doubles wanted = expected_row(one, p, hard, x.attention.weighting.seed,
-                                        {d.begin(), d.end()}, d_log_prob.data<float>()[row]);
-    const float* context = a.context.data<float>() + row * c.Dv;
-    expect_near(std::vector<float>(context, context + c.Dv), wanted.at("context"), {1e-5, 1e-5},
+    const Doubles wanted =
+        expected_row(one, p, hard, x.attention.weighting.seed, {d.begin(), d.end()}, d_log);
+    const Tensor context = a.context.detach().contiguous().reshape({-1, c.Dv}).select(0, row);
+    expect_near(context.to_vector(), wanted.at("context"), {1e-5, 1e-5},
                 "row " + std::to_string(row));
     add_row(wanted, c, p, expected);
     if (!c.weights) continue;

@@ -99,10 +99,15 @@ inline void add_gradients(const Tensor& output, const Tensor& d, const std::stri
     r["d" + leaves[i].first + " of " + of] = grads[i].to_vector();
 }
 
+inline Attended attend_as_called(const Call& c) {
+  return attend(c.q, c.k, c.v, c.attention, c.want);
+}
+
 // "context", "weights", …, and "dq of context", "dw_k of weights", … for random upstream gradients.
-inline Results results(Call c, Ask ask = Ask::everything) {
+inline Results results(Call c, Ask ask = Ask::everything,
+                       Attended (*run)(const Call&) = attend_as_called) {
   const Leaves leaves = make_leaves(c);
-  const Attended a = attend(c.q, c.k, c.v, c.attention, c.want);
+  const Attended a = run(c);
   Results r;
   const auto output = [&](const std::string& name, const Tensor& t, const Tensor& d) {
     r[name] = t.to_vector();

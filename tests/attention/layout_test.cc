@@ -3,6 +3,7 @@
 #include "attention/expect.h"
 #include "core/memory.h"
 #include "fovea/ops.h"
+#include "tensor/impl.h"
 
 // Heads are split off a sequence [B,L,H·D] as a view [B,H,L,D], and merged again without a copy.
 namespace fovea::tests {
@@ -58,7 +59,7 @@ TEST_P(LayoutOf, ContextsAndGradientsLieAsTheirInputs) {
       const Attended a = attend(q, k, v, {.score = score_for(GetParam(), n), .mask = mask});
       EXPECT_EQ(a.context.strides(), q.strides());
       const Tensor merged = a.context.transpose(1, 2).reshape({kB, kL, kH * kD});
-      EXPECT_EQ(merged.data<float>(), a.context.data<float>());
+      EXPECT_EQ(merged.impl()->data, a.context.impl()->data);
 
       const Tensor d = split(Tensor::randn(merged.shape(), 4), kH);
       const std::vector<Tensor> grads = gradients(a.context, d, std::vector{q, k, v});
@@ -90,7 +91,7 @@ TEST(Layout, AFusedProjectionIsReadInPlace) {
   for (int i = 0; i < 3; ++i) {
     views.push_back(projected.detach().select(2, i).transpose(1, 2));  // [B,H,L,D]
     apart.push_back(views.back().contiguous());
-    EXPECT_EQ(views.back().data<float>(), projected.data<float>() + i * H * D);
+    EXPECT_EQ(views.back().impl()->data, projected.impl()->data + i * H * D * sizeof(float));
   }
   const Shape together{L * H * D, D, H * D, 1};
   const Tensor d = Tensor::randn({B, H, L, D}, 2);

@@ -4,6 +4,7 @@
 #include "attention/expect.h"
 #include "core/memory.h"
 #include "fovea/ops.h"
+#include "tests/host.h"
 
 // What attend() does with numbers that ordinary code stumbles over: rows that see nothing, NaN and
 // infinity behind a mask, huge scores, the lowest finite number, memory never written.
@@ -370,10 +371,11 @@ TEST(Extremes, AdditiveWeightsMayBeOfAnySize) {
     for (const std::vector<float>& some : std::vector<std::vector<float>>{
              {1.0f, 0.0f}, {1.0f, 1e-9f, -1e-11f, 1e-30f}, {0.0f}, {1.0f, -1e-4f}}) {
       Call x = call(n, {score_for("additive_keras", n)});
-      float* u = x.attention.score.parameters.at("u").mutable_data<float>();
-      for (int64_t d = 0; d < 37; ++d) {
-        u[d] = size * some[static_cast<size_t>(d) % some.size()] * (d % 3 == 1 ? -1.0f : 1.0f);
-      }
+      test::edit<float>(x.attention.score.parameters.at("u"), [&](float* u) {
+        for (int64_t d = 0; d < 37; ++d) {
+          u[d] = size * some[static_cast<size_t>(d) % some.size()] * (d % 3 == 1 ? -1.0f : 1.0f);
+        }
+      });
       const auto expected = reference_results(x);
       on_every_isa([&](const std::string&) {
         const double large = size > 1.0f ? 2e-2 : 1e-5;  // scores of 10⁵ have lost as much
@@ -406,9 +408,9 @@ TEST(Extremes, AdditiveScoresHoldAtAnyRangeOfTheirInputs) {
   }
   for (const float huge : {19.0f, 42.0f, 44.0f, 1e3f, -1e3f, 1e30f, -1e30f}) {
     Call x = call(n, {score_for("additive_keras", n)});
-    x.q.mutable_data<float>()[40] = huge;
+    test::edit<float>(x.q, [&](float* q) { q[40] = huge; });
     check(x, "one query entry " + std::to_string(huge));
-    x.k.mutable_data<float>()[57] = -huge;
+    test::edit<float>(x.k, [&](float* k) { k[57] = -huge; });
     check(x, "and one key entry");
   }
 }

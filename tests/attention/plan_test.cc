@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "attention/expect.h"
+#include "tests/host.h"
 
 namespace fovea::tests {
 namespace {
@@ -21,8 +22,8 @@ TEST(Plans, AreChosenByTheRequestAndNothingElse) {
 TEST(Plans, StayWhateverTheValues) {
   for (const Mask& mask : {Mask{}, masks::causal()}) {
     Call x = call(kLong, {scores::dot(), mask, weightings::none()});
-    x.q.mutable_data<float>()[kLong.Dq * 17] = 1e25f;
-    x.k.mutable_data<float>()[kLong.Dk * 31] = -1e25f;
+    test::edit<float>(x.q, [](float* q) { q[kLong.Dq * 17] = 1e25f; });
+    test::edit<float>(x.k, [](float* k) { k[kLong.Dk * 31] = -1e25f; });
     EXPECT_EQ(attend(x.q, x.k, x.v, x.attention).plan(), Plan::linear);
     const Results linear = results(x);
     x.want.plan = Plan::fused;

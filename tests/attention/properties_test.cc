@@ -3,6 +3,7 @@
 
 #include "attention/expect.h"
 #include "fovea/ops.h"
+#include "tensor/impl.h"
 
 // Identities that hold for any numbers: no reference is needed to notice that one is broken.
 namespace fovea::tests {
@@ -134,7 +135,7 @@ TEST(Property, HeadsSplitAsAViewNeedNoCopy) {
   const Tensor x = Tensor::randn({B, L, H * D}, 1), y = Tensor::randn({B, L, H * D}, 2);
   const auto split = [&](const Tensor& t) { return t.reshape({B, L, H, D}).transpose(1, 2); };
   const Tensor q = split(x), k = split(y);
-  EXPECT_EQ(q.data<float>(), x.data<float>());
+  EXPECT_EQ(q.impl()->data, x.impl()->data);
   const Tensor expected = attend(q.contiguous(), k.contiguous(), k.contiguous()).context;
   const auto peak = [](const Tensor& a, const Tensor& b) {
     reset_memory_peak();
@@ -261,14 +262,14 @@ TEST(Property, BiasesByDistanceAreTheirMatrices) {
         Call x = call(n, {score_for(score, n), fovea::mask(mask)});
         x.attention.score.bias = bias;
         Results relative = results(x, Ask::context);
-        Tensor matrix = Tensor::zeros({n.H, n.Lq, n.Lk});
-        const Tensor rows = bias.table.contiguous();
+        std::vector<float> matrix(static_cast<size_t>(n.H * n.Lq * n.Lk));
+        const std::vector<float> rows = bias.table.to_vector();
         for (int64_t h = 0; h < n.H; ++h)
           for (int64_t i = 0; i < n.Lq; ++i)
             for (int64_t j = 0; j < n.Lk; ++j)
-              matrix.mutable_data<float>()[(h * n.Lq + i) * n.Lk + j] =
-                  rows.data<float>()[h * (n.Lq + n.Lk - 1) + j - i + n.Lq - 1];
-        x.attention.score.bias = Bias{matrix, false};
+              matrix[static_cast<size_t>((h * n.Lq + i) * n.Lk + j)] =
+                  rows[static_cast<size_t>(h * (n.Lq + n.Lk - 1) + j - i + n.Lq - 1)];
+        x.attention.score.bias = Bias{Tensor::from(matrix, {n.H, n.Lq, n.Lk}), false};
         Results full = results(x, Ask::context);
         // Gradients by distance are sums along the diagonals.
         std::vector<double> sums(n.H * (n.Lq + n.Lk - 1));

@@ -5,6 +5,7 @@
 #include "attention/expect.h"
 #include "core/memory.h"
 #include "core/random.h"
+#include "tests/host.h"
 
 // Masks of several terms: each stays as it was given, and together they forbid what one matrix of
 // all of them would.
@@ -30,8 +31,9 @@ Tensor bools(const Shape& shape, uint64_t seed) {
 // Adds to the scores, and forbids here and there.
 Tensor additions(const Shape& shape, uint64_t seed) {
   Tensor t = Tensor::randn(shape, seed);
-  float* x = t.mutable_data<float>();
-  for (int64_t i = 0; i < t.numel(); i += 5) x[i] = -kInf;
+  test::edit<float>(t, [&](float* x) {
+    for (int64_t i = 0; i < t.numel(); i += 5) x[i] = -kInf;
+  });
   return t;
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "case.h"
-#include "cuda/open.h"
 #include "fovea/error.h"
+#include "kernels/open.h"
 
 namespace fovea::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "case.h"
-#include "cuda/open.h"
+#include "kernels/open.h"
 
 namespace fovea::test {
 namespace {

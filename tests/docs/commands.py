@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Every command that the documents show, run as written: commands.py SOURCE_DIR FOVEA [PAGE...]
 
-A command is a line of an indented block that begins with fovea, build/fovea, ./dev, recipes/ or a variable
+A command is a line of an indented block that begins with fovea, build/fovea, sed, ./dev, recipes/ or a variable
 that is set for one of them. A page's commands run in order, in one folder of the page's own; the files that
 a reader would bring (pairs.tsv, photos/, in.safetensors …) lie there, small ones of that form.
 
@@ -33,7 +33,7 @@ import time
 import urllib.request
 import zlib
 
-COMMAND = re.compile(r"^ {4,}((?:[A-Z_]+=\S+ )*(?:build/)?(?:fovea|\./dev|recipes/\S+)(?: .*)?)$")
+COMMAND = re.compile(r"^ {4,}((?:[A-Z_]+=\S+ )*(?:build/)?(?:fovea|sed|\./dev|recipes/\S+)(?: .*)?)$")
 WITHIN = re.compile(r"`((?:build/)?fovea [a-z][^`]*|\./dev [a-z][^`]*)`")
 FULL_SIZE = "reproduce dong2021"  # a BERT-base, half a minute
 PLACEHOLDER = re.compile(r"[\[\]…]|(?<![\w/.\-])[A-Z]{2,}(?:\.\w+)?(?![\w/.\-=])")
@@ -258,7 +258,8 @@ class Checker:
         shutil.copytree(self.brought, folder)
         (folder / "build").mkdir()
         (folder / "build" / "fovea").symlink_to(self.stand_in)
-        (folder / "recipes").symlink_to(self.source / "recipes")
+        for home in ("recipes", "examples"):
+            (folder / home).symlink_to(self.source / home)
         ran, read, wrong, seconds = 0, 0, [], []
         text = (self.source / page).read_text()
         for number, line in enumerate(text.splitlines(), 1):

@@ -181,6 +181,64 @@ TEST_F(Answers, HeadsAreSmallPicturesAndCanBeSwitchedOff) {
   EXPECT_EQ(ask("POST", "/api/runs/dates/heads", {{"input", input}}).status, 422);
 }
 
+TEST_F(Answers, ARunOffersOnlyWhatItCanAnswer) {
+  const Json dates = json("GET", "/api/runs/dates"), heads = json("GET", "/api/runs/heads");
+  const auto has_way = [](const Json& run, const char* way) {
+    return std::find(run["ways"].begin(), run["ways"].end(), way) != run["ways"].end();
+  };
+  EXPECT_TRUE(has_way(dates, "attention") && has_way(dates, "integrated-gradients"));
+  EXPECT_FALSE(has_way(dates, "rollout") || has_way(dates, "gradcam"));
+  EXPECT_TRUE(has_way(heads, "rollout"));
+  EXPECT_EQ(dates["look"], true);
+  const std::string input = dates["examples"][0]["input"];
+  for (const Json& way : dates["ways"]) {
+    EXPECT_EQ(ask("POST", "/api/runs/dates/explain", {{"input", input}, {"by", {way}}}).status, 200)
+        << way;
+  }
+}
+
+TEST_F(Answers, AllWeightsOfALayerAndOneProductOfThem) {
+  const std::string input = json("GET", "/api/runs/heads")["examples"][0]["input"];
+  const Json layer =
+      json("POST", "/api/runs/heads/weights", {{"input", input}, {"layer", "encoder.1.self"}});
+  EXPECT_EQ(layer["title"], "Encoder layer 2, self-attention");
+  EXPECT_EQ(layer["layers"][0]["name"], "encoder.0.self");
+  const size_t rows = layer["rows"].size(), columns = layer["columns"].size();
+  const std::vector<float> weights = report::weights_in(layer);
+  ASSERT_EQ(weights.size(), 2 * rows * columns);
+  const Json qk =
+      json("POST", "/api/runs/heads/compare",
+           {{"input", input}, {"layer", "encoder.1.self"}, {"head", 2}, {"row", 1}, {"column", 0}});
+  EXPECT_FLOAT_EQ(qk["weight"].get<float>(), weights[rows * columns + columns]);
+  EXPECT_EQ(qk["query"].size(), qk["key"].size());
+  EXPECT_EQ(ask("POST", "/api/runs/heads/weights", {{"input", input}, {"layer", "x"}}).status, 422);
+  EXPECT_EQ(ask("POST", "/api/runs/dates/compare",
+                {{"input", input}, {"layer", "look"}, {"head", 1}, {"row", 0}, {"column", 0}})
+                .status,
+            422);
+}
+
+TEST_F(Answers, WhatTheModelDoesNotKnowIsToldWithTheAnswer) {
+  const auto predicted = [&](const char* input) {
+    return json("POST", "/api/runs/dates/predict", {{"input", input}});
+  };
+  EXPECT_FALSE(predicted("1 May").contains("read"));
+  const Json read = predicted("1 漢 May")["read"];
+  EXPECT_EQ(read["unknown"], Json::array({2}));
+  EXPECT_EQ(read["pieces"][2], "漢");
+  EXPECT_EQ(read["instead"], "⁇");
+}
+
+TEST(Runs, ThoseThatAreNamedStandInTheOrderGiven) {
+  const auto path = [](const char* name) { return (trained_to_write() / name).string(); };
+  Runs named({path("heads"), path("dates")});
+  EXPECT_EQ(named.names(), (std::vector<std::string>{"heads", "dates"}));
+  EXPECT_EQ(named.chosen(), named.names());
+  Runs folder({path("")});
+  EXPECT_EQ(folder.names(), (std::vector<std::string>{"dates", "heads"}));
+  EXPECT_TRUE(folder.chosen().empty());
+}
+
 TEST_F(Answers, WhatTakesLongTellsHowFarItIs) {
   const Json found =
       json("POST", "/api/runs/dates/faithful", {{"inputs", 2}, {"steps", 2}, {"permutations", 2}});
@@ -252,7 +310,8 @@ TEST_F(Answers, PicturesAreDrawnAsTheCommandsDrawThem) {
   EXPECT_TRUE(ask("POST", "/api/draw/png", body).body.starts_with("\x89PNG"));
   EXPECT_EQ(Json::parse(ask("POST", "/api/draw/json", body).body)[0],
             Json::parse(report::to_json(map)));
-  EXPECT_TRUE(has(ask("POST", "/api/draw/csv", body).body, "\"a <b>\",\"\"\"y\"\"\",\"1\",1\r\n"));
+  EXPECT_TRUE(
+      has(ask("POST", "/api/draw/csv", body).body, "\"a <b>\",\"\"\"y\"\"\",\"1\",1,2,1\r\n"));
   EXPECT_TRUE(has(ask("POST", "/api/draw/html", body).body, "</html>"));
   EXPECT_EQ(ask("POST", "/api/draw/gif", body).status, 404);
   EXPECT_EQ(ask("POST", "/api/draw/svg", {{"pictures", Json::array()}}).status, 422);
@@ -281,6 +340,8 @@ TEST_F(Answers, ARunThatCannotBeReadIsToldOf) {
   EXPECT_TRUE(has(runs_there[1]["error"].get<std::string>(), "loop")) << r.body;
 }
 
+bool is_running(const Training& t) { return t.latest().state == Training::State::running; }
+
 // Of `fovea serve RUN` too, which shows no folder.
 TEST_F(Answers, ATrainingBegunFromThePageIsShown) {
   const Folder folder;
@@ -295,12 +356,12 @@ TEST_F(Answers, ATrainingBegunFromThePageIsShown) {
     const std::vector<std::string> names = one.names();
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  for (int i = 0; i < 2000 && !is_listed() && begun.status().running; ++i) {
+  for (int i = 0; i < 2000 && !is_listed() && is_running(begun); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   EXPECT_TRUE(is_listed());
   begun.stop();
-  EXPECT_EQ(begun.status().failure, "");
+  EXPECT_EQ(begun.latest().failure, "");
 }
 
 TEST_F(Answers, ARunIsOpenedOnceForAll) {

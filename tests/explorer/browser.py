@@ -4,166 +4,11 @@
 Trains small runs, serves them, opens the page in headless Chromium (Debian's chromium,
 chromium-driver and python3-selenium) and checks what is on the screen. Exit code 77: no browser.
 """
-import base64
-import concurrent.futures
-import json
-import os
-import pathlib
-import re
-import shutil
-import signal
-import struct
-import subprocess
 import sys
-import tempfile
-import time
-import unittest
-import xml.dom.minidom
-import zlib
 
-try:
-    from selenium import webdriver
-    from selenium.common.exceptions import StaleElementReferenceException
-    from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import Select, WebDriverWait
-except ImportError:
-    print("python3-selenium is not installed: nothing was checked")
-    sys.exit(77)
-
-if not shutil.which("chromium") or not shutil.which("chromedriver"):
-    print("chromium or chromium-driver is not installed: nothing was checked")
-    sys.exit(77)
-
-FOVEA = os.path.abspath(sys.argv[1])
-SHOTS = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
-RUNS = {
-    "dates": ["translate", "--examples", "8000", "--epochs", "4", "--hidden", "64"],
-    "dates-2": ["translate", "--examples", "8000", "--epochs", "3", "--hidden", "64", "--seed", "2"],
-    "heads": ["translate", "--examples", "3000", "--epochs", "1", "--model", "transformer", "--blocks", "2",
-              "--query-depth", "32", "--heads", "4"],
-    "reviews": ["documents", "--examples", "300", "--epochs", "2"],
-    "reviews-2": ["documents", "--examples", "200", "--epochs", "1", "--seed", "2"],
-    "scenes": ["caption", "--examples", "400", "--epochs", "3", "--hidden", "32", "--features", "24", "--stride", "8"],
-    "digits": ["glimpse", "--examples", "1500", "--epochs", "2", "--hidden", "64", "--scales", "2"],
-    "pairs": ["image", "--examples", "200", "--epochs", "1", "--features", "8", "--blocks", "1"],
-    "tales": ["lm", "--examples", "60", "--epochs", "1", "--blocks", "1", "--query-depth", "32"],
-}
-if sys.argv[3:] == ["AnotherKind"]:  # of a program with a task and a kind of picture more (tests/one_task)
-    RUNS = {"numbers": ["largest"]}
-
-
-class Site:
-    """Runs in a folder of their own, and the program that serves them."""
-
-    def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fovea-browser-"))
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            list(pool.map(self.train, RUNS.items()))
-        self.serve()
-
-    def train(self, run):
-        name, words = run
-        seed = [] if "--seed" in words else ["--seed", "1"]
-        subprocess.run([FOVEA, "train", words[0], "--out", str(self.folder / "runs" / name), *seed, *words[1:]],
-                       check=True, capture_output=True)
-
-    def serve(self):
-        self.program = subprocess.Popen([FOVEA, "serve", "--port", "0"], cwd=self.folder, text=True,
-                                        stdout=subprocess.PIPE)
-        self.address = self.program.stdout.readline().strip()
-
-    def stop(self):
-        self.program.send_signal(signal.SIGINT)
-        code = self.program.wait(20)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return code
-
-
-def browser(downloads, dark=False, phone=False):
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
-                 "--window-size=1280,900", "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"):
-        options.add_argument(flag)
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    if dark:
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-            "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
-    if phone:  # narrower than a window can be
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True})
-    return driver
-
-
-class Page(unittest.TestCase):
-    dark = phone = False
-
-    browsers = {}  # one for each kind of screen
-
-    @classmethod
-    def setUpClass(cls):
-        kind = (cls.dark, cls.phone)
-        if kind not in cls.browsers:
-            downloads = pathlib.Path(tempfile.mkdtemp(prefix="fovea-downloads-"))
-            cls.browsers[kind] = browser(downloads, *kind), downloads
-        cls.driver, cls.downloads = cls.browsers[kind]
-
-    @classmethod
-    def close_all(cls):
-        for driver, downloads in cls.browsers.values():
-            driver.quit()
-            shutil.rmtree(downloads, ignore_errors=True)
-
-    def tearDown(self):
-        if SHOTS:
-            SHOTS.mkdir(parents=True, exist_ok=True)
-            size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-            shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
-                "captureBeyondViewport": True, "clip": {**size, "height": min(size["height"], 4000), "scale": 1}})
-            (SHOTS / f"{type(self).__name__}-{self._testMethodName}.png").write_bytes(base64.b64decode(shot["data"]))
-        errors = [e["message"] for e in self.driver.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
-        self.assertEqual(errors, [], "the console is free of errors")
-
-    # ---- what a person does
-
-    def wait(self, what, seconds=20):
-        return WebDriverWait(self.driver, seconds, 0.05, [StaleElementReferenceException]).until(what)
-
-    def one(self, css):
-        return self.driver.find_element(By.CSS_SELECTOR, css)
-
-    def all(self, css):
-        return self.driver.find_elements(By.CSS_SELECTOR, css)
-
-    def text(self, css):
-        return self.one(css).text
-
-    def open(self, run, fragment=""):
-        self.driver.get("about:blank")
-        self.driver.get(f"{SITE.address}#run={run}{fragment}")
-        self.wait(lambda d: self.all("#output .said"))
-
-    def type(self, text):
-        box = self.one("#input")
-        box.clear()
-        before = self.text("#output")
-        box.send_keys(text)
-        self.wait(lambda d: self.text("#output") != before)
-
-    def saved(self, name):
-        path = self.downloads / name
-        self.wait(lambda d: path.exists() and not list(self.downloads.glob("*.crdownload")))
-        data = path.read_bytes()
-        path.unlink()
-        return data
-
-    def map(self):
-        """What the matrix shows, from the page's own element."""
-        return self.one("canvas.matrix").get_attribute("aria-label")
+sys.dont_write_bytecode = True
+from in_browser import *
+from browser_reading import *
 
 
 class Translate(Page):
@@ -229,12 +74,22 @@ class Translate(Page):
         self.open("dates")
         expected = {"svg": lambda b: xml.dom.minidom.parseString(b).documentElement.tagName == "svg",
                     "png": lambda b: b.startswith(b"\x89PNG"),
-                    "csv": lambda b: b.startswith(b"picture,row,column,weight"),
+                    "csv": lambda b: self.cells_of(b) == self.positions(),
                     "json": lambda b: len(json.loads(b)[0]["weights"]) == len(json.loads(b)[0]["rows"]),
                     "html": lambda b: b.strip().endswith(b"</html>")}
         for name, holds in expected.items():
             self.one(f"button[data-format={name}]").click()
             self.assertTrue(holds(self.saved(f"fovea-dates.{name}")), name)
+
+    def cells_of(self, csv):
+        """(row_number, column_number) of each line: labels repeat, positions do not."""
+        lines = list(csv_reader(csv.decode().splitlines()))
+        self.assertEqual(lines[0], ["picture", "row", "column", "weight", "row_number", "column_number"])
+        return [(int(l[4]), int(l[5])) for l in lines[1:]]
+
+    def positions(self):
+        rows, columns = map(int, re.match(r"(\d+) rows by (\d+) columns", self.map()).groups())
+        return [(i, j) for i in range(1, rows + 1) for j in range(1, columns + 1)]
 
     def test_as_a_table_for_those_who_read(self):
         self.open("dates")
@@ -329,7 +184,7 @@ class Compare(Page):
         self.assertTrue(all("largest of its row" in l.text for l in self.all("#view .map .legend")))
         for _ in RUNS:  # the next run, and the next, and none
             webdriver.ActionChains(self.driver).send_keys("x").perform()
-            time.sleep(0.1)
+            time.sleep(0.3)
             if "beside" not in self.driver.current_url:
                 break
         self.wait(lambda d: len(self.all("#view canvas.matrix")) == 1)
@@ -392,6 +247,20 @@ class Heads(Page):
         self.one("#heads summary").click()
         self.wait(lambda d: self.all("#heads-grid .head"))
 
+    @staticmethod
+    def title_of(key):
+        """decoder.0.cross 2 → Decoder layer 1, cross-attention, head 2"""
+        side, number, kind, head = re.match(r"(\w+)\.(\d+)\.(\w+) (\d+)", key).groups()
+        return f"{side.capitalize()} layer {int(number) + 1}, {kind}-attention, head {head}"
+
+    def test_layers_and_heads_count_from_one_in_the_order_of_the_data(self):
+        self.open_heads()
+        self.assertEqual([l.text for l in self.all("#heads-grid .layer")], [
+            "Encoder layer 1, self-attention", "Encoder layer 2, self-attention",
+            "Decoder layer 1, self-attention", "Decoder layer 1, cross-attention",
+            "Decoder layer 2, self-attention", "Decoder layer 2, cross-attention"])
+        self.assertTrue(self.text("#heads-grid .head").startswith("head 1"))
+
     def test_all_small_one_large_some_off(self):
         self.open_heads()
         self.assertEqual(len(self.all("#heads-grid .head")), 6 * 4)
@@ -403,15 +272,17 @@ class Heads(Page):
         name = first.get_attribute("data-head")
         first.click()
         self.wait(lambda d: self.all("#head canvas.matrix"))
-        self.assertIn(name.rsplit(" ", 1)[0], self.text("#head"))
+        self.assertIn(self.title_of(name), self.text("#head"))
+        self.assertEqual(self.text("#switch-off"), "Switch this head off")
         self.one("#switch-off").click()
         self.wait(lambda d: self.all("#without tbody tr"))
-        self.assertIn("Without them it says", self.text("#without"))
+        self.assertRegex(self.text("#without"), "Without them (the output is the same|\\d+ of \\d+ outputs are different)")
+        self.assertEqual(self.text("#switch-off"), "Switch this head on")
         self.assertEqual(len(self.all("#heads-grid .head.off")), 1)
         self.one("#pin").click()
         self.assertEqual(len(self.all("#pinned canvas.matrix")), 1)
         self.all("#heads-grid .head")[3].click()
-        self.wait(lambda d: name not in self.text("#head figcaption"))
+        self.wait(lambda d: self.title_of(name) not in self.text("#head figcaption"))
         self.assertEqual(len(self.all("#pinned canvas.matrix")), 1, "the pinned one stays")
 
     def test_rows_become_one_or_not(self):
@@ -454,6 +325,7 @@ class Dark(Page):
     test_the_keyboard_alone = Translate.test_the_keyboard_alone
     test_two_runs_in_step = Compare.test_two_runs_in_step
     open_heads = Heads.open_heads
+    title_of = staticmethod(Heads.title_of)
     test_heads = Heads.test_all_small_one_large_some_off
     test_faithful = Faithful.test_a_verdict_first_and_dots_that_open_their_examples
 
@@ -538,72 +410,6 @@ class LanguageModel(Page):
         self.assertTrue(self.all("canvas.matrix"))
 
 
-def png(width=40, height=30):
-    """A red square on a grey ground."""
-    rows = b"".join(b"\0" + b"".join(bytes([220, 30, 30]) if 8 < x < 22 and 6 < y < 20 else bytes([200, 200, 205])
-                                     for x in range(width)) for y in range(height))
-    chunk = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
-            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
-
-
-class Seeing(Page):
-    """What the views of runs that see share."""
-
-    def ready(self, run, fragment=""):
-        self.open(run, fragment)
-        self.wait(lambda d: self.all(".frame-of"))
-        self.wait(lambda d: self.driver.execute_script(
-            "const c = document.querySelector('canvas.stage'); return !c || c.width != 300"))
-
-    def keys(self, *keys):
-        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
-
-    def point(self, css, said, x=0, y=0):
-        """Moves the pointer there, a little to and fro, until that is on the screen."""
-        def moved(_):
-            for by in (1, 0):
-                node = self.one(css)
-                self.driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", node)
-                webdriver.ActionChains(self.driver).move_to_element_with_offset(node, x + by, y).perform()
-            return said()
-        self.wait(moved)
-
-    def tab_to(self, css):
-        for _ in range(80):
-            if self.driver.switch_to.active_element == self.one(css):
-                return
-            self.keys(Keys.TAB)
-        self.fail(f"Tab does not lead to {css}")
-
-    def light(self):
-        """How bright the picture is, from its pixels."""
-        return self.driver.execute_script("""
-          const c = document.querySelector('canvas.stage'), pen = Object.assign(document.createElement('canvas'),
-              { width: c.width, height: c.height }).getContext('2d', { willReadFrequently: true });
-          pen.drawImage(c, 0, 0);
-          const d = pen.getImageData(0, 0, c.width, c.height).data;
-          let sum = 0;
-          for (let i = 0; i < d.length; i += 4) sum += d[i] + d[i + 1] + d[i + 2];
-          return sum / d.length * 4 / 3;""")
-
-    def drop(self, name, data):
-        self.driver.execute_script("""
-          const bytes = Uint8Array.from(atob(arguments[1]), c => c.charCodeAt(0)), moved = new DataTransfer();
-          moved.items.add(new File([bytes], arguments[0]));
-          for (const kind of ['dragover', 'drop']) {
-            document.querySelector('#drop').dispatchEvent(new DragEvent(kind, { dataTransfer: moved, bubbles: true, cancelable: true }));
-          }""", name, base64.b64encode(data).decode())
-
-    def export(self, run, expected):
-        for name, holds in expected.items():
-            self.one(f"button[data-format={name}]").click()
-            self.assertTrue(holds(self.saved(f"fovea-{run}.{name}")), name)
-
-    def images_in(self, svg):
-        return len(xml.dom.minidom.parseString(svg).getElementsByTagName("image"))
-
-
 class Caption(Seeing):
     def test_a_word_shows_its_places_and_a_place_its_words(self):
         self.ready("scenes")
@@ -662,14 +468,16 @@ class Caption(Seeing):
         photo = self.downloads / "a photo.png"
         photo.write_bytes(png())
         self.one("#file").send_keys(str(photo))
-        self.wait(lambda d: "a photo.png is shown" in self.text("#drop"))
+        self.wait(lambda d: "a photo.png is shown. It is not in the address" in self.text("#drop"))
         self.wait(lambda d: "expected" not in self.text("#output") and self.all(".said"))
         self.assertFalse(self.all("#gallery [aria-pressed=true]"))
         photo.unlink()
         self.drop("broken.png", png()[:70])
         self.wait(lambda d: self.all("#output .error"))
-        self.assertRegex(self.text("#output .error"), r"^broken\.png.*$")
+        self.wait(lambda d: "broken.png cannot be shown: " in self.text("#output .error"))
+        self.assertIn("Choose a PNG or JPEG file", self.text("#output .problem"))
         self.assertFalse(self.all(".frame-of"))
+        self.wait(lambda d: "is shown" not in self.text("#drop"))
         self.drop("fine.png", png(64, 64))
         self.wait(lambda d: self.all(".frame-of canvas"))
         self.driver.execute_script("""
@@ -750,7 +558,7 @@ class Glimpses(Seeing):
         self.assertFalse(self.all(".density rect"))
         self.one("#ways").click()
         self.wait(lambda d: self.all(".density rect"))
-        self.assertIn("50 ways", self.text(".legend"))
+        self.assertIn("50 sampled paths", self.text(".legend"))
         self.assertEqual(self.one("#options input[name=ways]").get_attribute("value"), "50")
         self.export("digits", {
             "svg": lambda b: xml.dom.minidom.parseString(b) and b'class="density"' in b and b"digits: test:" in b,
@@ -815,9 +623,24 @@ class Phone(Page):
                 self.wait(lambda d: self.all("#heads summary"))
                 self.one("#heads summary").click()
                 self.wait(lambda d: self.all("#heads-grid .head"))
-            wide = self.driver.execute_script(
-                "return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            self.assertLessEqual(wide, 1, f"{run}: {self.driver.execute_script(WIDE)}")
+            self.fits(run)
+
+    def fits(self, what):
+        wide = self.driver.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        self.assertLessEqual(wide, 1, f"{what}: {self.driver.execute_script(WIDE)}")
+
+    def test_nor_what_is_opened_on_it(self):
+        for run, more, shown in (("reviews", "&open=inside&ways=occlusion,attention", "#explained .shaded"),
+                                 ("dates", "&input=12+漢+May&o.n-best=3&o.beam=3&open=inside&ways=jacobian,occlusion", "#explained canvas"),
+                                 ("heads", "&open=heads,lines&head=decoder.0.cross+1&query=1&key=1", "#products canvas"),
+                                 ("tales", "&input=" + "Ada+sells+hats.+" * 30, ".with-text"),
+                                 ("dates", "&beside=plain", "#view .pair canvas"),
+                                 ("dates", "&o.beam=-3", "#output .problem")):
+            self.driver.get("about:blank")
+            self.driver.get(f"{SITE.address}#run={run}{more}")
+            self.wait(lambda d: self.all(shown), 60)
+            self.fits(run + more)
+        self.driver.get_log("browser")  # the refusal is in the console, as it should be
 
     def test_the_list_of_runs_opens_to_choose_from(self):
         self.open("dates")
@@ -876,6 +699,22 @@ class Smooth(Page):
         self.assertLess(drawn, 500)
         self.assertLess(sorted_, 500)
 
+    def test_lines_of_twelve_heads(self):
+        first, least, most = self.times("""
+          const { Lines } = await import('/page/lines.js');
+          const n = 50, heads = 12, labels = Array.from({ length: n }, (_, i) => 'w' + i), weights = new Float32Array(heads * n * n);
+          for (let i = 0; i < heads * n; ++i) {  // softmax of numbers by chance
+            const row = weights.subarray(i * n, (i + 1) * n).map(() => Math.exp(2 * Math.random()));
+            const sum = row.reduce((a, b) => a + b);
+            weights.set(row.map(w => w / sum), i * n);
+          }
+          const lines = new Lines({ heads, rows: labels, columns: labels, weights }, { on: new Set(Array(heads).keys()) });
+          place.append(lines.node);
+          const first = frame(() => lines.draw()), each = Array.from({ length: 10 }, () => frame(() => lines.draw()));
+          done([first, Math.min(...each), Math.max(...each)]);""")
+        print(f"50 × 50 × 12 lines: first drawn in {first:.0f} ms, then in {least:.0f} to {most:.0f} ms")
+        self.assertLess(least, 100)  # what other programs take of the machine does not count
+
     def test_a_thousand_tokens(self):
         drawn, moved, hover = self.times("""
           const { map_of } = await import('/page/big_map.js');
@@ -898,7 +737,8 @@ class Start(Page):
         try:
             self.driver.get(program.stdout.readline().strip())
             self.wait(lambda d: "no run yet" in self.text("#begin"))
-            self.one("#begin button").click()
+            self.wait(lambda d: self.all(".card[data-task=translate] .train-now"))
+            self.one(".card[data-task=translate] .train-now").click()
             self.wait(lambda d: self.all("#runs .live"))
             self.wait(lambda d: self.all("#curves svg"), 60)
         finally:
@@ -933,7 +773,7 @@ class AnotherKind(Page):
 
 
 if __name__ == "__main__":
-    SITE = Site()
+    SITE.start()
     try:
         result = unittest.main(argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2).result
     finally:

@@ -5,8 +5,8 @@
 namespace fovea::explorer {
 namespace {
 
-const Door kHere{.port = 8080, .token = "secret-secret"};
-const Door kWide{.port = 8080, .token = "secret-secret", .loopback = false};
+const Admission kHere{.port = 8080, .token = "secret-secret"};
+const Admission kWide{.port = 8080, .token = "secret-secret", .loopback = false};
 
 Request asked(const std::string& method, std::map<std::string, std::string> headers) {
   Request r{.method = method, .path = "/api/runs"};
@@ -14,8 +14,8 @@ Request asked(const std::string& method, std::map<std::string, std::string> head
   return r;
 }
 
-int status(const Request& r, const Door& door) {
-  const auto refused = refuse(r, door);
+int status(const Request& r, const Admission& admission) {
+  const auto refused = refuse(r, admission);
   return refused ? refused->status : 200;
 }
 
@@ -87,13 +87,14 @@ TEST(Guard, EveryAnswerSaysWhatMayBeDoneWithIt) {
 TEST(Guard, ATokenMayBeOfAnyLetters) {
   for (const std::string token : {"semi;colon", "a&b=c+d#e?f", "with spaces ", "\"quotes\" '\\",
                                   "<script>{{token}}", "100%25", "ütf-8 漢字", "comma, comma"}) {
-    const Door door{.port = 8080, .token = in_address(token), .loopback = false};
-    EXPECT_EQ(door.token.find_first_of(" ;,&+#=?\"'\\<>"), std::string::npos) << door.token;
+    const Admission admission{.port = 8080, .token = in_address(token), .loopback = false};
+    EXPECT_EQ(admission.token.find_first_of(" ;,&+#=?\"'\\<>"), std::string::npos)
+        << admission.token;
     const Head typed =
         parse_head("GET /?token=" + in_address(token) + " HTTP/1.1\r\nHost: x\r\n\r\n");
     ASSERT_EQ(typed.status, 0) << token;
     EXPECT_EQ(typed.request.query.at("token"), token);
-    const auto in = refuse(typed.request, door);
+    const auto in = refuse(typed.request, admission);
     ASSERT_TRUE(in);
     EXPECT_EQ(in->status, 303) << token;
     std::string cookie;
@@ -101,9 +102,9 @@ TEST(Guard, ATokenMayBeOfAnyLetters) {
       if (name == "Set-Cookie") cookie = value.substr(0, value.find(';'));
     }
     const Head next = parse_head("POST /api/runs HTTP/1.1\r\nHost: x\r\nCookie: a=b; " + cookie +
-                                 "; c=d\r\nX-Fovea-Token: " + door.token + "\r\n\r\n");
+                                 "; c=d\r\nX-Fovea-Token: " + admission.token + "\r\n\r\n");
     ASSERT_EQ(next.status, 0) << token;
-    EXPECT_FALSE(refuse(next.request, door)) << token;
+    EXPECT_FALSE(refuse(next.request, admission)) << token;
   }
 }
 

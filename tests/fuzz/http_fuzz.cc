@@ -40,8 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(part.status == 0 && part.length == 0);
   }
   for (const bool loopback : {true, false}) {
-    const Door door{.port = 80, .token = "secret", .loopback = loopback};
-    if (auto away = refuse(head.request, door)) {
+    const Admission admission{.port = 80, .token = "secret", .loopback = loopback};
+    if (auto away = refuse(head.request, admission)) {
       require(away->status >= 300 && away->status < 500);
       require(!head_of(*away, false, false).empty());
     }

@@ -46,6 +46,25 @@ TEST(Json, NamesOfAnObjectAreBounded) {
   EXPECT_EQ(error_in("[" + repeated("{\"a\":{\"b\":0}},", 2000) + "0]"), "no error");
 }
 
+// A vocabulary has a million names: they are told, not kept.
+TEST(Json, ManyEntriesAreToldOneByOne) {
+  std::string text = R"({"model": {"vocab": {)";
+  for (int i = 0; i < 5000; ++i)
+    text += "\"t" + std::to_string(i) + "\": " + std::to_string(i) + ",";
+  text += R"("last": [1, {"a": 2}]}, "rest": [3]}, "vocab": {"own": 1}})";
+  int64_t told = 0;
+  std::string last;
+  const JsonMany many[] = {{"model.vocab", [&](std::string&& name, Json&& value) {
+                              EXPECT_TRUE(value.is_array() || "t" + value.dump() == name);
+                              ++told, last = name + value.dump();
+                            }}};
+  const Json rest = parse_json(text, "x", {}, many);
+  EXPECT_EQ(told, 5001);
+  EXPECT_EQ(last, R"(last[1,{"a":2}])");
+  EXPECT_EQ(rest.dump(), R"({"model":{"vocab":{},"rest":[3]},"vocab":{"own":1}})");
+  EXPECT_TRUE(has(error_of([&] { parse_json(text, "x"); }), "more than 1000 names"));
+}
+
 TEST(Json, SizeIsBounded) {
   EXPECT_TRUE(has(error_in("[1, 2, 3]", {.bytes = 8}), "the request is too large: 9 bytes"));
 }

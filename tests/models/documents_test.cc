@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "models/tiny.h"
+#include "tests/host.h"
 
 // A classifier of documents of a few hundred weights.
 namespace fovea::models::tests {
@@ -194,13 +195,15 @@ TEST(Documents, GradientsAreSlopes) {
           for (int64_t i = 0; i < t.numel(); i += 1 + t.numel() / 5) {
             const NoGrad off;
             constexpr float kStep = 4e-3f;
-            float* const x = tensor.mutable_data<float>() + i;
-            const float before = *x;
-            *x = before + kStep;
+            const auto put = [&](float x) {
+              test::edit<float>(tensor, [&](float* at) { at[i] = x; });
+            };
+            const float before = tensor.to_vector()[static_cast<size_t>(i)];
+            put(before + kStep);
             const double up = loss_at(m, b);
-            *x = before - kStep;
+            put(before - kStep);
             const double down = loss_at(m, b);
-            *x = before;
+            put(before);
             const double slope = (up - down) / (2 * static_cast<double>(kStep));
             EXPECT_NEAR(g.empty() ? 0.0f : g[static_cast<size_t>(i)], slope,
                         3e-4 + 1e-2 * std::abs(slope))

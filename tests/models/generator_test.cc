@@ -42,7 +42,7 @@ std::vector<int64_t> likeliest_after(const Transformer& m, std::vector<int64_t> 
 std::vector<int64_t> written(const Transformer& m, int64_t more) {
   const auto T = static_cast<int64_t>(kText.size());
   const auto writer = generator(m, Tensor::from_ids(kText, {1, T}).slice(1, 0, T - 1));
-  return search(*writer, {.first = {kText.back()}, .end = kEndless}, {.longest = more})[0][0]
+  return search(*writer, {.first = {kText.back()}, .ends = {kEndless}}, {.longest = more})[0][0]
       .tokens;
 }
 

@@ -2,6 +2,7 @@
 
 #include "fovea/runtime.h"
 #include "models/tiny.h"
+#include "tests/host.h"
 
 // What stands past a sentence's end, and beside it, has no influence.
 namespace fovea::models::tests {
@@ -149,8 +150,7 @@ TEST(Padding, ADecodedBatchIsItsSentences) {
 TEST(Padding, LimitsAreASentencesOwn) {
   Seq2Seq m = model_of(tiny());
   const NoGrad off;
-  Tensor bias = m.output.bias;
-  bias.mutable_data<float>()[kEnd] = -100.0f;
+  test::edit<float>(m.output.bias, [](float* bias) { bias[kEnd] = -100.0f; });
   const Batch batch = batch_of(sentences(), {.more = 4});
   for (const int64_t beam : {1, 2}) {
     const auto all = decode(m, batch.source, batch.source_lengths, {.beam = beam});

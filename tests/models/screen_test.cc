@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "fovea/runtime.h"
 #include "fovea/seq2seq.h"
+#include "tests/host.h"
 
 // Greedy decoding with the output layer screened, beside the same without.
 namespace fovea::models {
@@ -34,14 +35,15 @@ Seq2Seq large(uint64_t seed, Order order = Order::bahdanau) {
 // Families of ten rows that differ by `apart`; the first two of each are equal.
 void bring_close(Seq2Seq& m, float apart) {
   const NoGrad off;
-  float* w = m.output.weight.mutable_data<float>();
-  for (int64_t v = 0; v < kScreenWords; ++v) {
-    const float share = v % 10 < 2 ? 0.0f : apart;
-    for (int64_t i = 0; i < kHidden; ++i) {
-      float& here = w[v * kHidden + i];
-      here = w[v / 10 * 10 * kHidden + i] * (1.0f + share * here);
+  test::edit<float>(m.output.weight, [&](float* w) {
+    for (int64_t v = 0; v < kScreenWords; ++v) {
+      const float share = v % 10 < 2 ? 0.0f : apart;
+      for (int64_t i = 0; i < kHidden; ++i) {
+        float& here = w[v * kHidden + i];
+        here = w[v / 10 * 10 * kHidden + i] * (1.0f + share * here);
+      }
     }
-  }
+  });
 }
 
 Tensor random_sentences(int64_t S, int64_t B, uint64_t seed) {
@@ -105,7 +107,7 @@ TEST(OutputScreen, IsMadeOnceAndAgainWhenTheLayerChanges) {
   EXPECT_NE(greedy(m, source)[0][0].tokens, before);
   EXPECT_NE(m.screen->of(m.output), first);
 
-  m.output.bias.mutable_data<float>()[17] = 1e4f;
+  test::edit<float>(m.output.bias, [](float* bias) { bias[17] = 1e4f; });
   EXPECT_EQ(greedy(m, source)[0][0].tokens, std::vector<int64_t>(kLongest, 17));
 
   nn::Linear other = large(2).output;
@@ -117,7 +119,7 @@ TEST(OutputScreen, IsMadeOnceAndAgainWhenTheLayerChanges) {
 TEST(OutputScreen, NotFiniteTakesTheProduct) {
   Seq2Seq m = large(3);
   const Tensor source = random_sentences(5, 1, 1);
-  m.output.weight.mutable_data<float>()[9 * kHidden + 1] = INFINITY;
+  test::edit<float>(m.output.weight, [](float* w) { w[9 * kHidden + 1] = INFINITY; });
   EXPECT_EQ(m.screen->of(m.output), nullptr);
   EXPECT_EQ(greedy(m, source)[0][0].tokens, greedy(without_screen(m), source)[0][0].tokens);
 }

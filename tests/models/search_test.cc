@@ -86,7 +86,7 @@ class Toy : public Generator {
 };
 
 Sequences two(int64_t limit) {
-  return {.first = {7, 8}, .limits = {limit, limit + 1}, .end = kToyEnd, .never = {kToyPadding}};
+  return {.first = {7, 8}, .limits = {limit, limit + 1}, .ends = {kToyEnd}, .never = {kToyPadding}};
 }
 
 std::vector<std::vector<Decoded>> found(const Sequences& s, const DecodeConfig& c) {
@@ -149,7 +149,7 @@ TEST(Search, WideEnoughItIsAnEnumeration) {
 TEST(Search, ManyBeamsFindWhatGreedyMisses) {
   int64_t greedy_missed = 0, beam_missed = 0;
   for (int64_t first = 0; first < 40; ++first) {
-    const Sequences s{.first = {first}, .limits = {5}, .end = kToyEnd, .never = {kToyPadding}};
+    const Sequences s{.first = {first}, .limits = {5}, .ends = {kToyEnd}, .never = {kToyPadding}};
     const double best = all_of(first, 5, 1.0f).front().score;
     greedy_missed += found(s, {})[0][0].score < best - 1e-6;
     beam_missed += found(s, {.beam = 48})[0][0].score < best - 1e-6;
@@ -217,7 +217,7 @@ TEST(Search, APrefixThatCannotBeIsRefused) {
 TEST(Search, LengthPowerDecidesBetweenShortAndLong) {
   size_t by_power[2] = {0, 0};
   for (int64_t first = 0; first < 20; ++first) {
-    const Sequences s{.first = {first}, .limits = {6}, .end = kToyEnd, .never = {kToyPadding}};
+    const Sequences s{.first = {first}, .limits = {6}, .ends = {kToyEnd}, .never = {kToyPadding}};
     by_power[0] += written(found(s, {.beam = 32, .length_power = 0.0f})[0][0]).size();
     by_power[1] += written(found(s, {.beam = 32, .length_power = 2.0f})[0][0]).size();
   }
@@ -243,7 +243,7 @@ TEST(Search, LimitsAreASequencesOwnUnlessOneIsGiven) {
 
 TEST(Search, NothingMoreIsAskedOnceAllHaveEnded) {
   Toy toy(1);
-  const Sequences s{.first = {7}, .limits = {50}, .end = kToyEnd, .never = {0, 2, 3, 4}};
+  const Sequences s{.first = {7}, .limits = {50}, .ends = {kToyEnd}, .never = {0, 2, 3, 4}};
   const auto best = search(toy, s);
   EXPECT_TRUE(best[0][0].ended);
   EXPECT_TRUE(best[0][0].tokens.empty());

@@ -34,7 +34,8 @@ TEST(Shaded, IsTextForATerminal) {
   EXPECT_EQ(to_text(some_shaded(), Ink::plain),
             "positive\n"
             "0.75 ██████  The *film* is ***superb*** .\n"
-            "0.25 ██      *It* *<rained>* .\n");
+            "0.25 ██      *It* *<rained>* .\n"
+            "     *word* from 10 %, **word** 30 %, ***word*** 70 % of the largest, 0.6\n");
   const std::string narrow = to_text(some_shaded(), Ink::plain, 34);
   EXPECT_TRUE(has(narrow, "The *film* is\n             ***superb*** .\n")) << narrow;
   EXPECT_TRUE(has(to_text(some_shaded(), Ink::colour), "\x1b[48;2;"));
@@ -43,14 +44,29 @@ TEST(Shaded, IsTextForATerminal) {
 TEST(Shaded, SignedWordsStandOutInTwoWays) {
   const ShadedText t{
       "why", {{1.0f, {"not", "dull", "it"}, {0.5f, -0.45f, 0.05f}}}, Scale::around_zero};
-  EXPECT_EQ(to_text(t, Ink::plain), "why\n1.00 ██████  ***not*** ___dull___ it\n");
+  EXPECT_EQ(to_text(t, Ink::plain),
+            "why\n1.00 ██████  ***not*** ___dull___ it\n"
+            "     ***+*** for the output, ___−___ against it; the fullest is 0.5\n");
+  // The two colours of a terminal are those of a drawing on black, and neither is that of a weight.
+  const auto ground = [](const ShadedText& of) {
+    const std::string text = to_text(of, Ink::colour);
+    return text.substr(text.find("\x1b[48;2;"), text.find('m') - text.find("\x1b[48;2;"));
+  };
+  ShadedText minus = t, weights = t;
+  minus.lines[0].weights = {-0.5f, 0.0f, 0.0f};
+  weights.scale = Scale::from_zero;
+  EXPECT_NE(ground(t), ground(minus));
+  EXPECT_NE(ground(t), ground(weights));
   const std::string svg = to_svg({t});
   EXPECT_EQ(malformed(svg), "");
   EXPECT_TRUE(has(svg, "class=\"p31\"") && has(svg, "class=\"m27\"")) << svg;
   Html html;
   add(html, Pictures{{t}});
   EXPECT_TRUE(has(html.text(), "<mark class=\"above\" style=\"--w:1.00\""));
-  EXPECT_TRUE(has(html.text(), "<mark style=\"--w:0.90\""));
+  EXPECT_TRUE(has(html.text(), "<mark class=\"below\" style=\"--w:0.90\""));
+  EXPECT_TRUE(has(html.text(), "⁺not") && has(html.text(), "⁻dull")) << html.text();
+  EXPECT_TRUE(has(html.text(), "class=\"key signed\"") && has(html.text(), "+0.5 for it"));
+  EXPECT_TRUE(has(svg, ">⁺not<") && has(svg, "blue: against it")) << svg;
 }
 
 TEST(Shaded, IsJson) {

@@ -309,29 +309,6 @@ TEST(CaptionPlaces, WhatDoesNotFitIsNamed) {
   EXPECT_TRUE(has(error({{"a", one}}, no_captions), "name the file of their captions"));
 }
 
-// Stopped and gone on with, with everything on that draws: the same weights and statistics.
-TEST(CaptionRun, ResumesBitForBit) {
-  const Folder folder;
-  Given options = tiny();
-  options.insert({{"weighting", "sample"}, {"dropout", "0.2"}, {"doubly", "0.1"}});
-  options["epochs"] = "3";
-  const auto config = config_from(task_caption, options);
-  const auto train = [&](const char* name, Former former, int reports) {
-    std::atomic<bool> stop = false;
-    const Watching watching{
-        .say = {},
-        .progress = [&](const train::Progress&) { stop = stop || --reports == 0; },
-        .stop = &stop};
-    return train_run(task_caption, RunFolder(folder / name), *config, former, watching)
-        .finished.why;
-  };
-  EXPECT_EQ(train("whole", Former::refuse, 0), train::Ended::finished);
-  EXPECT_EQ(train("parts", Former::refuse, 2), train::Ended::interrupted);
-  EXPECT_EQ(train("parts", Former::go_on, 0), train::Ended::finished);
-  EXPECT_TRUE(read_bytes(folder / "whole/model.safetensors") ==
-              read_bytes(folder / "parts/model.safetensors"));
-}
-
 TEST(Pointing, CountsWordsInTheirBoxes) {
   CaptionModel m = load_caption_model(trained_run());
   const CaptionedImage x = scene_of(m.config, 1);

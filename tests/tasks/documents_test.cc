@@ -363,36 +363,6 @@ TEST(DocumentsRun, OfWordsAloneIsFlatAndWorksToo) {
   }
 }
 
-// Stopped and gone on with, with everything on that draws: the same weights.
-TEST(DocumentsRun, ResumesBitForBit) {
-  const Folder folder;
-  const auto config = config_from(task_documents, {{"examples", "160"},
-                                                   {"embedding", "6"},
-                                                   {"hidden", "5"},
-                                                   {"dropout", "0.2"},
-                                                   {"word-dropout", "0.2"},
-                                                   {"weighting", "sample"},
-                                                   {"batch-documents", "4"},
-                                                   {"average", "0.9"},
-                                                   {"attention-rate", "3"},
-                                                   {"epochs", "4"}});
-  const auto train = [&](const char* name, Former former, int reports) {
-    std::atomic<bool> stop = false;
-    const Watching watching{
-        .say = {},
-        .progress = [&](const train::Progress&) { stop = stop || --reports == 0; },
-        .stop = &stop};
-    return train_run(task_documents, RunFolder(folder / name), *config, former, watching)
-        .finished.why;
-  };
-  EXPECT_EQ(train("whole", Former::refuse, 0), train::Ended::finished);
-  EXPECT_EQ(train("parts", Former::refuse, 3), train::Ended::interrupted);
-  EXPECT_EQ(train("parts", Former::go_on, 0), train::Ended::finished);
-  EXPECT_TRUE(read_bytes(folder / "whole/model.safetensors") ==
-              read_bytes(folder / "parts/model.safetensors"));
-  EXPECT_EQ(read_bytes(folder / "whole/log.jsonl"), read_bytes(folder / "parts/log.jsonl"));
-}
-
 TEST(DocumentsRun, RefusesAClassItDoesNotKnow) {
   const Folder folder;
   write_bytes(folder / "d.tsv", "neutral\tIt rained.\n");

@@ -81,7 +81,7 @@ TEST(ExplainPictures, EveryWayGivesPlaces) {
         EXPECT_TRUE(std::isfinite(w)) << what;
         if (e.map.scale == report::Scale::from_zero) EXPECT_GE(w, 0.0f) << what;
       }
-      if (!has(what, "gradcam")) EXPECT_GT(total(e.map.weights), 0.0f) << what;  // ReLU may leave 0
+      if (!has(what, "cam")) EXPECT_GT(total(e.map.weights), 0.0f) << what;  // ReLU may leave 0
       if (e.by == By::attention) EXPECT_NEAR(total(e.map.weights), rows, 1e-3) << what;
     }
     EXPECT_EQ(agreement_of(maps).rows.size(), maps.size()) << one.name;

@@ -70,10 +70,12 @@ TEST(Explain, EveryTaskByEveryWay) {
     const size_t rows = in.side_by_side ? 1 : in.outputs.size();
     ASSERT_EQ(static_cast<int64_t>(in.inputs.size()), in.x.size(0)) << one.name;
     std::vector<By> some;
+    const std::vector<By> answered = ways_for(in);
     for (const By by : ways()) {
       const bool makes_sense = by == By::attention ? one.looks
                                : by == By::rollout ? one.deep
                                                    : by != By::gradcam && by != By::gradcam_places;
+      EXPECT_EQ(std::ranges::count(answered, by), makes_sense) << one.name << " " << name_of(by);
       if (makes_sense) {
         some.push_back(by);
       } else {
@@ -96,6 +98,7 @@ TEST(Explain, EveryTaskByEveryWay) {
     }
     const report::Table table = agreement_of(maps);
     EXPECT_EQ(table.rows.size(), maps.size()) << one.name;
+    EXPECT_EQ(agreement_of(maps, TauOf::values).rows.size(), 4u) << one.name;  // those with signs
     const std::vector<report::Picture> pictures = pictures_of(in, maps);
     EXPECT_EQ(std::ranges::any_of(
                   pictures, [](const auto& p) { return p.template holds<report::ShadedText>(); }),
@@ -159,7 +162,11 @@ TEST(Explain, ChoosesOutputsLayersAndHeads) {
   const Explanation self = explain(in, how).front();
   EXPECT_EQ(self.map.rows, in.inputs);
   EXPECT_FALSE(self.of_outputs);
-  EXPECT_TRUE(has(self.map.title, "encoder.1.self, head 2"));
+  EXPECT_EQ(self.map.title, "Encoder layer 2, self-attention, head 2");
+  how.layer = "2";  // in the order of the data: encoder.1.self
+  EXPECT_EQ(explain(in, how).front().map.weights, self.map.weights);
+  how.layer = "Encoder layer 2, self-attention";
+  EXPECT_EQ(explain(in, how).front().map.weights, self.map.weights);
   how.head = "3";
   EXPECT_TRUE(has(error_of([&] { explain(in, how); }), "--head must be in 1 … 2, found 3"));
   how.layer = "encoder.9.self";
@@ -173,6 +180,87 @@ TEST(Explain, ChoosesOutputsLayersAndHeads) {
   const Inside text = documents->inside(Text{"The film is dull."}).value();
   how.output = "positive";
   EXPECT_EQ(explain(text, how).front().map.rows, (std::vector<std::string>{"positive"}));
+}
+
+TEST(Explain, FormerNamesAreTaken) {
+  EXPECT_EQ(way("integrated-gradients"), By::saliency_integrated);
+  EXPECT_EQ(way("saliency-integrated"), By::saliency_integrated);
+  EXPECT_EQ(way("smoothgrad"), way("saliency-smoothed"));
+  EXPECT_EQ(way("gradient-x-input"), way("saliency-input"));
+  EXPECT_EQ(way("hirescam"), way("gradcam-places"));
+  EXPECT_NE(error_of([] { way(""); }), "");
+}
+
+// Two that give the same sizes with opposite signs agree by size and contradict each other by
+// value.
+TEST(Explain, AgreementKnowsSigns) {
+  const auto made = [](By by, std::vector<float> weights, report::Scale scale) {
+    return Explanation{
+        by,
+        {.rows = {"y"}, .columns = {"a", "b", "c"}, .weights = std::move(weights), .scale = scale}};
+  };
+  using report::Scale;
+  const std::vector<Explanation> all = {
+      made(By::occlusion, {0.1f, -0.5f, 0.9f}, Scale::around_zero),
+      made(By::saliency_input, {-0.1f, 0.5f, -0.9f}, Scale::around_zero),
+      made(By::jacobian, {0.1f, 0.5f, 0.9f}, Scale::from_zero)};
+  EXPECT_EQ(agreement_of(all).rows[0],
+            (std::vector<std::string>{"occlusion", "1.00", "1.00", "1.00"}));
+  const report::Table values = agreement_of(all, TauOf::values);
+  ASSERT_EQ(values.rows.size(), 2u);  // the Jacobian's norm has no sign to compare
+  EXPECT_EQ(values.rows[0], (std::vector<std::string>{"occlusion", "1.00", "-1.00"}));
+}
+
+TEST(Explain, LayersStandInTheOrderOfTheData) {
+  const auto run = run_of("translate", blocks({{"model", "transformer"}}));
+  const std::vector<LayerSeen> layers = run->inside(Text{"3 May"})->attention();
+  std::vector<std::string> names;
+  for (const size_t i : natural_order(layers)) names.push_back(title_of(layers[i]));
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "Encoder layer 1, self-attention", "Encoder layer 2, self-attention",
+                       "Decoder layer 1, self-attention", "Decoder layer 1, cross-attention",
+                       "Decoder layer 2, self-attention", "Decoder layer 2, cross-attention"}));
+  EXPECT_EQ(title_of(LayerSeen{.name = "look"}), "Attention");
+}
+
+// softmax of what the terms of all keys of a row sum up to is that row of weights.
+TEST(Explain, AQueryTimesAKeyIsItsScore) {
+  const auto run = run_of("translate", blocks({{"model", "transformer"}}));
+  const Inside in = run->inside(Text{"3 May"}).value();
+  const auto keys = static_cast<int64_t>(in.inputs.size());
+  std::vector<double> scores, weights;
+  double total = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    const QueryAndKey qk = query_and_key(in, {"decoder.1.cross", 1, 2, j});
+    ASSERT_TRUE(qk.whole);
+    double sum = 0;
+    for (size_t d = 0; d < qk.query.size(); ++d) {
+      sum += qk.scale * static_cast<double>(qk.query[d]) * static_cast<double>(qk.key[d]);
+    }
+    scores.push_back(sum), weights.push_back(qk.weight), total += std::exp(sum);
+  }
+  for (size_t j = 0; j < scores.size(); ++j) {
+    EXPECT_NEAR(std::exp(scores[j]) / total, weights[j], 1e-5);
+  }
+  const auto refused = [&](const Cell& cell) { return error_of([&] { query_and_key(in, cell); }); };
+  EXPECT_TRUE(has(refused({"decoder.1.cross", 1, 2, keys}), "the column must be in 1 …"));
+  EXPECT_TRUE(has(refused({"decoder.1.cross", -1, 0, 0}), "the head must be in 1 … 2, found 0"));
+  EXPECT_TRUE(has(refused({"decoder.7.cross", 0, 0, 0}), "no layer"));
+}
+
+TEST(Explain, WhatIsNotKnownIsToldPieceByPiece) {
+  const auto known = [](const tasks::Run& run, const std::string& text) {
+    std::vector<std::pair<std::string, bool>> all;
+    for (const Piece& p : run.pieces(Text{text})) all.emplace_back(p.text, p.known);
+    return all;
+  };
+  using Pieces = std::vector<std::pair<std::string, bool>>;
+  EXPECT_EQ(known(*run_of("translate", small({})), "3 漢"),
+            (Pieces{{"3", true}, {" ", true}, {"漢", false}}));
+  EXPECT_EQ(known(*run_of("documents", small({})), "The film Zyx."),
+            (Pieces{{"The", true}, {"film", true}, {"Zyx", false}, {".", true}}));
+  EXPECT_EQ(known(*run_of("lm", blocks({{"unit", "characters"}})), "a\nЖ"),
+            (Pieces{{"a", true}, {"Ж", false}}));
 }
 
 TEST(Explain, UnknownPiecesOfATextShowThemselves) {

@@ -36,6 +36,7 @@ class SomeRun final : public Run {
     return std::make_unique<SomeConfig>(config_);
   }
   int64_t weights() const override { return 0; }
+  Tensors tensors() const override { return {}; }
   std::string fingerprint() const override { return ""; }
   train::Learner learner(const Watching&) const override { throw Error("test", "not trained"); }
   Evaluation final_scores(const ShareDone&) const override { return {}; }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/random.h"
 #include "fovea/error.h"
 #include "fovea/io.h"
@@ -89,15 +91,18 @@ class EveryTaskResumed : public testing::TestWithParam<const Task*> {
     return found.all;
   }
 
-  void expect_resumed_alike(const Choice& choice, uint64_t draw) const {
+  void expect_resumed_alike(const Given& more, uint64_t draw) const {
     Given typed = small();
-    if (!choice.first.empty()) typed[choice.first] = choice.second;
+    for (const auto& choice : more) typed[choice.first] = choice.second;
     const Folder folder;
     const RunFolder whole(folder / "whole"), parts(folder / "parts");
     if (!train_whole(whole, typed)) return;
     const auto first = 1 + static_cast<int64_t>(mix64(draw) % (kSteps - 1));
-    SCOPED_TRACE(fmt::format("{} --{} {}, stopped at step {}", task().name, choice.first,
-                             choice.second, first));
+    std::string options;
+    for (const auto& choice : more) {
+      options += fmt::format(" --{} {}", choice.first, choice.second);
+    }
+    SCOPED_TRACE(fmt::format("{}{}, stopped at step {}", task().name, options, first));
     train_in_parts(parts, typed, first);
     EXPECT_TRUE(what_is_left(parts) == what_is_left(whole));
   }
@@ -116,8 +121,31 @@ TEST_P(EveryTask, GoesOnAsIfItHadNeverStopped) {
   expect_resumed_alike({}, 0);
   const std::vector<Choice> all = choices();
   for (size_t i = 0; i < all.size(); ++i) {
-    if (decides_model(all[i]) || i % 16 == 0) expect_resumed_alike(all[i], i + 1);
+    if (decides_model(all[i]) || i % 16 == 0) expect_resumed_alike({all[i]}, i + 1);
   }
+}
+
+// All at once that draws or keeps something from step to step, where a task has it.
+TEST_P(EveryTask, GoesOnWithAllThatDrawsAtOnce) {
+  const Given draws = {{"dropout", "0.2"},
+                       {"word-dropout", "0.2"},
+                       {"doubly", "0.1"},
+                       {"average", "0.9"},
+                       {"attention-rate", "3"}};
+  Numbers numbers;
+  task().config()->visit(numbers);
+  Given typed;
+  for (const auto& number : draws) {
+    if (numbers.names.contains(number.first)) typed.insert(number);
+  }
+  const std::vector<Choice> all = choices();
+  const Choice sampled{"weighting", "sample"};
+  if (std::find(all.begin(), all.end(), sampled) != all.end()) typed.insert(sampled);
+  const Folder folder;
+  Given whole = small();
+  whole.insert(typed.begin(), typed.end());
+  ASSERT_TRUE(train_whole(RunFolder(folder / "all"), whole));
+  expect_resumed_alike(typed, 7);
 }
 
 // Its scores were those of other weights.
@@ -148,7 +176,7 @@ class EveryTaskSlow : public EveryTaskResumed {};
 TEST_P(EveryTaskSlow, GoesOnWithEveryChoiceAsIfItHadNeverStopped) {
   const std::vector<Choice> all = choices();
   for (size_t i = 0; i < all.size(); i += test::reduced() ? 7 : 1) {
-    expect_resumed_alike(all[i], i + 1);
+    expect_resumed_alike({all[i]}, i + 1);
   }
 }
 

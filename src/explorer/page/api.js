@@ -1,4 +1,21 @@
-const token = document.querySelector('meta[name=fovea-token]').content;
+const token_in = page => page.querySelector('meta[name=fovea-token]')?.content ?? '';
+let token = token_in(document);
+
+// A program that was started again has another token, which its page holds.
+export const renew_token = async () => {
+  const page = await (await reach('/')).text();
+  token = token_in(new DOMParser().parseFromString(page, 'text/html'));
+};
+
+// Nobody answers at the other end.
+const reach = async (address, options) => {
+  try {
+    return await fetch(address, options);
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw Object.assign(new Error('The program does not answer.'), { gone: true });
+  }
+};
 
 const checked = async response => {
   if (response.ok) return response;
@@ -8,17 +25,17 @@ const checked = async response => {
   } catch {
     why = (await response.text()) || why;
   }
-  throw new Error(why);
+  throw Object.assign(new Error(why), { refused: response.status < 500 });  // asked again, the answer is the same
 };
 
 const path = (...parts) => '/api/' + parts.map(encodeURIComponent).join('/');
 
-export const get = async (...parts) => (await checked(await fetch(path(...parts)))).json();
+export const get = async (...parts) => (await checked(await reach(path(...parts)))).json();
 
 // Numbers that were unpacked stay here: what they were unpacked from goes back.
 const plain = (key, value) => ArrayBuffer.isView(value) ? undefined : value;
 
-const send = async (parts, body, signal) => checked(await fetch(path(...parts), {
+const send = async (parts, body, signal) => checked(await reach(path(...parts), {
   method: 'POST', signal, body: JSON.stringify(body, plain),
   headers: { 'Content-Type': 'application/json', 'X-Fovea-Token': token },
 }));
@@ -48,7 +65,9 @@ export const measure = async (parts, body, signal, tell) => {
   const reader = (await send(parts, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(error => {
+      throw error.name === 'AbortError' ? error : Object.assign(new Error('The program ended meanwhile.'), { gone: true });
+    });
     if (done) break;
     text += value;
     const lines = text.split('\n');

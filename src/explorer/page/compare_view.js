@@ -2,12 +2,18 @@ import * as api from './api.js';
 import { byId, element, short } from './dom.js';
 import { export_buttons } from './exported.js';
 import { full_of, largest, Matrix } from './matrix.js';
-import { image_of } from './pictures.js';
+import { figure_of } from './pictures.js';
 import { shaded, sizes_of } from './shaded.js';
 import { keep, now, state } from './state.js';
 
 // Two runs on the same input, by one scale and in step; and what the one weighs more than the other,
-// where what they read and wrote is the same.
+// where what they read and wrote is the same. A run without attention shows its Jacobian: then each has its
+// own scale, and nothing is subtracted.
+const measure = picture => picture.by === 'jacobian' ? 'Jacobian' : 'attention';
+const alike = (a, b) => measure(a) === measure(b);
+const unlike = (a, b) => element('p', { id: 'difference', class: 'muted' },
+    `${now.run.name} shows its ${measure(a)}, ${state.beside} its ${measure(b)}: these are different measures, so nothing is subtracted. ` +
+    'The Jacobian says how much an output changes when an input changes a little; a model without attention has one too.');
 
 // The longest common subsequence of two lists of labels: pairs of indices.
 export const common = (a, b) => {
@@ -38,13 +44,13 @@ const difference = (a, b, rows, columns) => {
   };
 };
 
-const titled = (map, name) => ({ ...map, title: `${name}: ${map.title}` });
+const titled = (map, name) => ({ ...map, title: `${name}: ${measure(map)}` });
 
 const maps_side_by_side = (first, second, redraw) => {
   const a = titled(first, now.run.name), b = titled(second, state.beside);
   const rows = common(a.rows, b.rows), columns = common(a.columns, b.columns);
-  const full = Math.max(full_of(a.weights), full_of(b.weights));
-  const minus = rows.length && columns.length ? difference(a, b, rows, columns) : null;
+  const one_scale = alike(a, b), full = Math.max(full_of(a.weights), full_of(b.weights));
+  const minus = one_scale && rows.length && columns.length ? difference(a, b, rows, columns) : null;
   // Each map with its place in the pairs above: 0, 1, or -1 for the difference.
   const all = [];
   const place = (pairs, side, x) => side < 0 ? x : pairs.findIndex(p => p[side] === x);
@@ -63,7 +69,7 @@ const maps_side_by_side = (first, second, redraw) => {
   const add = (map, side, options) => {
     const one = { side };
     one.matrix = new Matrix(map, {
-      ...options, scale: state.scale,
+      ...options, scale: state.scale, axes: ['written', 'read'],
       onCell: at => in_step(() => {
         for (const other of all) if (other !== one) other.matrix.show(at ? elsewhere(one, at)(other) : null);
       }),
@@ -79,9 +85,10 @@ const maps_side_by_side = (first, second, redraw) => {
     all.push(one);
     return one.matrix;
   };
-  const left = add(a, 0, { full }), right = add(b, 1, { full });
+  const scaled = map => one_scale ? { full } : measure(map) === 'attention' ? {} : { full: largest(map.weights) };
+  const left = add(a, 0, scaled(a)), right = add(b, 1, scaled(b));
   const third = minus ? add(minus, -1, {}) : null;
-  const scale_name = () => state.scale === 'row' ? 'Scale: row' : 'Scale: both';
+  const scale_name = () => state.scale === 'row' ? 'Scale: each row' : one_scale ? 'Scale: both' : 'Scale: each map';
   const rescale = () => {
     keep({ scale: state.scale === 'row' ? 'one' : 'row' });
     for (const one of all) one.matrix.set_scale(state.scale);
@@ -90,7 +97,7 @@ const maps_side_by_side = (first, second, redraw) => {
   const as_table = () => { keep({ table: state.table ? '' : 'yes' }); redraw(); };
   const draw = () => { for (const one of all) one.matrix.draw(); };
   const missing = [[a.rows.length + b.rows.length - 2 * rows.length, 'written'],
-    [a.columns.length + b.columns.length - 2 * columns.length, 'read']].filter(([n]) => n).map(([n, what]) => `${n} ${what} otherwise`);
+    [a.columns.length + b.columns.length - 2 * columns.length, 'read']].filter(([n]) => n).map(([n, what]) => `${n} ${what}`);
   return {
     nodes: [
       element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
@@ -99,9 +106,10 @@ const maps_side_by_side = (first, second, redraw) => {
           export_buttons(() => minus ? [a, b, minus] : [a, b])),
       element('div', { class: 'pair' }, left.node, right.node),
       third ? element('div', { id: 'difference' }, third.node, element('p', { class: 'muted' },
-          `Orange and +: ${now.run.name} weighs it more. `, missing.length ? `Left out: ${missing.join(', ')}. ` : '',
+          `Orange and +: ${now.run.name} weighs it more. `, missing.length ? `Left out, as only one of the two has them: ${missing.join(', ')}. ` : '',
           largest(minus.weights) < 1e-6 ? 'There is no difference.' : ''))
-            : element('p', { id: 'difference', class: 'muted' }, 'They have no token in common, so that nothing can be subtracted.'),
+            : !one_scale ? unlike(a, b)
+            : element('p', { id: 'difference', class: 'muted' }, 'They have no token in common, so nothing can be subtracted.'),
       state.table && third ? third.table() : null,
     ],
     draw,
@@ -118,9 +126,9 @@ const flat = text => text.lines.flatMap((l, i) => l.words.map((w, j) => `${i} ${
 
 const texts_side_by_side = (first, second) => {
   const a = { ...first, title: `${now.run.name}: ${first.title}` }, b = { ...second, title: `${state.beside}: ${second.title}` };
-  const one = sizes_of(a), other = sizes_of(b);
-  const sizes = { word: Math.max(one.word, other.word), line: Math.max(one.line, other.line) };
-  const minus = flat(a) !== flat(b) ? null : {
+  const one = sizes_of(a), other = sizes_of(b), one_scale = alike(a, b);
+  const sizes = one_scale ? { word: Math.max(one.word, other.word), line: Math.max(one.line, other.line) } : undefined;
+  const minus = !one_scale || flat(a) !== flat(b) ? null : {
     title: `${now.run.name} minus ${state.beside}`,
     lines: a.lines.map((l, i) => ({
       weight: 1, words: l.words,
@@ -131,19 +139,27 @@ const texts_side_by_side = (first, second) => {
     nodes: [
       element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => [a, b])),
       element('div', { class: 'pair' }, shaded(a, { sizes }), shaded(b, { sizes })),
-      minus ? element('div', { id: 'difference' }, shaded(minus, { signed: true }), element('p', { class: 'muted' },
+      minus ? element('div', { id: 'difference' }, shaded(minus, { signed: true, minus: true }), element('p', { class: 'muted' },
           `Orange and +: ${now.run.name} weighs it more. The darkest is a difference of ${short(sizes_of(minus).word)}.`))
-            : element('p', { id: 'difference', class: 'muted' }, 'They take the text apart in different ways, so that nothing can be subtracted.'),
+            : !one_scale ? unlike(a, b)
+            : element('p', { id: 'difference', class: 'muted' }, 'They split the text into different words, so nothing can be subtracted.'),
     ],
   };
 };
 
-export const compare_view = ([a], [b], { redraw }) => {
-  if (!a || !b) return { nodes: [element('p', { class: 'muted' }, 'One of the two shows no weights.')] };
-  if (a.kind === 'heatmap' && b.kind === 'heatmap') return maps_side_by_side(a, b, redraw);
-  if (a.kind === 'shaded_text' && b.kind === 'shaded_text') return texts_side_by_side(a, b);
+// What has no view side by side is shown as it is.
+const one_by_one = (a, b) => {
+  const parts = [a, b].map(p => p ? figure_of(p) : { node: element('p', { class: 'muted' }, 'This run shows no weights.'), draw: () => {} });
+  const shown = [a, b].filter(Boolean), draw = () => { for (const p of parts) p.draw(); };
   return {
-    nodes: [element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => [a, b])),
-      element('div', { class: 'pair' }, image_of(a), image_of(b))],
+    nodes: [element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, shown.length ? export_buttons(() => shown) : null),
+      element('div', { class: 'pair' }, parts.map((p, i) => element('div', {}, element('h3', { class: `of s${i}` }, i ? state.beside : now.run.name), p.node)))],
+    begin: draw, draw,
   };
+};
+
+export const compare_view = ([a], [b], { redraw }) => {
+  if (a?.kind === 'heatmap' && b?.kind === 'heatmap') return maps_side_by_side(a, b, redraw);
+  if (a?.kind === 'shaded_text' && b?.kind === 'shaded_text') return texts_side_by_side(a, b);
+  return one_by_one(a, b);
 };

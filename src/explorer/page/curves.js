@@ -1,56 +1,121 @@
-import { element, short } from './dom.js';
+import * as api from './api.js';
+import { chart } from './chart.js';
+import { byId, element, short } from './dom.js';
+import { Learned } from './learned.js';
+import { keep, now, state } from './state.js';
+import { draw_training_of } from './train.js';
 
-// Lines over steps, with the values under the pointer.
-const kWidth = 640, kHeight = 200, kLeft = 60, kBottom = 22, kTop = 8;
+// Under a run: its training as curves, those of other runs in the same charts, and one example while it
+// learned. What is chosen is in the address: with=RUN,RUN, smooth=0.6, log=yes.
+let learned = null, charts = [], shown = '', logs = {};
 
-const thinned = (points, most = 400) => {
-  if (points.length <= most) return points;
-  const each = points.length / most;
-  return Array.from({ length: most }, (_, i) => points[Math.min(Math.floor((i + 1) * each) - 1, points.length - 1)]);
+const others_shown = () => (state.with ?? '').split(',').filter(n => n && n !== state.run && now.runs.some(r => r.name === n));
+const smooth = () => Math.min(Math.max(Number(state.smooth ?? 0) || 0, 0), 0.99);
+
+// A run keeps its colour as long as it is shown; a curve of a run its dash.
+const better_of = (y, curve) => y === 'loss' ? (curve === 'validation' ? 'lower' : undefined) : y === 'validation score' ? 'higher' : undefined;
+const merged = names => {
+  const by_title = new Map();
+  names.forEach((name, r) => {
+    for (const { x, y, log, curves } of logs[name] ?? []) {
+      if (!by_title.has(y)) by_title.set(y, { x, y, log, curves: [] });
+      curves.forEach((c, i) => by_title.get(y).curves.push({
+        ...c, name: names.length > 1 ? `${name}: ${c.name}` : c.name, better: better_of(y, c.name),
+        ...(names.length > 1 ? { colour: r % 8, dash: i % 4 } : {}),
+      }));
+    }
+  });
+  return [...by_title.values()];
 };
 
-export const chart = ({ x, y, curves: given, log = false }) => {
-  // On a logarithmic axis, what is 0 has no place.
-  const shown = p => log ? [p[0], Math.log10(p[1])] : p;
-  const curves = given.map(c => ({ ...c, points: c.points.filter(p => Number.isFinite(p[1]) && (!log || p[1] > 0)).map(shown) }));
-  const value = v => short(log ? 10 ** v : v);
-  const all = curves.flatMap(c => c.points).filter(p => Number.isFinite(p[0]) && Number.isFinite(p[1]));
-  if (!all.length) return null;
-  const ends = i => [Math.min(...thinned(all, 5000).map(p => p[i])), Math.max(...thinned(all, 5000).map(p => p[i]))];
-  const [x0, x1] = ends(0), [y0, y1] = ends(1);
-  const px = v => kLeft + (kWidth - kLeft - 8) * (v - x0) / (x1 - x0 || 1);
-  const py = v => kHeight - kBottom - (kHeight - kBottom - kTop) * (v - y0) / (y1 - y0 || 1);
-  const line = (c, i) => element('path', {
-    class: `line s${i % 8} d${i % 4}`,
-    d: thinned(c.points).map((p, k) => `${k ? 'L' : 'M'}${px(p[0]).toFixed(1)} ${py(p[1]).toFixed(1)}`).join(''),
-  });
-  const cursor = element('path', { class: 'cursor' });
-  const say = element('p', { class: 'say', role: 'status' });
-  const drawing = element('svg', {
-    viewBox: `0 0 ${kWidth} ${kHeight}`, role: 'img', tabindex: 0,
-    'aria-label': `${y} by ${x}: ` + curves.filter(c => c.points.length).map(
-        c => `${c.name} ends at ${value(c.points.at(-1)[1])}`).join(', '),
-  }, element('path', { class: 'axis', d: `M${kLeft} ${kTop}V${kHeight - kBottom}H${kWidth - 8}` }),
-  element('text', { x: kLeft - 6, y: py(y1) + 4, class: 'end' }, value(y1)),
-  element('text', { x: kLeft - 6, y: py(y0) + 4, class: 'end' }, value(y0)),
-  element('text', { x: kLeft, y: kHeight - 6 }, short(x0)),
-  element('text', { x: kWidth - 8, y: kHeight - 6, class: 'end' }, `${x} ${short(x1)}`),
-  curves.map(line), cursor);
-  const tell = at => {
-    say.textContent = `${x} ${short(at)}: ` + curves.filter(c => c.points.length).map(c => {
-      const near = c.points.reduce((b, p) => Math.abs(p[0] - at) < Math.abs(b[0] - at) ? p : b);
-      return `${c.name} ${value(near[1])}`;
-    }).join(', ');
-  };
-  drawing.addEventListener('pointermove', e => {
-    const box = drawing.getBoundingClientRect();
-    const at = (e.clientX - box.left) / box.width * kWidth;
-    tell(x0 + (at - kLeft) / (kWidth - kLeft - 8) * (x1 - x0));
-  });
-  const keys = element('div', { class: 'keys' }, curves.filter(c => c.points.length).map((c, i) =>
-      element('span', {}, element('i', { class: `s${i % 8}` }), c.name)));
-  const figure = element('figure', { class: 'chart' }, element('figcaption', {}, y), keys, drawing, say);
-  // A line at this x, as other parts of the page have it.
-  figure.mark = at => cursor.setAttribute('d', at >= x0 && at <= x1 ? `M${px(at).toFixed(1)} ${kTop}V${kHeight - kBottom}` : '');
-  return figure;
+// In words: what each run came to.
+const summary = (all, names) => {
+  const rows = all.flatMap(({ y, curves }) => curves.filter(c => c.better && c.points.length).map(c => {
+    const points = c.points.filter(p => Number.isFinite(p[1]));
+    if (!points.length) return null;
+    const best = points.reduce((b, p) => (c.better === 'lower' ? p[1] < b[1] : p[1] > b[1]) ? p : b), last = points.at(-1);
+    return element('tr', {}, element('th', { scope: 'row' }, y === 'loss' ? `${c.name} loss` : c.name), element('td', {}, short(best[1])),
+        element('td', {}, short(best[0])), element('td', {}, short(last[1])), element('td', {}, short(last[0])));
+  })).filter(Boolean);
+  return rows.length ? element('div', { class: 'scroll' }, element('table', { class: 'came-to' },
+      element('caption', {}, names.length > 1 ? 'What these runs came to' : 'What it came to'),
+      element('thead', {}, element('tr', {}, ['', 'best', 'at step', 'last', 'at step'].map(h => element('th', { scope: 'col' }, h)))),
+      element('tbody', {}, rows))) : null;
+};
+
+const redraw = () => {
+  const place = byId('charts');
+  if (!place || document.activeElement?.closest('#charts svg')) return;  // somebody reads a chart by the arrows
+  const names = [state.run, ...others_shown()], log = state.log === 'yes';
+  const all = merged(names);
+  charts = all.map(c => chart({ ...c, log: log || c.log }, { smooth: smooth(), words: names.length === 1 })).filter(Boolean);
+  place.replaceChildren(element('div', { class: 'charts' }, charts), summary(all, names) ?? '');
+  learned?.tell();
+};
+
+const fetch_logs = async names => {
+  const got = await Promise.all(names.map(n => api.get('runs', n, 'log').then(l => l.charts, () => null)));
+  names.forEach((n, i) => { if (got[i]) logs[n] = got[i]; });
+};
+
+const choose_others = async names => {
+  keep({ with: names.join(',') || undefined });
+  await fetch_logs(names);
+  draw_toolbar();
+  redraw();
+};
+
+// What can be set of the charts.
+const draw_toolbar = () => {
+  const chosen = others_shown(), rest = now.runs.filter(r => !r.error && r.name !== state.run && !chosen.includes(r.name));
+  const add = element('select', {
+    id: 'add-run', 'aria-label': 'Add a run to the charts', disabled: rest.length ? undefined : true,
+    onchange: e => e.target.value && choose_others([...chosen, e.target.value]),
+  }, element('option', { value: '' }, rest.length ? 'add a run …' : 'no other run'),
+  rest.map(r => element('option', { value: r.name }, r.name)));
+  byId('charts-bar').replaceChildren(
+      element('label', {}, 'Smoothing ', element('input', {
+        type: 'range', id: 'smooth', min: 0, max: 0.99, step: 0.01, value: smooth(),
+        oninput: e => { keep({ smooth: Number(e.target.value) ? e.target.value : undefined }); redraw(); },
+      })),
+      element('label', {}, element('input', {
+        type: 'checkbox', id: 'log-scale', checked: state.log === 'yes' ? true : undefined,
+        onchange: e => { keep({ log: e.target.checked ? 'yes' : undefined }); redraw(); },
+      }), ' Log scale'),
+      element('span', { class: 'with-runs' }, 'In the same charts: ', chosen.map((n, i) => element('button', {
+        type: 'button', class: 'chip', title: `Take ${n} out of the charts`, onclick: () => choose_others(chosen.filter(c => c !== n)),
+      }, element('i', { class: `swatch s${(i + 1) % 8}`, 'aria-hidden': 'true' }), `${n} ×`)), add));
+};
+
+export const draw_curves = async () => {
+  const name = state.run;
+  try {
+    if (shown !== name) {
+      shown = name;
+      logs = {};
+      learned = new Learned(name, step => { for (const c of charts) c.mark(step); });
+      byId('curves').replaceChildren(element('h2', {}, 'Training'), element('div', { id: 'training-now', class: 'toolbar' }),
+          element('div', { id: 'charts-bar', class: 'toolbar', role: 'toolbar', 'aria-label': 'Charts' }), element('div', { id: 'charts' }), learned.node);
+      draw_toolbar();
+    }
+    const run = now.runs.find(r => r.name === name);
+    if (run) draw_training_of(run, byId('training-now'));
+    await fetch_logs([name, ...others_shown()]);
+    if (name !== state.run) return;
+    redraw();
+    await learned.load();
+    learned.tell();
+  } catch {  // it has not begun to write
+  }
+};
+
+// Another size, other colours, or the list of runs is another.
+export const draw_curves_again = () => {
+  learned?.draw_again();
+};
+export const runs_changed = () => {
+  if (!byId('charts-bar') || byId('charts-bar').contains(document.activeElement)) return;
+  draw_toolbar();
+  const run = now.runs.find(r => r.name === shown);
+  if (run) draw_training_of(run, byId('training-now'));
 };

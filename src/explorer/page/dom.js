@@ -13,10 +13,30 @@ export const element = (name, attributes = {}, ...children) => {
   return made;
 };
 
+// Draws what is within a place anew; whoever stands on something there stands on what takes its place.
+export const keeping_focus = (place, draw) => {
+  const way = [];
+  for (let at = document.activeElement; at && at !== place; at = at.parentNode) {
+    if (!place.contains(at)) { way.length = 0; break; }
+    way.unshift([...at.parentNode.children].indexOf(at));
+  }
+  draw();
+  if (!way.length) return;
+  const found = way.reduce((node, i) => node?.children[i], place);
+  if (found && found !== document.activeElement) found.focus({ preventScroll: true });
+};
+
 export const byId = id => document.getElementById(id);
 
-// Spaces and line ends show.
-export const visible = text => text.replaceAll(' ', '␠').replaceAll('\n', '⏎') || '∅';
+// As the program's own pictures show a token: blanks that stand alone, tabs and line ends are signs, and
+// what steers the direction of writing vanishes.
+const kSteering = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+export const visible = text => {
+  const shown = text.replace(kSteering, '').replaceAll('\n', '↵').replaceAll('\t', '⇥');
+  return (/^[ \u00a0]+$/.test(shown) ? '␣'.repeat(shown.length) : shown) || '∅';
+};
+
+export const cut = (text, most = 80) => [...text].length > most ? [...text].slice(0, most - 1).join('') + '…' : text;
 
 export const short = x => !Number.isFinite(x) ? 'not a number'
     : x === 0 ? '0' : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(1)

@@ -16,5 +16,6 @@ export const mark_gallery = () => {
   for (const b of byId('gallery').children) {
     b.setAttribute('aria-pressed', String(!now.upload && b.dataset.input === state.input));
   }
-  byId('dropped-name').textContent = now.upload ? `${now.upload.name} is shown` : '';
+  byId('dropped-name').textContent = now.upload
+      ? `${now.upload.name} is shown. It is not in the address: whoever opens the address does not see it.` : '';
 };

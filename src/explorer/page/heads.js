@@ -3,13 +3,17 @@ import { dark, element, short, visible } from './dom.js';
 import { map_of } from './big_map.js';
 import { shades } from './matrix.js';
 import { unpacked } from './pictures.js';
+import { problem_of } from './problem.js';
+import { keep, listed, state } from './state.js';
 
 // The heads of a Transformer, layer by layer: all of them small, one of them large; some switched off,
-// and what the model then says.
+// and what the model then says. The one that is large and those that are off are in the address.
 const kSorts = {
-  layer: ['by layer', null], entropy: ['most decided first', h => h.entropy], distance: ['farthest first', h => -h.distance],
-  largest: ['largest weight first', h => -h.largest],
+  layer: ['by layer', null], entropy: ['lowest entropy first', h => h.entropy], distance: ['longest distance first', h => -h.distance],
+  largest: ['largest maximum first', h => -h.largest],
 };
+// A head's key: its layer's name and its number from 1.
+const parts_of = key => ({ layer: key.slice(0, key.lastIndexOf(' ')), head: Number(key.slice(key.lastIndexOf(' ') + 1)) });
 
 // A picture of one head, 64 cells a side at most: the largest of what falls into each.
 const thumb = ({ rows, columns, bytes }, night) => {
@@ -24,9 +28,9 @@ const thumb = ({ rows, columns, bytes }, night) => {
 const said = ({ rows }) => {
   const other = rows.filter(r => !r.same);
   return [
-    element('p', {}, other.length ? `Without them it says ${other.length} of ${rows.length} otherwise.` : 'Without them it says the same.'),
+    element('p', {}, other.length ? `Without them ${other.length} of ${rows.length} outputs are different.` : 'Without them the output is the same.'),
     element('div', { class: 'scroll' }, element('table', { class: 'without' },
-        element('thead', {}, element('tr', {}, ['output', 'all heads', 'without', 'it says'].map(h => element('th', { scope: 'col' }, h)))),
+        element('thead', {}, element('tr', {}, ['output', 'p, all heads', 'p, without them', 'now says'].map(h => element('th', { scope: 'col' }, h)))),
         element('tbody', {}, rows.map(r => element('tr', { class: r.same ? '' : 'changed' },
             element('th', { scope: 'row', dir: 'auto' }, visible(r.output)), element('td', {}, short(r.before)),
             element('td', {}, short(r.after)), element('td', { dir: 'auto' }, r.same ? 'the same' : visible(r.instead))))))),
@@ -35,19 +39,19 @@ const said = ({ rows }) => {
 
 export const grid_of = (layers, { onShow = () => {}, sort = 'layer', off = new Set(), pinned = '' } = {}) => {
   const night = dark();
-  const cells = layers.flatMap(l => l.heads.map((h, i) => ({ ...h, layer: l.name, head: i + 1, key: `${l.name} ${i + 1}` })));
+  const cells = layers.flatMap(l => l.heads.map((h, i) => ({ ...h, layer: l.name, title: l.title ?? l.name, head: i + 1, key: `${l.name} ${i + 1}` })));
   const by = kSorts[sort][1];
   const cell = h => element('button', {
     type: 'button', class: 'head', 'data-head': h.key, 'aria-pressed': String(h.key === pinned),
-    title: `${h.key}: entropy ${short(h.entropy)}, distance ${short(h.distance)}, largest ${short(h.largest)}`,
-    'aria-label': `${h.layer}, head ${h.head}${h.pattern ? ', ' + h.pattern : ''}: entropy ${short(h.entropy)}, distance ${short(h.distance)}` +
+    title: `${h.title}, head ${h.head}: entropy ${short(h.entropy)} of the most there can be, mean distance ${short(h.distance)}, maximum ${short(h.largest)}`,
+    'aria-label': `${h.title}, head ${h.head}${h.pattern ? ', ' + h.pattern : ''}: entropy ${short(h.entropy)}, distance ${short(h.distance)}` +
         (off.has(h.key) ? ', switched off' : ''),
     onclick: () => onShow(h),
-  }, thumb(h.thumb, night), element('span', {}, by ? h.key : `${h.head}`, h.pattern ? element('i', {}, ' ' + h.pattern) : ''));
+  }, thumb(h.thumb, night), element('span', {}, by ? `${h.title}, head ${h.head}` : `head ${h.head}`, h.pattern ? element('i', {}, ' ' + h.pattern) : ''));
   const mark = node => { node.classList.toggle('off', off.has(node.dataset.head)); return node; };
   if (by) return element('div', { class: 'heads mixed' }, cells.sort((a, b) => by(a) - by(b)).map(h => mark(cell(h))));
-  return element('div', {}, layers.map(l => element('div', { class: 'heads', role: 'group', 'aria-label': l.name },
-      element('span', { class: 'layer' }, l.name), cells.filter(h => h.layer === l.name).map(h => mark(cell(h))))));
+  return element('div', {}, layers.map(l => element('div', { class: 'heads', role: 'group', 'aria-label': l.title ?? l.name },
+      element('span', { class: 'layer' }, l.title ?? l.name), cells.filter(h => h.layer === l.name).map(h => mark(cell(h))))));
 };
 
 export const heads = ({ run, question }) => {
@@ -55,9 +59,9 @@ export const heads = ({ run, question }) => {
   const asked = api.latest(), large_asked = api.latest(), off_asked = api.latest();
   const grid = element('div', { id: 'heads-grid' }), large = element('div', { id: 'head', 'aria-live': 'polite' });
   const result = element('div', { id: 'without', 'aria-live': 'polite' }), pins = element('div', { id: 'pinned', class: 'pair' });
-  const off = new Set();
-  let layers = [], sort = 'layer', shown = null, picture = null;
-  const fail = (place, error) => place.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
+  const off = new Set(listed(state.off));
+  let layers = [], sort = 'layer', shown = state.head ? { key: state.head, ...parts_of(state.head) } : null, picture = null;
+  const fail = (place, error, retry) => place.replaceChildren(problem_of(error, { retry }));
   const draw_grid = () => {
     const focus = document.activeElement?.dataset?.head;
     grid.replaceChildren(grid_of(layers, { sort, off, pinned: shown?.key, onShow: show }));
@@ -66,44 +70,49 @@ export const heads = ({ run, question }) => {
 
   const show = async head => {
     shown = head;
+    keep({ head: head.key });
     draw_grid();
+    const title = `${layers.find(l => l.name === head.layer)?.title ?? head.layer}, head ${head.head}`;
     try {
       const answer = await large_asked(signal => api.post(['runs', run.name, 'explain'],
           { input: question().input, by: ['attention'], layer: head.layer, head: String(head.head) }, signal));
       if (!answer) return;
-      picture = map_of(unpacked(answer.pictures[0]), {});
-      const switched = element('button', { type: 'button', id: 'switch-off', 'aria-pressed': String(off.has(head.key)), onclick: () => flip(head) }, 'Switched off');
-      large.replaceChildren(element('div', { class: 'toolbar' }, element('b', {}, `${head.layer}, head ${head.head}`), switched,
+      picture = map_of(unpacked(answer.pictures[0]), { axes: ['query', 'key'] });
+      const switched = element('button', { type: 'button', id: 'switch-off', onclick: () => flip(head) }, switch_name(head));
+      large.replaceChildren(element('div', { class: 'toolbar' }, element('b', {}, title), switched,
           element('button', { type: 'button', id: 'pin', onclick: pin }, 'Pin')), picture.node);
       picture.draw();
     } catch (error) {
-      fail(large, error);
+      fail(large, error, () => show(head));
     }
   };
 
   // Stays while others are looked at.
   const pin = () => {
-    const kept = map_of(picture.map, {});
+    const kept = map_of(picture.map, { axes: ['query', 'key'] });
     const node = element('div', { class: 'pin' }, kept.node, element('button', { type: 'button', onclick: () => node.remove() }, 'Unpin'));
     pins.append(node);
     kept.draw();
   };
 
+  // What a press does.
+  const switch_name = head => off.has(head.key) ? 'Switch this head on' : 'Switch this head off';
   const flip = head => {
     if (!off.delete(head.key)) off.add(head.key);
+    keep({ off: [...off].join(',') });
     draw_grid();
-    large.querySelector('#switch-off').setAttribute('aria-pressed', String(off.has(head.key)));
+    large.querySelector('#switch-off').textContent = switch_name(head);
     switch_off();
   };
 
   const switch_off = async () => {
     if (!off.size) return result.replaceChildren();
     try {
-      const list = [...off].map(key => ({ layer: key.slice(0, key.lastIndexOf(' ')), head: Number(key.slice(key.lastIndexOf(' ') + 1)) }));
+      const list = [...off].map(parts_of);
       const answer = await off_asked(signal => api.post(['runs', run.name, 'without'], { input: question().input, off: list }, signal));
       if (answer) result.replaceChildren(...said(answer));
     } catch (error) {
-      fail(result, error);
+      fail(result, error, switch_off);
     }
   };
 
@@ -116,13 +125,13 @@ export const heads = ({ run, question }) => {
       if (shown) show(shown);
       switch_off();
     } catch (error) {
-      fail(grid, error);
+      fail(grid, error, load);
     }
   };
   const order = element('select', { 'aria-label': 'Order of heads', id: 'heads-order', onchange: e => { sort = e.target.value; draw_grid(); } },
       Object.entries(kSorts).map(([name, [label]]) => element('option', { value: name }, label)));
-  const node = element('details', { id: 'heads' }, element('summary', {}, 'Heads'),
-      element('p', { class: 'muted' }, 'Each as dark as its own largest weight. One head is not the model; their mean hides them.'),
+  const node = element('details', { id: 'heads' }, element('summary', {}, 'Attention heads'),
+      element('p', { class: 'muted' }, 'Every head on this input, rows are queries, columns are keys. Each is drawn up to its own largest weight. Press one to see it large.'),
       element('div', { class: 'row' }, order), grid, large, result, pins);
   return { node, renew: load };
 };

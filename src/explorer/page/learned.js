@@ -16,8 +16,8 @@ export class Learned {
     });
     this.title = element('output', { for: 'steps', id: 'step' });
     this.place = element('div', {});
-    this.node = element('section', { id: 'learned', hidden: true, 'aria-label': 'One example while it learned' },
-        element('h3', {}, 'One example while it learned'), element('div', { class: 'row' }, this.slider, this.title), this.place);
+    this.node = element('section', { id: 'learned', hidden: true, 'aria-label': 'One example during training' },
+        element('h3', {}, 'One example during training'), element('div', { class: 'row' }, this.slider, this.title), this.place);
   }
 
   async load() {
@@ -46,7 +46,7 @@ export class Learned {
     this.title.textContent = `step ${look.step}`;
     this.slider.setAttribute('aria-valuetext', `step ${look.step}`);
     const [picture] = look.pictures;
-    this.matrix = picture.kind === 'heatmap' ? new Matrix({ ...picture, title: look.output }, { full: this.full }) : null;
+    this.matrix = picture.kind === 'heatmap' ? new Matrix({ ...picture, title: look.output }, { full: this.full, axes: ['written', 'read'] }) : null;
     this.place.replaceChildren(this.matrix?.node ?? (picture.kind === 'shaded_text'
         ? shaded({ ...picture, title: `${look.output} (${short(look.step)})` }, { sizes: this.sizes }) : image_of(picture)));
     this.matrix?.draw();

@@ -22,8 +22,8 @@ export class Links {
     this.written = map.rows.map((l, i) => word('written', l, i));
     this.lines = element('svg', { class: 'lines', 'aria-hidden': 'true' });
     this.node = element('div', { class: 'links' },
-        element('div', { class: 'words', role: 'group', 'aria-label': 'Read' }, this.read), this.lines,
-        element('div', { class: 'words', role: 'group', 'aria-label': 'Written' }, this.written));
+        element('div', { class: 'words', role: 'group', 'aria-label': 'What was read' }, this.read), this.lines,
+        element('div', { class: 'words', role: 'group', 'aria-label': 'What was written' }, this.written));
   }
 
   show(row) {

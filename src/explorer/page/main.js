@@ -1,20 +1,20 @@
 import * as api from './api.js';
 import { draw_answer } from './answer.js';
 import { ask, beside_run, compare, draw_form, others, settings_from_address, start_asking, whole_again } from './ask.js';
-import { chart } from './curves.js';
+import { draw_curves, draw_curves_again } from './curves.js';
 import { byId, element } from './dom.js';
-import { Learned } from './learned.js';
 import { clear_panels } from './panels.js';
+import { problem_of } from './problem.js';
 import { draw_runs, fold, load_runs, start_runs } from './runs.js';
-import { forget_options, keep, now, onChange, state } from './state.js';
-import { clear_view, draw_again, draw_view, key_of_view } from './view.js';
+import { forget_options, fresh_run, keep, now, onChange, state } from './state.js';
+import { clear_view, draw_again, draw_candidate, draw_nothing, draw_view, key_of_view } from './view.js';
 
 const kWatching = 1500;  // milliseconds
 const described = api.latest();
 
 const say = text => { byId('status').textContent = text; };
-const fail = error => {
-  byId('output').replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
+const fail = (error, { todo = '' } = {}) => {
+  byId('output').replaceChildren(problem_of(error, { todo, retry: todo ? null : () => (now.run ? ask() : choose(state.run)) }));
   clear_view();
 };
 
@@ -22,31 +22,12 @@ const fail = error => {
 
 const draw_about = run => byId('about').replaceChildren(element('h2', {}, run.name),
     element('p', {}, `${run.title}: ${run.model}; attention: ${run.attention}. `,
-        run.finished ? element('a', { href: `/runs/${encodeURIComponent(run.name)}/report.html` }, 'Its report') : ''));
-
-let learned = null, curves = [];
-
-const draw_curves = async () => {
-  const name = state.run;
-  try {
-    if (learned?.run !== name) {
-      learned = new Learned(name, step => { for (const c of curves) c.mark(step); });
-      byId('curves').replaceChildren(element('div', { class: 'charts' }), learned.node);
-    }
-    const { charts } = await api.get('runs', name, 'log');
-    if (name !== state.run) return;
-    curves = charts.map(chart).filter(Boolean);
-    byId('curves').firstChild.replaceChildren(...curves);
-    await learned.load();
-    learned.tell();
-  } catch {  // it has not begun to write
-  }
-};
+        run.report ? element('a', { href: `/runs/${encodeURIComponent(run.name)}/report.html` }, 'Report of this run') : ''));
 
 const choose = async name => {
   if (name !== state.run) {
     forget_options();
-    keep({ run: name, input: '', row: '', map: '0', beside: '', step: '' });
+    keep({ ...fresh_run, run: name });
     now.upload = null;
   }
   whole_again();
@@ -69,8 +50,24 @@ const choose = async name => {
   await ask();
 };
 
+// The program answers again: perhaps another one, with a token of its own. What was shown is asked anew.
+const come_back = async () => {
+  await api.renew_token();
+  now.gone = false;
+  say('The program answers again.');
+  draw_runs();
+  if (state.run) await choose(state.run);
+};
+
 // Runs come, end and get better while somebody looks.
 const watch = async () => {
+  try {
+    await watch_once();
+  } finally {
+    setTimeout(watch, kWatching);
+  }
+};
+const watch_once = async () => {
   try {
     if (!document.hidden) {
       const shown = () => now.runs.find(r => r.name === state.run);
@@ -82,11 +79,13 @@ const watch = async () => {
         await choose(state.run);
       }
     }
-    if (byId('status').textContent === 'The program has ended.') say('');
-  } catch {
-    say('The program has ended.');
+    if (now.gone) await come_back();
+  } catch (error) {
+    if (!error.gone || now.gone) return;
+    now.gone = true;
+    say('The program does not answer. Waiting for it …');
+    draw_runs();
   }
-  setTimeout(watch, kWatching);
 };
 
 // ---- Keys, theme, beginning ---------------------------------------------------------------------
@@ -99,7 +98,7 @@ const toggle_help = () => {
 // No other run, the first of them, the next …
 const compare_next = () => {
   const names = ['', ...others().map(r => r.name)];
-  if (names.length < 2) return say('There is no other run of this task to compare with.');
+  if (names.length < 2) return say('There is no other run that takes this input.');
   compare(names[(names.indexOf(beside_run()?.name ?? '') + 1) % names.length]);
 };
 
@@ -123,7 +122,7 @@ addEventListener('keydown', event => {
 
 const draw_all = () => {
   draw_again();
-  learned?.draw_again();
+  draw_curves_again();
 };
 
 const set_theme = theme => {
@@ -148,10 +147,15 @@ onChange(() => choose(state.run));
 
 set_theme(localStorage.getItem('fovea-theme'));
 start_runs({ choose, fail });
-start_asking({ fail, answered: (answer, beside) => { draw_answer(answer, beside); draw_view(answer.predictions, beside?.predictions); } });
+start_asking({
+  fail, nothing: draw_nothing,
+  answered: (answer, beside) => { draw_answer(answer, beside, draw_candidate); draw_view(answer, beside); },
+});
 try {
   await load_runs();
   fold();
+  // Two runs that were named stand side by side, in the order given.
+  if (!state.run && now.chosen.length > 1) keep({ run: now.chosen[0], beside: now.chosen[1] });
   const first = now.runs.find(r => r.name === state.run) || now.runs.find(r => r.usable) || now.runs[0];
   if (first) await choose(first.name);
 } catch (error) {

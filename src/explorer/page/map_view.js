@@ -1,16 +1,21 @@
-import { byId, element } from './dom.js';
+import { byId, cut, element } from './dom.js';
 import { export_buttons } from './exported.js';
+import { Layout } from './layout.js';
 import { Links } from './links.js';
 import { kLarge, map_of } from './big_map.js';
 import { keep, state } from './state.js';
 
+const kLong = 40;  // tokens from which on a text is shown in its own lines, beside its map
+
 // Maps of who looked at whom, one at a time, with what was read and written under it.
 export const map_view = (maps, { redraw }) => {
   const chosen = Math.min(Number(state.map) || 0, maps.length - 1), map = maps[chosen];
-  let links = null;
-  const row = i => links?.show(i);
+  const jacobian = map.by === 'jacobian';
+  let links = null, layout = null;
+  const row = i => { links?.show(i); layout?.show(i); };
   const matrix = map_of(map, {
-    scale: state.scale, onRow: row,
+    scale: state.scale, onRow: row, axes: ['written', 'read'],
+    title: jacobian ? 'Jacobian' : map.title === state.input ? 'Attention' : map.title,
     onHold: i => { keep({ row: i >= 0 ? String(i) : '' }); row(i); },
   });
   if (Math.max(map.rows.length, map.columns.length) <= kLarge) {
@@ -19,13 +24,14 @@ export const map_view = (maps, { redraw }) => {
       onHold: i => { matrix.at = null; matrix.hold(i); links.show(matrix.held); },
     });
   }
+  if (map.columns.length >= kLong) layout = new Layout(map);
 
   const other = by => {
     if (maps.length < 2) return;
     keep({ map: String((chosen + by + maps.length) % maps.length), row: '' });
     redraw();
   };
-  const scale_name = () => state.scale === 'row' ? 'Scale: row' : 'Scale: all';
+  const scale_name = () => state.scale === 'row' ? 'Scale: each row' : 'Scale: whole map';
   const rescale = () => {
     keep({ scale: state.scale === 'row' ? 'one' : 'row' });
     matrix.set_scale(state.scale);
@@ -36,12 +42,13 @@ export const map_view = (maps, { redraw }) => {
       maps.length > 1 ? element('select', {
         'aria-label': 'Which picture', id: 'which',
         onchange: e => { keep({ map: e.target.value, row: '' }); redraw(); },
-      }, maps.map((m, i) => element('option', { value: i, selected: i === chosen ? true : undefined }, m.title || `picture ${i + 1}`))) : null,
+      }, maps.map((m, i) => element('option', { value: i, selected: i === chosen ? true : undefined }, cut(m.title, 60) || `picture ${i + 1}`))) : null,
       element('button', { type: 'button', id: 'scale', onclick: rescale }, scale_name()),
       element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
       export_buttons(() => [map]));
   return {
-    nodes: [toolbar, matrix.node, links?.node, state.table ? matrix.table() : null],
+    nodes: [toolbar, layout ? element('div', { class: 'with-text' }, matrix.node, layout.node) : matrix.node,
+      layout ? null : links?.node, state.table ? matrix.table() : null],
     draw: () => { matrix.draw(); row(matrix.held); },
     begin: () => {
       matrix.draw();

@@ -1,4 +1,4 @@
-import { dark, element, short, visible } from './dom.js';
+import { cut, dark, element, short, visible } from './dom.js';
 
 // A map as a picture: a row for each thing written, a column for each thing read. One stop of the
 // Tab key; arrows go from cell to cell, which is read out in words.
@@ -27,7 +27,7 @@ export const largest = weights => {
   return most;
 };
 
-// What the whole of a scale stands for: 1, or the largest, where that is small or has a sign.
+// What the whole of a scale of weights stands for: 1, or the largest, where that is small or has a sign.
 export const full_of = (weights, signed = false) => {
   const most = largest(weights);
   return signed || most > 1 || most < 0.05 ? most || 1 : 1;
@@ -42,22 +42,26 @@ export const entropy = row => {
   return h;
 };
 
+const kWidest = 96, kHighest = 28, kAxis = 18;  // pixels: of a cell, and of the line that names an axis
+export const kAxes = ['output', 'input'];       // what rows and columns are
+
 export class Matrix {
-  // full: what the whole of the scale stands for, where others are drawn by the same.
-  constructor(map, { scale = 'one', full = 0, onRow = () => {}, onHold = () => {}, onCell = () => {} }) {
-    Object.assign(this, { map, scale, given: full, onRow, onHold, onCell });
+  // full: what the whole of the scale stands for, where others are drawn by the same. axes: what rows and
+  // columns are.
+  constructor(map, { scale = 'one', full = 0, axes = kAxes, title = map.title, onRow = () => {}, onHold = () => {}, onCell = () => {} }) {
+    Object.assign(this, { map, scale, given: full, axes, onRow, onHold, onCell });
     this.at = null;
     this.held = -1;
     this.say = element('p', { class: 'say', role: 'status', 'aria-live': 'polite' });
     this.canvas = element('canvas', {
       tabindex: 0, role: 'application', class: 'matrix',
-      'aria-label': `${map.rows.length} rows by ${map.columns.length} columns: each row looks at ` +
-          'the columns. Arrows go from cell to cell, Enter holds a row.',
+      'aria-label': `${map.rows.length} rows by ${map.columns.length} columns, ${axes[0]} by ${axes[1]}: each row looks ` +
+          'at the columns. Arrows go from cell to cell, Enter holds a row.',
     });
     this.legend = element('div', { class: 'legend' });
     this.detail = element('div', { class: 'detail' });
     this.node = element('figure', { class: 'map' },
-        element('figcaption', { dir: 'auto' }, map.title || 'Rows look at columns'),
+        element('figcaption', { dir: 'auto', title: map.title }, cut(title || 'Rows look at columns')),
         element('div', { class: 'scroll' }, this.canvas), this.say, this.legend, this.detail);
     this.canvas.addEventListener('pointermove', e => this.point(e));
     this.canvas.addEventListener('pointerleave', () => this.show(null));
@@ -80,11 +84,16 @@ export class Matrix {
     pen.font = font(13);
     const wide = text => Math.min(pen.measureText(text).width, 160);
     const longest = labels => labels.length > 400 ? 60 : labels.reduce((m, l) => Math.max(m, wide(visible(l))), 0);
-    const left = Math.ceil(longest(rows)) + 8, top = Math.ceil(longest(columns)) + 8;
+    const left = kAxis + Math.ceil(longest(rows)) + 8;
     const room = (this.node.clientWidth || 600) - left - 2;
-    const cell = Math.max(2, Math.min(26, Math.floor(room / Math.max(columns.length, 1))));
-    const width = left + cell * columns.length + 1, height = top + cell * rows.length + 1;
-    Object.assign(this, { left, top, cell });
+    const fits = room / Math.max(columns.length, 1), across = Math.max(2, Math.min(kWidest, fits < 8 ? Math.floor(fits) : fits));
+    const down = Math.min(across, kHighest);
+    // A label that fits its column is upright, others read from the bottom to the top.
+    const upright = label => wide(visible(label)) <= across - 2;
+    const turned = columns.length > 400 ? columns : columns.filter(l => !upright(l));
+    const top = kAxis + Math.max(20, Math.ceil(longest(turned)) + 8);
+    const width = left + across * columns.length + 1, height = top + down * rows.length + 1;
+    Object.assign(this, { left, top, across, down });
     const sharp = Math.min(ratio, 4096 / Math.max(width, height, 1));
     this.canvas.width = Math.round(width * sharp);
     this.canvas.height = Math.round(height * sharp);
@@ -93,23 +102,7 @@ export class Matrix {
     pen.setTransform(sharp, 0, 0, sharp, 0, 0);
     pen.clearRect(0, 0, width, height);
     this.paint_cells(pen, night);
-    const every = Math.ceil(13 / cell);  // labels that do not touch
-    pen.fillStyle = style.color;
-    pen.font = font(Math.min(13, Math.max(9, cell * every - 2)));
-    pen.textBaseline = 'middle';
-    pen.textAlign = 'end';
-    rows.forEach((label, i) => {
-      if (i % every === 0) pen.fillText(visible(label), left - 5, top + (i + 0.5) * cell, left - 6);
-    });
-    pen.textAlign = 'start';
-    columns.forEach((label, j) => {
-      if (j % every !== 0) return;
-      pen.save();
-      pen.translate(left + (j + 0.5) * cell, top - 5);
-      pen.rotate(-Math.PI / 2);
-      pen.fillText(visible(label), 0, 0, top - 6);
-      pen.restore();
-    });
+    this.paint_labels(pen, { font, upright, colour: style.color, muted: style.getPropertyValue('--muted').trim() || style.color });
     this.sharp = sharp;
     this.picture = document.createElement('canvas');  // without marks
     this.picture.width = this.canvas.width;
@@ -117,6 +110,44 @@ export class Matrix {
     this.picture.getContext('2d').drawImage(this.canvas, 0, 0);
     this.paint_legend(night);
     this.mark();
+  }
+
+  // Labels that do not touch, and what the axes are.
+  paint_labels(pen, { font, upright, colour, muted }) {
+    const { left, top, across, down } = this, { rows, columns } = this.map;
+    const every_row = Math.ceil(13 / down), every_column = Math.ceil(13 / across);
+    pen.fillStyle = colour;
+    pen.textBaseline = 'middle';
+    pen.textAlign = 'end';
+    pen.font = font(Math.min(13, Math.max(9, down * every_row - 2)));
+    rows.forEach((label, i) => {
+      if (i % every_row === 0) pen.fillText(visible(label), left - 5, top + (i + 0.5) * down, left - kAxis - 6);
+    });
+    pen.font = font(Math.min(13, Math.max(9, across * every_column - 2)));
+    columns.forEach((label, j) => {
+      if (j % every_column !== 0) return;
+      pen.save();
+      pen.translate(left + (j + 0.5) * across, top - 5);
+      if (upright(label)) {
+        pen.textAlign = 'center';
+        pen.fillText(visible(label), 0, -7);
+      } else {
+        pen.textAlign = 'start';
+        pen.rotate(-Math.PI / 2);
+        pen.fillText(visible(label), 0, 0, top - kAxis - 6);
+      }
+      pen.restore();
+    });
+    pen.fillStyle = muted;
+    pen.font = font(12).replace(/px .*/, 'px system-ui, sans-serif');
+    pen.textAlign = 'start';
+    pen.fillText(`${this.axes[1]} →`, left, kAxis / 2);
+    pen.save();
+    pen.translate(kAxis / 2, top);
+    pen.rotate(-Math.PI / 2);
+    pen.textAlign = 'end';
+    pen.fillText(`← ${this.axes[0]}`, 0, 0);
+    pen.restore();
   }
 
   paint_cells(pen, night) {
@@ -138,16 +169,16 @@ export class Matrix {
     small.height = pixels.height;
     small.getContext('2d').putImageData(pixels, 0, 0);
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(small, this.left, this.top, this.cell * columns.length, this.cell * rows.length);
-    if (signed && this.cell >= 9) this.paint_signs(pen);
+    pen.drawImage(small, this.left, this.top, this.across * columns.length, this.down * rows.length);
+    if (signed && this.down >= 9) this.paint_signs(pen);
     pen.strokeStyle = night ? '#3a4250' : '#d5dae2';
     pen.lineWidth = 1;
-    pen.strokeRect(this.left, this.top, this.cell * columns.length, this.cell * rows.length);
+    pen.strokeRect(this.left, this.top, this.across * columns.length, this.down * rows.length);
   }
 
   // Grey loses the sign: what is a tenth of the scale or more has a mark.
   paint_signs(pen) {
-    const { rows, columns } = this.map, half = this.cell / 2, arm = Math.min(4, half - 2);
+    const { rows, columns } = this.map, arm = Math.min(4, this.down / 2 - 2);
     pen.strokeStyle = getComputedStyle(this.canvas).color;
     pen.lineWidth = 1.2;
     pen.beginPath();
@@ -155,7 +186,7 @@ export class Matrix {
       for (let j = 0; j < columns.length; ++j) {
         const w = this.weight(i, j);
         if (!(Math.abs(w) >= 0.1 * this.full)) continue;
-        const x = this.left + j * this.cell + half, y = this.top + i * this.cell + half;
+        const x = this.left + (j + 0.5) * this.across, y = this.top + (i + 0.5) * this.down;
         pen.moveTo(x - arm, y);
         pen.lineTo(x + arm, y);
         if (w < 0) continue;
@@ -177,15 +208,15 @@ export class Matrix {
     bar.setAttribute('aria-hidden', 'true');
     const end = this.scale === 'row' ? 'the largest of its row' : short(this.full);
     this.legend.replaceChildren(this.map.signed ? `− ${end} ` : '0 ', bar, (this.map.signed ? ' + ' : ' ') + end,
-        element('span', { class: 'muted' }, ` · largest here ${short(largest(this.map.weights))}`));
+        element('span', { class: 'muted' }, ` · maximum here ${short(largest(this.map.weights))}`));
   }
 
   set_scale(scale) { this.scale = scale; this.draw(); }
 
   point(event) {
     const box = this.canvas.getBoundingClientRect();
-    const j = Math.floor((event.clientX - box.left - this.left) / this.cell);
-    const i = Math.floor((event.clientY - box.top - this.top) / this.cell);
+    const j = Math.floor((event.clientX - box.left - this.left) / this.across);
+    const i = Math.floor((event.clientY - box.top - this.top) / this.down);
     const inside = i >= 0 && j >= 0 && i < this.map.rows.length && j < this.map.columns.length;
     this.show(inside ? [i, j] : null);
   }
@@ -212,17 +243,17 @@ export class Matrix {
     pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
     pen.drawImage(this.picture, 0, 0);
     pen.setTransform(this.sharp, 0, 0, this.sharp, 0, 0);
-    const { left, top, cell } = this, wide = cell * this.map.columns.length;
+    const { left, top, across, down } = this, wide = across * this.map.columns.length;
     const accent = getComputedStyle(this.canvas).getPropertyValue('--accent').trim() || '#c50';
     pen.lineWidth = 2;
     pen.strokeStyle = accent;
-    if (this.held >= 0) pen.strokeRect(left, top + this.held * cell, wide, cell);
+    if (this.held >= 0) pen.strokeRect(left, top + this.held * down, wide, down);
     if (!this.at) return;
     const [i, j] = this.at;
     pen.globalAlpha = 0.5;
-    pen.strokeRect(left, top + i * cell, wide, cell);
+    pen.strokeRect(left, top + i * down, wide, down);
     pen.globalAlpha = 1;
-    pen.strokeRect(left + j * cell, top + i * cell, cell, cell);
+    pen.strokeRect(left + j * across, top + i * down, across, down);
   }
 
   // The five columns it looks at most, and how undecided it is.

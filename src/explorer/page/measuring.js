@@ -1,5 +1,6 @@
 import * as api from './api.js';
 import { element } from './dom.js';
+import { problem_of } from './problem.js';
 
 // A button that begins long work, how far it has come, how long it will take, and a button that ends
 // it. What came of it is drawn by `draw(answer)`.
@@ -18,7 +19,7 @@ export const measuring = ({ id, label, parts, body, draw }) => {
     begin.disabled = true;
     bar.hidden = cancel.hidden = false;
     bar.value = 0;
-    left.textContent = 'begun …';
+    left.textContent = 'started …';
     try {
       const answer = await api.measure(parts, body(), running.signal, share => {
         const seconds = (performance.now() - began) / 1000;
@@ -29,7 +30,7 @@ export const measuring = ({ id, label, parts, body, draw }) => {
       result.replaceChildren(...draw(answer).filter(Boolean));
     } catch (error) {
       left.textContent = error.name === 'AbortError' ? 'cancelled' : '';
-      if (error.name !== 'AbortError') result.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
+      if (error.name !== 'AbortError') result.replaceChildren(problem_of(error, { retry: () => begin.click() }));
     } finally {
       begin.disabled = false;
       bar.hidden = cancel.hidden = true;

@@ -1,14 +1,24 @@
+import { give } from './ask.js';
 import { byId } from './dom.js';
+import { edit_word } from './edit_word.js';
 import { faithful } from './faithful.js';
 import { heads } from './heads.js';
 import { inside } from './inside.js';
+import { lines } from './lines.js';
+import { model_graph } from './model_graph.js';
 import { rank } from './rank.js';
+import { keep, listed, state } from './state.js';
+import { data_table } from './table.js';
+
+const show = input => {
+  give(input);
+  byId('input').scrollIntoView({ block: 'center' });
+};
 
 // What can be opened under the view. A panel is a function of {run, question, cell}; it gives (a promise
-// of) null, or {node, renew}: a <details> that stays as long as the run does, and what is to be done
-// when the input is another and it is open.
-const panels = [inside, heads, faithful, rank];
-const panels_of = run => run.input === 'text' ? panels : run.inside ? [inside] : [];
+// of) null where the run has no answer, or {node, renew}: a <details> that stays as long as the run does,
+// and what is to be done when the input is another and it is open. Which are open is in the address.
+const panels = [inside, heads, lines, faithful, rank, edit_word(give), data_table(show), model_graph];
 
 let of = '', made = [], stale = new Set();
 
@@ -22,17 +32,24 @@ export const clear_panels = () => {
   made = [];
   byId('panels').replaceChildren();
 };
+export const hide_panels = () => { byId('panels').hidden = true; };
+
+const remember = () => keep({ open: made.filter(p => p.node.open).map(p => p.node.id).join(',') });
 
 export const draw_panels = async doings => {
-  const { run } = doings;
+  const { run } = doings, open = listed(state.open);
+  byId('panels').hidden = false;
   if (of !== run.name) {
     clear_panels();
     of = run.name;
     try {
-      const all = (await Promise.all(panels_of(run).map(panel => panel(doings)))).filter(Boolean);
+      const all = (await Promise.all(panels.map(panel => panel(doings)))).filter(Boolean);
       if (of !== run.name) return;
       made = all;
-      for (const panel of made) panel.node.addEventListener('toggle', () => renew(panel));
+      for (const panel of made) {
+        panel.node.open = open.includes(panel.node.id);
+        panel.node.addEventListener('toggle', () => { remember(); renew(panel); });
+      }
       byId('panels').replaceChildren(...made.map(p => p.node));
     } catch (error) {
       byId('status').textContent = error.message;

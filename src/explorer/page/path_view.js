@@ -101,7 +101,7 @@ export const path_view = ([path], { run }) => {
   const ways = path.others.length;
   const can_draw = 'ways' in run.options;
   const toggle_ways = () => set('ways', ways ? 0 : kWays);
-  const title = () => `${run.name}: ${now.upload?.name ?? state.input} → ${now.predictions[0].text}`;
+  const title = () => `${run.name}: ${now.upload?.name ?? state.input} → ${now.predictions[Number(state.pick)]?.text ?? ''}`;
   play.disabled = calm.matches || n < 2;
   if (calm.matches) play.title = 'Your system asks for less motion: use the arrows';
 
@@ -110,8 +110,8 @@ export const path_view = ([path], { run }) => {
       element('button', { type: 'button', id: 'forth', 'aria-label': 'The next glimpse', onclick: () => step(1) }, '→'), slider,
       can_draw ? element('button', {
         type: 'button', id: 'ways', 'aria-pressed': String(ways > 0), onclick: toggle_ways,
-        title: 'Ways that chance leads in training, drawn around where it aims',
-      }, `${ways || kWays} ways`) : null,
+        title: 'In training, where it looks is drawn by chance around where it aims: show many such paths',
+      }, `${ways || kWays} sampled paths`) : null,
       export_buttons(() => [{ ...path, title: title() }]));
   const sides = path.glimpses[0]?.sides ?? [];
   return {
@@ -120,9 +120,9 @@ export const path_view = ([path], { run }) => {
             element('img', { src: picture(path.image), alt: 'The image' }), over),
         element('div', {}, said, shares, element('div', { class: 'legend tall' },
             element('div', { class: 'muted' }, `Orange: the sensor, ${sides.map(short).join(', ')} pixels wide` +
-                (sides.length > 1 ? ', the smallest the sharpest' : '') + '. Blue: the way so far. Outside it is black.'),
+                (sides.length > 1 ? ', the smallest the sharpest' : '') + '. Blue: the path so far. Outside the image it sees black.'),
             ways ? element('div', { class: 'muted' }, element('span', { class: 'bar dense' }),
-                ` Green: ${ways} ways that chance might lead, ${short(path.density.most)} glimpses in the fullest square`) : null))),
+                ` Green: ${ways} sampled paths, at most ${short(path.density.most)} glimpses in one square`) : null))),
     element('div', { class: 'films', role: 'group', 'aria-label': 'What each glimpse saw' }, films)],
     begin: show,
     keys: {

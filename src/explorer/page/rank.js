@@ -1,4 +1,4 @@
-import { chart } from './curves.js';
+import { chart } from './chart.js';
 import { element } from './dom.js';
 import { measuring } from './measuring.js';
 
@@ -9,8 +9,8 @@ export const rank = ({ run }) => {
     id: 'rank', label: 'Measure', parts: ['runs', run.name, 'rank'], body: () => ({ sequences: 8 }),
     draw: ({ charts }) => [element('div', { class: 'charts' }, charts.map(chart).filter(Boolean))],
   });
-  const node = element('details', { id: 'rank' }, element('summary', {}, 'Do the rows become one?'),
-      element('p', { class: 'muted' }, 'Attention alone makes the rows of a sequence alike, layer after layer; skips keep them apart. ' +
-          '0: all rows are the same. On eight held-out sequences.'), work.node);
+  const node = element('details', { id: 'rank' }, element('summary', {}, 'Rank collapse'),
+      element('p', { class: 'muted' }, 'Attention alone makes the rows of a sequence more alike with every layer; skip connections keep them apart. ' +
+          'At 0 all rows are the same. Measured on eight held-out sequences.'), work.node);
   return { node };
 };

@@ -126,12 +126,12 @@ export const legend = (seen, weights, kind) => {
   const { full, signed } = shown_of(seen, weights, kind);
   words.push(signed ? `−${short(full)} ` : 'not looked at ', element('span', { class: signed ? 'bar signs' : 'bar light' }),
       signed ? ` +${short(full)}${seen.signed ? '' : `, ${kinds.mean}`}`
-          : ` ${short(full)}, ${kind === 'all' ? 'the largest of all looks' : 'the largest of this look'}`,
+          : ` ${short(full)}, ${kind === 'all' ? 'the maximum of all looks' : 'the maximum of this look'}`,
       signed ? '' : element('span', { class: 'key' }, element('span', { class: 'half' }), 'half of it or more'));
   const h = entropy(weights);
   return [element('div', {}, words), element('div', { class: 'muted' },
-      `${kind === 'own' ? '' : `largest ${short(largest(weights))} · `}entropy ${short(h)} of ${short(Math.log(n))} nats · ${grid}`),
-  h > 0.999 * Math.log(n) ? element('div', { class: 'warn' }, 'The same everywhere: it is untrained, or it does not look.') : null,
+      `${kind === 'own' ? '' : `maximum ${short(largest(weights))} · `}entropy ${short(h)} of ${short(Math.log(n))} nats · ${grid}`),
+  h > 0.999 * Math.log(n) ? element('div', { class: 'warn' }, 'Equal weights everywhere: the model is untrained, or it does not use its attention.') : null,
   ].filter(Boolean);
 };
 
@@ -158,7 +158,7 @@ export const alike = seen => {
 // For those who read: where each look was, in words.
 export const table = seen => element('div', { class: 'scroll' }, element('table', {},
     element('caption', {}, 'Where each look was'),
-    element('thead', {}, element('tr', {}, ['look', 'most at row, column', 'weight', 'entropy, nats'].map(
+    element('thead', {}, element('tr', {}, ['look', 'maximum at row, column', 'maximum', 'entropy, nats'].map(
         h => element('th', { scope: 'col' }, h)))),
     element('tbody', {}, seen.looks.filter(l => l.weights.length).map(l => {
       const most = l.weights.indexOf(largest(l.weights));

@@ -8,7 +8,7 @@ import { keep, now, state } from './state.js';
 // pointer shows its places, a place under the pointer the words that looked there. A click holds. In
 // the address, row=3 is a look that is held, row=p17 a place.
 const kWidest = 448;
-const strip = { own: 'Light: each', all: 'Light: one scale', mean: 'Light: minus mean' };
+const strip = { own: 'Brightness: each look', all: 'Brightness: one scale', mean: 'Brightness: minus mean' };
 
 export const seen_view = ([seen], { run, redraw }) => {
   const places = seen.rows * seen.columns, mutual = seen.between !== undefined;
@@ -169,7 +169,7 @@ export const seen_view = ([seen], { run, redraw }) => {
   const exported = () => {
     const extra = from >= 0 ? [look_from(from)] : [];
     const looks = [...seen.looks, ...extra.map(l => ({ ...l, cells: api.packed(l.weights) }))];
-    return [{ ...seen, looks, between: undefined, title: `${run.name}: ${now.upload?.name ?? state.input} → ${now.predictions[0].text}` }];
+    return [{ ...seen, looks, between: undefined, title: `${run.name}: ${now.upload?.name ?? state.input} → ${now.predictions[Number(state.pick)]?.text ?? ''}` }];
   };
   const toolbar = element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
       element('button', { type: 'button', id: 'light', title: draws.kinds[kind], onclick: next_kind }, strip[kind]),
@@ -192,7 +192,7 @@ export const seen_view = ([seen], { run, redraw }) => {
             event.stopPropagation();
           },
         }, words), say, detail, legend,
-        draws.alike(seen) ? element('p', { class: 'warn' }, 'All looks are the same, to a millionth: the words do not move it.') : null)),
+        draws.alike(seen) ? element('p', { class: 'warn' }, 'All looks are the same, to a millionth: attention does not depend on the words.') : null)),
     element('div', { class: 'films', role: 'group', 'aria-label': 'All looks' }, films),
     state.table ? draws.table(seen) : null],
     begin: async () => {

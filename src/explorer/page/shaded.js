@@ -1,4 +1,4 @@
-import { element, short } from './dom.js';
+import { cut, element, short } from './dom.js';
 
 // What words weigh in the whole text, and what its largest word and line come to.
 export const sizes_of = text => {
@@ -10,31 +10,41 @@ export const sizes_of = text => {
   return { word, line };
 };
 
+// The colours of a text and what they stand for, in every view that shades one.
+export const key_of = (sizes, signed) => element('p', { class: signed ? 'legend shades signs' : 'legend shades' },
+    signed ? `against the output −${short(sizes.word)} ` : '0 ', element('span', { class: 'bar', 'aria-hidden': 'true' }),
+    signed ? ` +${short(sizes.word)} for it` : ` ${short(sizes.word)}`,
+    element('span', { class: 'muted' }, signed ? '' : ' · a word\u2019s share of all weight; the darkest is the largest'));
+
 // A text where it was looked at: a bar for each line's weight, words as dark as they weigh. A line can
-// be left out, and what the model then says stands beside what it said. Signed: orange is more, blue
-// less, and a mark says which.
-export const shaded = (text, { dropped = new Set(), onDrop = null, sizes = sizes_of(text), signed = false } = {}) => {
+// be left out, and what the model then says stands beside what it said. Signed: orange is for the output,
+// blue against it, and a mark says which. `unknown`: the numbers of words that the model does not know.
+export const shaded = (text, { dropped = new Set(), onDrop = null, sizes = sizes_of(text), signed = false, unknown = null, minus = false } = {}) => {
+  let number = -1;
   const word = (line, text_of, j) => {
     const weight = line.weights[j] * line.weight, share = sizes.word > 0 ? weight / sizes.word : 0;
     const sign = !signed || Math.abs(share) < 0.1 ? '' : share > 0 ? '+' : '−';
+    const strange = unknown?.unknown.includes(++number);
+    const classes = [signed ? share < 0 ? 'less' : 'more' : '', strange ? 'strange' : ''].filter(Boolean).join(' ');
     return element('mark', {
-      class: !signed ? undefined : share < 0 ? 'less' : 'more', 'data-share': Math.abs(share),
-      title: signed ? `${sign}${short(Math.abs(weight))} of all`
-                    : `${short(line.weights[j])} of its line, ${short(weight)} of all`,
+      class: classes || undefined, 'data-share': Math.abs(share),
+      title: (signed ? `${weight < 0 ? '−' : '+'}${short(Math.abs(weight))} of all`
+                     : `${short(line.weights[j])} of its line, ${short(weight)} of all`) +
+          (strange ? `; not in the vocabulary: the model read ${unknown.instead}` : ''),
     }, sign ? element('sup', {}, sign) : null, text_of);
   };
   const lines = text.lines.map((line, i) => element('li', { class: dropped.has(i) ? 'dropped' : '' },
-      signed ? element('span', {}) : element('button', {
-        type: 'button', class: 'weight', 'aria-pressed': String(dropped.has(i)),
-        title: dropped.has(i) ? 'Read this line again' : 'Leave this line out',
-        'aria-label': `Line ${i + 1}, weight ${short(line.weight)}. ` +
+      element(onDrop ? 'button' : 'span', {
+        type: onDrop ? 'button' : undefined, class: 'weight', 'aria-pressed': onDrop ? String(dropped.has(i)) : undefined,
+        title: !onDrop ? `This line has ${short(line.weight)} of all weight` : dropped.has(i) ? 'Read this line again' : 'Leave this line out',
+        'aria-label': !onDrop ? undefined : `Line ${i + 1}, weight ${short(line.weight)}. ` +
             (dropped.has(i) ? 'Left out; press to read it again.' : 'Press to leave it out.'),
-        disabled: onDrop ? undefined : true, onclick: () => onDrop?.(i),
+        onclick: onDrop ? () => onDrop(i) : undefined,
       }, element('span', { class: 'meter' }, element('i', { 'data-share': line.weight / sizes.line })),
           short(line.weight)),
       element('span', { dir: 'auto' }, line.words.flatMap((w, j) => [word(line, w, j), ' ']))));
-  const node = element('figure', { class: signed ? 'shaded signed' : 'shaded' },
-      element('figcaption', { dir: 'auto' }, text.title), element('ol', {}, lines));
+  const node = element('figure', { class: `shaded${signed ? ' signed' : ''}${minus ? ' minus' : ''}` },
+      element('figcaption', { dir: 'auto', title: text.title }, cut(text.title)), element('ol', {}, lines), key_of(sizes, signed));
   for (const marked of node.querySelectorAll('[data-share]')) {
     marked.style.setProperty('--w', marked.dataset.share);
   }

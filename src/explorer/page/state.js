@@ -2,7 +2,19 @@
 const kLongest = 1000;
 const start = {
   run: '', input: '', map: '0', row: '', scale: 'one', table: '', light: '', blur: '', beside: '', step: '',
+  pick: '0',                               // which of the candidates, best first
+  without: '',                             // lines of a text that are left out: 0,2
+  open: '',                                // panels
+  ways: '', layer: '', of: '',             // methods of explanation; of attention, the layer and the head
+  head: '', off: '',                       // the head that is shown large, and those that are switched off
+  lines: '', hidden: '', query: '', key: '',  // of lines: the layer, heads that are not drawn, a query and a key
 };
+// What belongs to one run, or to one input of it.
+export const fresh_run = { input: '', row: '', map: '0', beside: '', step: '', pick: '0', without: '', layer: '', of: '', head: '', off: '', lines: '', hidden: '', query: '', key: '' };
+export const fresh_input = { row: '', pick: '0', without: '', query: '', key: '' };
+
+// Lists in the address.
+export const listed = (text, between = ',') => text ? text.split(between) : [];
 const read = () => ({ ...start, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });
 
 export const state = read();
@@ -31,10 +43,12 @@ export const forget_options = () => {
 
 // What is on the page and not in the address.
 export const now = {
-  runs: [], tasks: [], training: {},  // as the program has them
+  runs: [], tasks: [], training: {}, chosen: [],  // as the program has them
   run: null,                          // the one that is shown
   settings: {},                       // of its predictions
   upload: null,                       // {name, file}: a file instead of a text
   predictions: [],                    // of the input, best first
+  read: null,                         // what of the input the model does not know
+  gone: false,                        // the program does not answer
   dropped: new Set(), whole: null,    // lines of a text that are left out, and the whole of it
 };

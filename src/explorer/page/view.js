@@ -1,9 +1,10 @@
+import { picked } from './answer.js';
 import { ask, question } from './ask.js';
 import { byId, element } from './dom.js';
 import { compare_view } from './compare_view.js';
 import { drawn_view } from './drawn_view.js';
 import { map_view } from './map_view.js';
-import { draw_panels } from './panels.js';
+import { draw_panels, hide_panels } from './panels.js';
 import { path_view } from './path_view.js';
 import { unpacked } from './pictures.js';
 import { seen_view } from './seen_view.js';
@@ -19,7 +20,7 @@ import { text_view } from './text_view.js';
 //    keys}     what it does at which key
 const views = { heatmap: map_view, shaded_text: text_view, seen_image: seen_view, scanpath: path_view };
 
-let view = null, pictures = [], beside = null;  // of the best prediction, and of the run beside it
+let view = null, pictures = [], beside = null;  // of the candidate that is shown, and of the run beside it
 
 const view_of = doings => {
   if (beside) return compare_view(pictures, beside, doings);
@@ -32,24 +33,35 @@ const redraw = () => {
   const place = byId('view');
   view = view_of({ run: now.run, ask, question, redraw });
   place.replaceChildren(...view?.nodes.filter(Boolean) ?? [], element('p', { class: 'muted' }, view
-      ? 'Where the model looked, not why it answered.' : `This model shows no weights (${now.run.attention}).`));
+      ? 'Where the model looked, not why it answered.'
+      : `This model has no attention weights to show (${now.run.attention}). Attribution methods below show what moved its output.`));
   view?.begin?.();
 };
 
-const of_best = predictions => predictions?.length ? unpacked(predictions[0].pictures) : null;
-
-export const draw_view = (predictions, others = null) => {
+export const draw_view = (answer, other = null) => {
+  const { predictions } = answer;
   now.predictions = predictions;
-  pictures = of_best(predictions) ?? [];
-  beside = predictions.length ? of_best(others) : null;
+  now.beside = other?.run ?? null;
+  const best = predictions[other ? 0 : picked(predictions)];
+  pictures = best ? unpacked(best.pictures) : [];
+  beside = other && !other.error ? unpacked(other.predictions[0]?.pictures ?? []) : null;
   redraw();
   draw_panels({ run: now.run, question, cell: () => view?.cell?.() ?? null });
 };
+// Another of the candidates.
+export const draw_candidate = () => draw_view({ predictions: now.predictions });
 
 export const clear_view = () => {
   view = beside = null;
   pictures = [];
   byId('view').replaceChildren();
+};
+// There is no input: nothing is shown, and panels wait.
+export const draw_nothing = () => {
+  clear_view();
+  hide_panels();
+  byId('output').replaceChildren(element('p', { class: 'muted' }, now.run.input === 'text'
+      ? 'Type something above, or choose a held-out example.' : 'Choose an image above, or drop one.'));
 };
 
 export const draw_again = () => view?.draw?.();

@@ -69,18 +69,22 @@ Json json(const Picture& picture) {
     }
     weights.push_back(std::move(row));
   }
-  return {{"title", map.title}, {"rows", map.rows}, {"columns", map.columns}, {"weights", weights}};
+  Json json = {
+      {"title", map.title}, {"rows", map.rows}, {"columns", map.columns}, {"weights", weights}};
+  put_scale(json, map.scale);
+  return json;
 }
 
 // What spreadsheets take apart by themselves.
 std::string csv(std::span<const Picture> maps) {
-  std::string text = "picture,row,column,weight\r\n";
+  std::string text = kCellNames;
   for (const Picture& picture : maps) {
     const auto& m = picture.get<Heatmap>();
     for (size_t i = 0; i < m.rows.size(); ++i) {
       for (size_t j = 0; j < m.columns.size(); ++j) {
-        text += fmt::format("{},{},{},{}\r\n", quoted(m.title), quoted(m.rows[i]),
-                            quoted(m.columns[j]), m.weights[i * m.columns.size() + j]);
+        text +=
+            fmt::format("{},{},{},{},{},{}\r\n", quoted(m.title), quoted(m.rows[i]),
+                        quoted(m.columns[j]), m.weights[i * m.columns.size() + j], i + 1, j + 1);
       }
     }
   }

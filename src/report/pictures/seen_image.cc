@@ -224,9 +224,11 @@ void put_panel(Markup& svg, const SeenImage& seen, const SeenImage::Look& look,
           escape(cut(visible(look.label), 16)));
   if (!look.weights.empty()) {
     const double most = full_weight(look, seen.scale);
-    put_small(svg, 0, f.height + 15 + kSmall,
-              signs ? fmt::format("most ±{:.2g}", most)
-                    : fmt::format("most {:.2g} H {:.3g}", most, entropy_of(look.weights)));
+    const double below = f.height + 15 + kSmall;
+    put_small(svg, 0, below, fmt::format("maximum {}{:.2g}", signs ? "±" : "", most));
+    if (!signs) {
+      put_small(svg, 0, below + kSmall, fmt::format("entropy {:.3g}", entropy_of(look.weights)));
+    }
   }
   svg.put("</g>");
 }
@@ -242,8 +244,8 @@ double put_legend(Markup& svg, const SeenImage& seen, double y) {
   put_small(svg, kSeenMargin, y + kSmall,
             "bright: each picture's largest weight; blue: half of it");
   put_small(svg, kSeenMargin, y + 2 * kSmall,
-            fmt::format("{} places; equal weights: {:.2g}, entropy H {:.3g} nats", places,
-                        1 / places, std::log(places)));
+            fmt::format("{} places; equal weights: {:.2g}, entropy {:.3g} nats", places, 1 / places,
+                        std::log(places)));
   return y + 2 * kSmall;
 }
 
@@ -261,7 +263,7 @@ double put_sheet(Markup& svg, const SeenImage& seen, double y) {
   }
   std::vector<SeenImage::Look> panels = seen.looks;
   panels.insert(panels.begin(), SeenImage::Look{});
-  const double down = frame_of(seen).height + kSeenLine + kSmall + kSeenGap;
+  const double down = frame_of(seen).height + kSeenLine + 2 * kSmall + kSeenGap;
   for (size_t n = 0; n < panels.size(); ++n) {
     put_panel(svg, seen, panels[n], n == 0 ? pixels : below,
               kSeenMargin + (kPanel + kSeenGap) * double(n % kAcross),
@@ -332,14 +334,15 @@ Json json(const Picture& picture) {
 }
 
 std::string csv(std::span<const Picture> images) {
-  std::string text = "picture,row,column,weight\r\n";
+  std::string text = kCellNames;
   for (const Picture& picture : images) {
     const auto& seen = picture.get<SeenImage>();
     const auto columns = static_cast<size_t>(seen.columns);
-    for (const SeenImage::Look& look : seen.looks) {
+    for (size_t i = 0; i < seen.looks.size(); ++i) {
+      const SeenImage::Look& look = seen.looks[i];
       for (size_t n = 0; n < look.weights.size(); ++n) {
-        text += fmt::format("{},{},\"{}, {}\",{}\r\n", quoted(seen.title), quoted(look.label),
-                            n / columns + 1, n % columns + 1, look.weights[n]);
+        text += fmt::format("{},{},\"{}, {}\",{},{},{}\r\n", quoted(seen.title), quoted(look.label),
+                            n / columns + 1, n % columns + 1, look.weights[n], i + 1, n + 1);
       }
     }
   }

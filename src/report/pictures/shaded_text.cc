@@ -35,24 +35,46 @@ float heaviest_line(const ShadedText& text) {
 
 // ---- In a terminal ------------------------------------------------------------------------------
 
+// As far as letters stay legible on it.
+constexpr double kDarkestOnWhite = 0.55, kLightestOnBlack = 0.42;
+// Below this share of the full weight a word has no sign of its own: grey print would show none.
+constexpr float kSigned = 0.1f;
+
+// The ground of a word, everywhere: terminal, drawing, page.
+Colour ground_of(double share, Scale scale, Paper paper) {
+  const double most = paper == Paper::white ? kDarkestOnWhite : kLightestOnBlack;
+  return scale == Scale::from_zero ? colour_of(most * share, paper)
+                                   : signed_colour_of(most * share, paper);
+}
+
+std::string grounded(const std::string& word, double share, Scale scale) {
+  const Colour c = ground_of(std::clamp(share, -1.0, 1.0), scale, Paper::black);
+  return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;2;255;255;255m{}\x1b[0m", c[0], c[1], c[2], word);
+}
+
 // A word of a terminal by its share of the full weight.
-std::string inked(const std::string& word, float share, Ink ink) {
-  if (ink == Ink::colour) {
-    if (std::abs(share) < 0.06f) return word;
-    const float x = std::sqrt(std::min(std::abs(share), 1.0f));
-    if (share < 0) {
-      return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;2;255;255;255m{}\x1b[0m",
-                         static_cast<int>(24 + 20 * x), static_cast<int>(24 + 70 * x),
-                         static_cast<int>(40 + 140 * x), word);
-    }
-    return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;2;255;255;255m{}\x1b[0m",
-                       static_cast<int>(24 + 150 * x), static_cast<int>(24 + 60 * x),
-                       static_cast<int>(40 + 30 * x), word);
-  }
+std::string inked(const std::string& word, float share, Scale scale, Ink ink) {
   const float size = std::abs(share);
-  const auto marks = static_cast<size_t>((size > 0.1f) + (size > 0.3f) + (size > 0.7f));
+  if (ink == Ink::colour) {
+    return size < 0.06f ? word : grounded(word, static_cast<double>(share), scale);
+  }
+  const auto marks = static_cast<size_t>((size > kSigned) + (size > 0.3f) + (size > 0.7f));
   const std::string around(marks, share < 0 ? '_' : '*');
   return fmt::format("{0}{1}{0}", around, word);
+}
+
+// What the colours, or the marks in their place, stand for.
+std::string legend_line(const ShadedText& text, Ink ink) {
+  const std::string full = number(full_weight(text));
+  if (text.scale == Scale::around_zero) {
+    return fmt::format("     {} for the output, {} against it; the fullest is {}\n",
+                       inked("+", 1, text.scale, ink), inked("−", -1, text.scale, ink), full);
+  }
+  if (ink == Ink::colour) {
+    return fmt::format("     {} weighs most, {} of all\n", inked("word", 1, text.scale, ink), full);
+  }
+  return fmt::format("     *word* from 10 %, **word** 30 %, ***word*** 70 % of the largest, {}\n",
+                     full);
 }
 
 // 0.62 ██████  The film is ***superb***.
@@ -73,19 +95,20 @@ std::string text(const Picture& picture, Ink ink, int width) {
     for (size_t w = 0; w < line.words.size(); ++w) {
       const std::string word = visible(line.words[w]);
       const float share = weight_in_text(line, w) / full;
-      const int columns = columns_of(ink == Ink::colour ? word : inked(word, share, ink));
+      const int columns =
+          columns_of(ink == Ink::colour ? word : inked(word, share, text.scale, ink));
       if (used > 0 && used + 1 + columns > room) {
         out += '\n';
         out.append(kMargin, ' ');
         used = 0;
       }
       if (used > 0) out += ' ';
-      out += inked(word, share, ink);
+      out += inked(word, share, text.scale, ink);
       used += columns + (used > 0);
     }
     out += '\n';
   }
-  return out;
+  return out + (text.lines.empty() ? "" : legend_line(text, ink));
 }
 
 // ---- As a drawing, in a font whose letters are of one width
@@ -94,18 +117,16 @@ std::string text(const Picture& picture, Ink ink, int width) {
 constexpr double kShadedLetter = 8.6, kShadedLine = 24, kShadedMargin = 20, kBar = 72,
                  kText = kShadedMargin + kBar + 62;
 constexpr int kColumns = 96;
-// As far as letters stay legible on it.
-constexpr double kDarkestOnWhite = 0.55, kLightestOnBlack = 0.42;
 
 // A ground of one of a few shades, by class, so that a dark page has its own.
 std::string ground_rules(Paper paper) {
   std::string css;
-  const double most = paper == Paper::white ? kDarkestOnWhite : kLightestOnBlack;
   for (int k = 0; k < kShades; ++k) {
-    const double share = most * k / (kShades - 1);
+    const double share = static_cast<double>(k) / (kShades - 1);
     css += fmt::format(".g{}{{fill:{}}}.p{}{{fill:{}}}.m{}{{fill:{}}}", k,
-                       hex(colour_of(share, paper)), k, hex(signed_colour_of(share, paper)), k,
-                       hex(signed_colour_of(-share, paper)));
+                       hex(ground_of(share, Scale::from_zero, paper)), k,
+                       hex(ground_of(share, Scale::around_zero, paper)), k,
+                       hex(ground_of(-share, Scale::around_zero, paper)));
   }
   return css + (paper == Paper::white ? ".line{fill:#c8550a}" : ".line{fill:#f08a4b}");
 }
@@ -130,6 +151,31 @@ struct Pen {
   }
 };
 
+// A small plus or minus before a word: grey print loses the colours.
+std::string signed_word(const std::string& word, float share, Scale scale) {
+  if (scale == Scale::from_zero || !(std::abs(share) >= kSigned)) return word;
+  return (share > 0 ? "⁺" : "⁻") + word;
+}
+
+// −0.31 [shades] +0.31: for the output, against it.
+void put_key(Markup& svg, const ShadedText& text, double y) {
+  const bool is_signed = text.scale == Scale::around_zero;
+  const std::string full = number(full_weight(text));
+  constexpr double kKey = 160;
+  const double begin = kText + kShadedLetter * 8, step = kKey / kShades;
+  svg.put(R"(<text class="muted end" x="{:.1f}" y="{:.1f}">{}</text>)", begin - 8, y,
+          is_signed ? "−" + full : "0");
+  for (int k = 0; k < kShades; ++k) {
+    const int from_middle = 2 * k - (kShades - 1);
+    const char kind = !is_signed ? 'g' : from_middle < 0 ? 'm' : 'p';
+    svg.put(R"(<rect class="{}{}" x="{:.1f}" y="{:.1f}" width="{:.2f}" height="12"/>)", kind,
+            is_signed ? std::abs(from_middle) : k, begin + step * k, y - 11, step + 0.3);
+  }
+  svg.put(R"(<text class="muted" x="{:.1f}" y="{:.1f}">{}</text>)", begin + kKey + 8, y,
+          is_signed ? "+" + full + "  orange: for the output, blue: against it"
+                    : full + "  of all weight, the largest here");
+}
+
 double put_text(Markup& svg, const ShadedText& text, double y) {
   const float full = full_weight(text);
   const float heaviest = heaviest_line(text);
@@ -148,12 +194,13 @@ double put_text(Markup& svg, const ShadedText& text, double y) {
       const bool known = std::isfinite(share);
       const char kind = text.scale == Scale::from_zero ? 'g' : share < 0 ? 'm' : 'p';
       const float size = text.scale == Scale::from_zero ? share : std::abs(share);
-      pen.word(visible(line.words[w]), kind,
+      pen.word(signed_word(visible(line.words[w]), share, text.scale), kind,
                known ? static_cast<int>(std::clamp(size, 0.0f, 1.0f) * (kShades - 1)) : 0);
     }
     y = pen.y + kShadedLine;
   }
-  return y + kShadedLine / 2;
+  put_key(svg, text, y);
+  return y + kShadedLine * 1.5;
 }
 
 Drawing drawing(std::span<const Picture> texts, Target) {
@@ -182,8 +229,9 @@ void add_line(Html& html, const ShadedText& text, const ShadedText::Line& line, 
   for (size_t w = 0; w < line.words.size(); ++w) {
     if (w > 0 && !hugs(line.words[w])) html.put(" ");
     const float share = weight_in_text(line, w) / full;
-    const char* marked = text.scale == Scale::around_zero && share > 0 ? R"( class="above")" : "";
-    const std::string word = escape(visible(line.words[w]));
+    const bool is_signed = text.scale == Scale::around_zero;
+    const char* marked = !is_signed ? "" : share > 0 ? R"( class="above")" : R"( class="below")";
+    const std::string word = escape(signed_word(visible(line.words[w]), share, text.scale));
     if (!(std::abs(share) >= 0.03f)) {
       html.put("{}", word);
     } else {
@@ -202,7 +250,11 @@ void page(Html& html, std::span<const Picture> texts) {
     html.put(R"(<figure class="shaded"><figcaption dir="auto">{}</figcaption><ol>)",
              escape(text.title));
     for (const ShadedText::Line& line : text.lines) add_line(html, text, line, full, heaviest);
-    html.put("</ol></figure>");
+    html.put(R"(</ol><p class="key{}">{}<i></i>{}</p></figure>)",
+             text.scale == Scale::around_zero ? " signed" : "",
+             text.scale == Scale::around_zero ? "against the output −" + number(full) : "0",
+             text.scale == Scale::around_zero ? "+" + number(full) + " for it"
+                                              : number(full) + " of all weight, the largest here");
   }
 }
 
@@ -220,18 +272,20 @@ Json json(const Picture& picture) {
   for (const ShadedText::Line& line : text.lines) {
     lines.push_back({{"weight", line.weight}, {"words", line.words}, {"weights", line.weights}});
   }
-  return {{"title", text.title}, {"lines", lines}};
+  Json json = {{"title", text.title}, {"lines", lines}};
+  put_scale(json, text.scale);
+  return json;
 }
 
 std::string csv(std::span<const Picture> texts) {
-  std::string text = "picture,row,column,weight\r\n";
+  std::string text = kCellNames;
   for (const Picture& picture : texts) {
     const auto& t = picture.get<ShadedText>();
     for (size_t i = 0; i < t.lines.size(); ++i) {
       const ShadedText::Line& l = t.lines[i];
       for (size_t j = 0; j < l.words.size(); ++j) {
-        text += fmt::format("{},{},{},{}\r\n", quoted(t.title), i + 1, quoted(l.words[j]),
-                            weight_in_text(l, j));
+        text += fmt::format("{},{},{},{},{},{}\r\n", quoted(t.title), i + 1, quoted(l.words[j]),
+                            weight_in_text(l, j), i + 1, j + 1);
       }
     }
   }

@@ -73,6 +73,16 @@ class CaptionRun final
     return some;
   }
 
+  std::vector<Solved> solved(Set set, size_t most) const override {
+    if (set == Set::test) set = held_out_set();
+    const std::vector<CaptionedImage>& all = set_of(set);
+    std::vector<Solved> some;
+    for (size_t i = 0; i < std::min(most, all.size()); ++i) {
+      some.push_back({own(all, set, i), all[i].captions});
+    }
+    return some;
+  }
+
  private:
   CaptionSets read_sets() const override { return load_data(model().config); }
   // What the model sees of inputs. `places` as places_file() takes them.
@@ -158,6 +168,7 @@ extern const Task task_caption = {
         "lie; at each word it writes, it looks at a place of the image.",
     .data_field = "data",
     .data_about = "Images with captions: TSV, Flickr's token file, COCO's or Karpathy's JSON",
+    .seconds = 180,
     .takes = Takes::pictures,
     .drawn = "scene",
     .measures = captions::measures(),

@@ -33,6 +33,17 @@ class DocumentsRun final
   std::optional<Inside> inside(const Input& input) const override {
     return classification::inside(model(), text_of(input));
   }
+  std::vector<Piece> pieces(const Input& input) const override {
+    std::vector<Piece> all;
+    const Apart apart = taken_apart(text_of(input), model().config.reading);
+    const models::DocumentIds ids = model().known.ids_of(apart);
+    for (size_t s = 0; s < ids.size(); ++s) {
+      for (size_t w = 0; w < ids[s].size(); ++w) {
+        all.push_back({apart.sentences[s][w], ids[s][w] != text::kUnknown});
+      }
+    }
+    return all;
+  }
   std::vector<Input> inputs(const Judged& what, size_t most) const override {
     std::vector<std::string> texts;
     for (text::Labelled& d : judged(what)) texts.push_back(std::move(d.text));
@@ -63,6 +74,15 @@ class DocumentsRun final
           begin, end, [&](const auto* d) { return d->label == classes[i % classes.size()]; });
       const text::Labelled& d = **(found == end ? begin : found);
       some.push_back({Text{d.text}, d.label});
+    }
+    return some;
+  }
+
+  std::vector<Solved> solved(Set set, size_t most) const override {
+    std::vector<Solved> some;
+    for (const text::Labelled& d : chosen_of(sets().documents, set)) {
+      if (some.size() == most) break;
+      some.push_back({Text{d.text}, {d.label}});
     }
     return some;
   }
@@ -163,6 +183,8 @@ extern const Task task_documents = {
     .data_field = "data",
     .data_about =
         "Documents: TSV (label<TAB>text), CSV, JSONL, or a folder for each class; gzip too",
+    .data_endings = {".tsv", ".csv", ".jsonl", ".tsv.gz", ".csv.gz", ".jsonl.gz"},
+    .seconds = 2,
     .takes = Takes::text,
     .scored = true,
     .measures = classification::measures(),

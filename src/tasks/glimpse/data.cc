@@ -136,7 +136,7 @@ template <class SeedOf>
 Tensor batch(const ImageData& d, std::span<const LabelledImage> images,
              std::span<const int64_t> which, int64_t side, const SeedOf& seed_of) {
   const auto n = static_cast<int64_t>(which.size());
-  Tensor all = Tensor::empty({n, side, side});
+  Tensor all = Tensor::empty({n, side, side}, DType::f32, Device::cpu);
   float* to = all.mutable_data<float>();
   for (int64_t i = 0; i < n; ++i) {
     place_at(d, images, which[static_cast<size_t>(i)], seed_of(i),
@@ -196,14 +196,15 @@ Known load_known(const RunFolder& run) {
 Tensor held_out_batch(const ImageData& d, std::span<const LabelledImage> images,
                       std::span<const int64_t> which, int64_t side) {
   return batch(d, images, which, side,
-               [&](int64_t i) { return seed_of_held_out(which[static_cast<size_t>(i)]); });
+               [&](int64_t i) { return seed_of_held_out(which[static_cast<size_t>(i)]); })
+      .to(default_device());
 }
 
 Tensor training_batch(const ImageData& d, std::span<const LabelledImage> images,
                       std::span<const int64_t> which, int64_t side, uint64_t seed) {
   Tensor all = batch(d, images, which, side,
                      [&](int64_t i) { return Seed(seed).at("placed").at(i).value(); });
-  if (d.augmentation.shift == 0) return all;
+  if (d.augmentation.shift == 0) return all.to(default_device());
   const auto size = static_cast<size_t>(side * side);
   Image one{side, side, 1, std::vector<float>(size)};
   for (size_t i = 0; i < which.size(); ++i) {
@@ -213,7 +214,7 @@ Tensor training_batch(const ImageData& d, std::span<const LabelledImage> images,
     const Image moved = image::augmented(one, d.augmentation, own);
     std::copy(moved.pixels.begin(), moved.pixels.end(), at);
   }
-  return all;
+  return all.to(default_device());
 }
 
 Tensor classes_of(std::span<const LabelledImage> images, std::span<const int64_t> which) {

@@ -79,6 +79,17 @@ class GlimpseRun final : public RunOf<Viewer, Sets, EvaluateSettings, PredictSet
     return some;
   }
 
+  std::vector<Solved> solved(Set set, size_t most) const override {
+    if (set == Set::test) set = held_out_set();
+    const std::vector<image::LabelledImage>& all = chosen_of(sets(), set);
+    std::vector<Solved> some;
+    for (size_t i = 0; i < std::min(most, all.size()); ++i) {
+      some.push_back({Own{name_of(set), static_cast<int64_t>(i)},
+                      {model().known.classes[static_cast<size_t>(all[i].label)]}});
+    }
+    return some;
+  }
+
  private:
   image::Image placed(const Input& input) const {
     return placed_image(input, model().config.data, model().known,
@@ -147,6 +158,8 @@ extern const Task task_glimpse = {
         "is whether the digit that it names in the end is right.",
     .data_field = "data",
     .data_about = "Images: a folder of idx files as MNIST's, or CSV, pixels and class; gzip too",
+    .data_endings = {".csv", ".csv.gz"},
+    .seconds = 25,
     .takes = Takes::pictures,
     .scored = true,
     .measures = glimpsing::measures(),

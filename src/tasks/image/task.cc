@@ -123,6 +123,16 @@ class ImageRun final : public RunOf<ImageModel, ImageSets, EvaluateSettings, Pre
     return some;
   }
 
+  std::vector<Solved> solved(Set set, size_t most) const override {
+    if (set == Set::test) set = held_out_set();
+    const std::vector<PackedExample>& all = set_of(set);
+    std::vector<Solved> some;
+    for (size_t i = 0; i < std::min(most, all.size()); ++i) {
+      some.push_back({own(all, set, i), {model().classes[static_cast<size_t>(all[i].label)]}});
+    }
+    return some;
+  }
+
  private:
   // The data may have other classes now than when the model learned them.
   ImageSets read_sets() const override {
@@ -193,6 +203,7 @@ extern const Task task_image = {
         "reaches from one to the other, but attention does.",
     .data_field = "data",
     .data_about = "A folder for each class, with PNG and JPEG files",
+    .seconds = 20,
     .takes = Takes::pictures,
     .drawn = "pair",
     .scored = true,

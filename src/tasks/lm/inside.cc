@@ -5,6 +5,7 @@
 #include "fovea/error.h"
 #include "fovea/ops.h"
 #include "tasks/lm/lm.h"
+#include "tasks/transformer_inside.h"
 
 namespace fovea::tasks::lm {
 namespace {
@@ -32,10 +33,6 @@ std::vector<std::string> pieces_of(const LanguageModel& m, const Tokens& ids,
   return shown;
 }
 
-Tensor logits_of(const models::Transformer& m, const Tensor& rows, const nn::HeadsHook& hook) {
-  return m.output(models::decode_embedded(m, rows, {}, {.hook = hook})).transpose(0, 1);
-}
-
 }  // namespace
 
 Inside inside(const LanguageModel& lm, const std::string& text) {
@@ -51,46 +48,18 @@ Inside inside(const LanguageModel& lm, const std::string& text) {
   }
   const models::Transformer& m = lm.model;
   Inside inside{.title = text, .inputs = pieces};
-  inside.x = m.target(Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())})).detach();
-  inside.blank = mean_vector(m.target.table);
-
-  const Tensor last = logits_of(m, inside.x.unsqueeze(0), {}).select(1, 0);  // [L,V]
-  const int64_t next = argmax(last.select(0, last.size(0) - 1), 0).to_ids()[0];
+  const auto L = static_cast<int64_t>(ids.size());
+  const Tensor states = models::decode_all(m, Tensor::from_ids(ids, {1, L}));
+  const Tensor last = states.select(1, states.size(1) - 1);  // [1,W]
+  const int64_t next = argmax(models::logits(m, last), 1).to_ids()[0];
   Tokens out(ids.begin() + 1, ids.end());
   out.push_back(next);
-  inside.outputs.assign(pieces.begin() + 1, pieces.end());
-  inside.outputs.push_back(next == text::kEnd ? kEndOfLine : lm.tokenizer.token(next));
-  inside.log_odds = [&m, out](const Tensor& rows) {
-    return log_odds_of(logits_of(m, rows, {}), out);
-  };
-  if (m.config.linear) return inside;  // its weights are never computed
-
-  const auto seen_of = [&m, x = inside.x] {
-    const NoGrad none;
-    HeadsSeen seen;
-    logits_of(m, x.unsqueeze(0), seen.hook());
-    return seen;
-  };
-  inside.attention = [&m, seen_of, inputs = inside.inputs, outputs = inside.outputs] {
-    const HeadsSeen seen = seen_of();
-    std::vector<LayerSeen> layers;
-    for (auto b = m.decoder.blocks.rbegin(); b != m.decoder.blocks.rend(); ++b) {
-      layers.push_back({b->self.name, seen.named(b->self.name), outputs, inputs});
-    }
-    return layers;
-  };
-  inside.hooked = [&m, x = inside.x](const nn::HeadsHook& hook) {
-    return log_softmax(logits_of(m, x.unsqueeze(0), hook).squeeze(1));
-  };
   inside.named = [&lm](int64_t id) {
     return id == text::kEnd ? kEndOfLine : lm.tokenizer.token(id);
   };
-  inside.rollout = [&m, seen_of] {
-    const HeadsSeen seen = seen_of();
-    std::vector<Tensor> layers;
-    for (const nn::Block& b : m.decoder.blocks) layers.push_back(seen.named(b.self.name));
-    return explain::rollout(layers);
-  };
+  inside.outputs.assign(pieces.begin() + 1, pieces.end());
+  inside.outputs.push_back(inside.named(next));
+  look_inside_decoder(m, ids, out, inside);
   return inside;
 }
 

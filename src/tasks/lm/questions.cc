@@ -11,14 +11,14 @@ namespace {
 
 constexpr int64_t kRows = 32;  // lines at once
 
-struct Asked {
+struct AskedLine {
   Tokens line;
   std::vector<Question> questions;
 };
 
 // As write_on() reads a prompt: of a line that is longer than the context, its end counts.
-Asked asked_in(const LanguageModel& m, const std::string& line) {
-  Asked a{m.tokenizer.encode(line), questions_in(m.tokenizer, line)};
+AskedLine asked_in(const LanguageModel& m, const std::string& line) {
+  AskedLine a{m.tokenizer.encode(line), questions_in(m.tokenizer, line)};
   const auto past = static_cast<int64_t>(a.line.size()) - m.config.context;
   if (past <= 0) return a;
   a.line.erase(a.line.begin(), a.line.begin() + past);
@@ -27,12 +27,12 @@ Asked asked_in(const LanguageModel& m, const std::string& line) {
   return a;
 }
 
-int64_t right_among(const LanguageModel& m, std::span<const Asked> some) {
+int64_t right_among(const LanguageModel& m, std::span<const AskedLine> some) {
   size_t longest = 0;
-  for (const Asked& a : some) longest = std::max(longest, a.line.size());
+  for (const AskedLine& a : some) longest = std::max(longest, a.line.size());
   const auto B = static_cast<int64_t>(some.size()), L = static_cast<int64_t>(longest);
   Tokens ids;
-  for (const Asked& a : some) {
+  for (const AskedLine& a : some) {
     ids.insert(ids.end(), a.line.begin(), a.line.end());
     ids.resize(ids.size() + longest - a.line.size(), text::kEnd);  // after all that is asked
   }
@@ -67,10 +67,10 @@ std::vector<Question> questions_in(const text::Tokenizer& t, const std::string& 
 Answered answered(const LanguageModel& m, std::span<const std::string> lines,
                   const ShareDone& done) {
   const NoGrad off;
-  std::vector<Asked> all;
+  std::vector<AskedLine> all;
   Answered a;
   for (const std::string& line : lines) {
-    Asked one = asked_in(m, line);
+    AskedLine one = asked_in(m, line);
     if (one.questions.empty()) continue;
     a.questions += static_cast<int64_t>(one.questions.size());
     all.push_back(std::move(one));

@@ -35,6 +35,9 @@ class LmRun final : public RunOf<LanguageModel, LmSets, EvaluateSettings, Predic
   std::optional<Inside> inside(const Input& input) const override {
     return lm::inside(model(), text_of(input));
   }
+  std::vector<Piece> pieces(const Input& input) const override {
+    return read_pieces(model().tokenizer, text_of(input));
+  }
   std::vector<Input> inputs(const Judged& what, size_t most) const override {
     std::vector<std::string> lines = judged(what);
     std::erase(lines, "");
@@ -137,7 +140,7 @@ LanguageModel load_language_model(const RunFolder& run) {
 extern const Task task_lm = {
     .name = "lm",
     .title = "Language model",
-    .about = "Text that goes on: a Transformer's decoder by itself",
+    .about = "Language model: a Transformer decoder that continues a text",
     .examples =
         "  fovea train lm                                 built-in tales, a minute\n"
         "  fovea train lm book.txt --minutes 20           your text, by characters\n"
@@ -149,6 +152,8 @@ extern const Task task_lm = {
         "it looks back to where that was said.",
     .data_field = "file",
     .data_about = "A text; gzip too",
+    .data_endings = {".txt", ".txt.gz"},
+    .seconds = 40,
     .takes = Takes::text,
     .measures = lm::measures(),
     .files = {lm::kVocabularyFile},

@@ -104,7 +104,7 @@ report::Heatmap map_of(const LanguageModel& m, const Tokens& all, size_t prompt)
                        if (heads.name == last) weights = mean(heads.attended.weights(), {0, 1});
                        return Tensor();
                      }});
-  report::Heatmap map{.title = "where the last block looked"};
+  report::Heatmap map{.title = "Attention of the last layer, mean of its heads"};
   for (const int64_t id : some) {
     map.columns.push_back(id == text::kEnd ? kEndOfLine : m.tokenizer.token(id));
   }

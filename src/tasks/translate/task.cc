@@ -65,8 +65,20 @@ class TranslateRun final
     return some;
   }
 
+  std::vector<Solved> solved(Set set, size_t most) const override {
+    const References r = group_by_source(chosen_of(pairs(), set));
+    std::vector<Solved> some;
+    for (size_t i = 0; i < std::min(most, r.sources.size()); ++i) {
+      some.push_back({Text{r.sources[i]}, r.targets[i]});
+    }
+    return some;
+  }
+
   std::optional<Inside> inside(const Input& input) const override {
     return translation::inside(model(), text_of(input));
+  }
+  std::vector<Piece> pieces(const Input& input) const override {
+    return read_pieces(model().source, text_of(input));
   }
   std::vector<Input> inputs(const Judged& what, size_t most) const override {
     return spread_of(group_by_source(judged(what)).sources, most);
@@ -160,6 +172,8 @@ extern const Task task_translate = {
         "writes it as yyyy-mm-dd; at each character it writes, it looks.",
     .data_field = "tsv",
     .data_about = "Pairs, source<TAB>target a line; gzip too",
+    .data_endings = {".tsv", ".txt", ".tsv.gz", ".txt.gz"},
+    .seconds = 60,
     .takes = Takes::text,
     .measures = translation::measures(),
     .files = {translation::kSourceFile, translation::kTargetFile},

@@ -1,4 +1,4 @@
-#include "cuda/memory.h"
+#include "cuda/device_memory.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,14 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/attention/problem.h"
+#include "kernels/table.h"
 
 // What libfovea_cuda.so hands out. Whoever opens it needs this header, dlopen() and dlsym(), and no
 // file of NVIDIA's. Functions throw fovea::Error; all pointers in a problem, a result and gradients
 // are of the device.
 namespace fovea::cuda {
 
-inline constexpr int kModuleVersion = 1;  // of the table below
+inline constexpr int kModuleVersion = 2;  // of the table below
 inline constexpr const char* kModuleEntry = "fovea_cuda_module";
 
 struct MemoryUse {
@@ -45,6 +45,8 @@ struct Module {
                             const kernels::AttentionResult&) = nullptr;
   void (*attention_backward)(const kernels::AttentionProblem&,
                              const kernels::AttentionGradients&) = nullptr;
+
+  const kernels::Kernels* kernels = nullptr;  // what tensors need
 };
 
 // The entry point's type; it gives null to who asks for another version.

@@ -1,13 +1,20 @@
-#include "cuda/open.h"
+#include "kernels/open.h"
 
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "fovea/error.h"
 
 namespace fovea::cuda {
+namespace {
+
+constexpr const char* kFile = "libfovea_cuda.so";
+
+}  // namespace
 
 const Module& open_module(const std::string& file) {
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -28,8 +35,14 @@ const Module& open_module(const std::string& file) {
 
 const Module& open_module() {
   static const Module& module = [&]() -> const Module& {
-    const char* named = std::getenv("FOVEA_CUDA_MODULE");
-    return open_module(named != nullptr ? named : "libfovea_cuda.so");
+    if (const char* named = std::getenv("FOVEA_CUDA_MODULE")) return open_module(named);
+    std::error_code failed;
+    const auto here = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+    for (const char* folder : {".", "..", "../lib"}) {
+      const auto file = here / folder / kFile;
+      if (!failed && std::filesystem::exists(file, failed)) return open_module(file.string());
+    }
+    return open_module(kFile);
   }();
   return module;
 }

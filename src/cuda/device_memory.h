@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/module.h"
+#include "kernels/module.h"
 
 namespace fovea::cuda {
 

@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <memory>
+
+#include "attention/check.h"
+#include "attention/state.h"
+#include "tensor/impl.h"
+
+// What a device has no kernels for: the call is brought to the CPU and its results back, on the
+// tape.
+namespace fovea {
+namespace {
+
+void bring(Tensors& tensors, std::vector<Saved>& saved) {
+  for (auto& [name, t] : tensors) {
+    if (t) saved.emplace_back(t);
+    if (t) t = t.to(Device::cpu);
+  }
+}
+
+}  // namespace
+
+bool device_can(const AttendedState& s) {
+  const Sizes& n = s.n;
+  const bool empty = n.B == 0 || n.H == 0 || n.Lq == 0 || n.Lk == 0;
+  kernels::AttentionProblem p{.B = n.B, .H = n.H, .Hk = n.Hk, .Lq = n.Lq, .Lk = n.Lk};
+  p.D = std::min(n.Dq, n.Dk), p.Dv = n.Dv;
+  p.weigh = def_of(s.attention.weighting).kind;
+  if (s.mask.conditions) p.conditions = s.mask.conditions->list.data();
+  return !s.mask.center && (empty || kernels::on(s.computed).refuses(p, nullptr) == nullptr);
+}
+
+Attended through_host(const HostCall& there, const std::function<Attended(const HostCall&)>& run) {
+  const Device device = there.q.device();
+  std::vector<Saved> saved{Saved(there.q), Saved(there.k), Saved(there.v)};
+  HostCall here{there.q.to(Device::cpu), there.k.to(Device::cpu), there.v.to(Device::cpu),
+                there.attention};
+  Attention& a = here.attention;
+  bring(a.score.parameters, saved);
+  bring(a.weighting.parameters, saved);
+  for (MaskTerm& term : a.mask.terms) bring(term.parameters, saved);
+  if (a.score.bias) {
+    saved.emplace_back(a.score.bias->table);
+    a.score.bias->table = a.score.bias->table.to(Device::cpu);
+  }
+  Attended out = run(here);
+  const auto state = std::const_pointer_cast<AttendedState>(out.state);  // nobody else has it yet
+  state->device = device;
+  state->saved.insert(state->saved.end(), saved.begin(), saved.end());
+  out.context = out.context.to(device);
+  return out;
+}
+
+Attended attend_through_host(const HostCall& there, const Want& want) {
+  return through_host(there,
+                      [&](const HostCall& x) { return attend(x.q, x.k, x.v, x.attention, want); });
+}
+
+}  // namespace fovea

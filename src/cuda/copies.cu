@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "cuda/loops.cuh"
+#include "cuda/table.h"
+
+// Copies by strides, fills and conversions: one thread an element.
+namespace fovea::cuda {
+namespace {
+
+template <class T>
+__global__ __launch_bounds__(kThreads) void copy_elements(const T* from, T* to,
+                                                          const __grid_constant__ Walk<2> walk) {
+  for (int64_t i = first_element(); i < walk.numel; i += element_step()) {
+    int64_t at[2];
+    walk.at(i, at);
+    to[at[1]] = from[at[0]];
+  }
+}
+
+__global__ __launch_bounds__(kThreads) void add_elements(const float* from, float* to,
+                                                         const __grid_constant__ Walk<2> walk) {
+  for (int64_t i = first_element(); i < walk.numel; i += element_step()) {
+    int64_t at[2];
+    walk.at(i, at);
+    to[at[1]] += from[at[0]];
+  }
+}
+
+__global__ __launch_bounds__(kThreads) void fill_elements(int64_t n, float value, float* y) {
+  for (int64_t i = first_element(); i < n; i += element_step()) y[i] = value;
+}
+
+__global__ __launch_bounds__(kThreads) void floats_of(int64_t n, const uint8_t* x, float* y) {
+  for (int64_t i = first_element(); i < n; i += element_step()) y[i] = x[i];
+}
+
+__global__ __launch_bounds__(kThreads) void truths_of(int64_t n, const float* x, uint8_t* y) {
+  for (int64_t i = first_element(); i < n; i += element_step()) y[i] = x[i] != 0.0f;
+}
+
+__global__ __launch_bounds__(kThreads) void find_nonfinite(const float* x, int* found,
+                                                           const __grid_constant__ Walk<1> walk) {
+  for (int64_t i = first_element(); i < walk.numel; i += element_step()) {
+    int64_t at[1];
+    walk.at(i, at);
+    if (!isfinite(x[at[0]])) *found = 1;  // all writers write the same
+  }
+}
+
+template <class T>
+void copy_as(std::span<const int64_t> shape, Bytes from, Bytes to) {
+  const int64_t* strides[] = {from.strides, to.strides};
+  const Walk<2> walk(shape, strides);
+  if (walk.numel == 0) return;
+  const auto* source = static_cast<const T*>(from.data);
+  auto* target = static_cast<T*>(to.data);
+  if (walk.rank == 1 && walk.strides[0][0] == 1 && walk.strides[1][0] == 1) {
+    check(cudaMemcpyAsync(target, source, static_cast<size_t>(walk.numel) * sizeof(T),
+                          cudaMemcpyDeviceToDevice, stream()),
+          "copy");
+    return;
+  }
+  copy_elements<<<grid_for(walk.numel), kThreads, 0, stream()>>>(source, target, walk);
+  check_launch("strided copy");
+}
+
+// Dimensions whose places are all different, the largest strides first to go: by dimension.
+std::vector<bool> apart(std::span<const int64_t> shape, const int64_t* strides) {
+  std::vector<std::pair<int64_t, size_t>> order;
+  std::vector<bool> alone(shape.size(), true);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] > 1) order.emplace_back(std::abs(strides[d]), d);
+  }
+  std::sort(order.begin(), order.end());
+  int64_t reach = 0;
+  for (const auto& [stride, d] : order) {
+    alone[d] = stride > reach;
+    if (alone[d]) reach += stride * (shape[d] - 1);
+  }
+  return alone;
+}
+
+}  // namespace
+
+void clear(void* to, size_t bytes) {
+  if (bytes > 0) check(cudaMemsetAsync(to, 0, bytes, stream()), "clear");
+}
+
+void fill(int64_t n, float value, float* y) {
+  if (n == 0) return;
+  fill_elements<<<grid_for(n), kThreads, 0, stream()>>>(n, value, y);
+  check_launch("fill");
+}
+
+void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to) {
+  if (element == 1) return copy_as<uint8_t>(shape, from, to);
+  if (element == 4) return copy_as<uint32_t>(shape, from, to);
+  copy_as<uint64_t>(shape, from, to);
+}
+
+// Places that repeat are added to one launch after another, in row-major order: the dimensions
+// along which they are different run in parallel.
+void strided_add(std::span<const int64_t> shape, Bytes from, Bytes to) {
+  const std::vector<bool> alone = apart(shape, to.strides);
+  std::vector<int64_t> sizes(shape.begin(), shape.end());
+  std::vector<size_t> turns;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return;
+    if (alone[d]) continue;
+    turns.push_back(d);
+    sizes[d] = 1;
+  }
+  const int64_t* strides[] = {from.strides, to.strides};
+  const Walk<2> walk(sizes, strides);
+  std::vector<int64_t> at(turns.size(), 0);
+  while (true) {
+    const auto* source = static_cast<const float*>(from.data);
+    auto* target = static_cast<float*>(to.data);
+    for (size_t t = 0; t < turns.size(); ++t) {
+      source += at[t] * from.strides[turns[t]];
+      target += at[t] * to.strides[turns[t]];
+    }
+    add_elements<<<grid_for(walk.numel), kThreads, 0, stream()>>>(source, target, walk);
+    check_launch("strided add");
+    size_t t = turns.size();
+    while (t > 0 && ++at[t - 1] == shape[turns[t - 1]]) at[--t] = 0;
+    if (t == 0) return;
+  }
+}
+
+void to_floats(int64_t n, const uint8_t* x, float* y) {
+  if (n == 0) return;
+  floats_of<<<grid_for(n), kThreads, 0, stream()>>>(n, x, y);
+  check_launch("conversion");
+}
+
+void truth_of(int64_t n, const float* x, uint8_t* y) {
+  if (n == 0) return;
+  truths_of<<<grid_for(n), kThreads, 0, stream()>>>(n, x, y);
+  check_launch("conversion");
+}
+
+bool all_finite(const View<const float>& v, int64_t B, int64_t H, int64_t R, int64_t C) {
+  const int64_t shape[] = {B, H, R, C}, steps[] = {v.b, v.h, v.r, v.c};
+  const int64_t* strides[] = {steps};
+  const Walk<1> walk(shape, strides);
+  if (walk.numel == 0) return true;
+  const Scratch<int> found(1);
+  clear(found.data(), sizeof(int));
+  find_nonfinite<<<grid_for(walk.numel), kThreads, 0, stream()>>>(v.data, found.data(), walk);
+  check_launch("looking for what is not finite");
+  int any = 0;
+  download(&any, found.data(), sizeof any);
+  return any == 0;
+}
+
+}  // namespace fovea::cuda

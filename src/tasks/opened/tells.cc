@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "fovea/error.h"
+#include "fovea/ops.h"
+#include "tasks/classes.h"
+#include "tasks/explain.h"
+#include "tasks/opened/opened.h"
+#include "text/labelled.h"
+
+// Encoders that tell the class of a text.
+namespace fovea::tasks::opened {
+namespace {
+
+Tensor class_logits(const Opened& o, const Ids& ids) {
+  const NoGrad off;
+  const auto L = static_cast<int64_t>(ids.size());
+  return checkpoints::said_of(o, Tensor::from_ids(ids, {1, L})).select(0, 0);
+}
+
+Ids text_ids(const Opened& o, const std::string& text) {
+  Ids ids = ids_of(o, text);
+  if (ids.empty()) throw Error("read", "there is no text to tell the class of");
+  return ids;
+}
+
+Inside inside_class(const Opened& o, const std::string& text) {
+  const NoGrad off;
+  const Ids ids = text_ids(o, text);
+  Inside inside{.inputs = labels_of(o.tokenizer(), ids), .outputs = o.about.classes};
+  inside.lines = {inside.inputs.size()};
+  look_inside_encoder(o, ids, inside);
+  const models::Transformer& m = o.model;
+  const auto logits = [&o, &m](const Tensor& rows, const nn::HeadsHook& hook) {
+    const Tensor read = models::encode(m.config, m.encoder, rows, {}, {.hook = hook});
+    return checkpoints::said(*o.head, o.about.purpose, read);
+  };
+  inside.log_odds = [logits](const Tensor& rows) { return log_odds_of_classes(logits(rows, {})); };
+  inside.hooked = [logits, x = inside.x](const nn::HeadsHook& hook) {
+    return log_softmax(logits(x.unsqueeze(0), hook));
+  };
+  inside.named = [&o](int64_t k) { return o.about.classes.at(static_cast<size_t>(k)); };
+  // The class is said of the first row.
+  inside.rollout = [all = inside.rollout] { return all().slice(0, 0, 1); };
+  say_class(inside);
+  return inside;
+}
+
+class TellingRun final : public OpenedRun<NoSettings, TopSettings> {
+ public:
+  using OpenedRun::OpenedRun;
+
+  std::optional<Inside> inside(const Input& input) const override {
+    return inside_class(model(), text_of(input));
+  }
+  std::optional<Tensors> logits(const Input& input) const override {
+    const Ids ids = text_ids(model(), text_of(input));
+    return Tensors{{"ids", Tensor::from_ids(ids, {static_cast<int64_t>(ids.size())})},
+                   {"logits", class_logits(model(), ids)}};
+  }
+  std::vector<Example> examples(size_t n) const override {
+    std::vector<Example> some;
+    for (const std::string& s : sentences(model())) {
+      if (some.size() < n) some.push_back({Text{s}, ""});
+    }
+    return some;
+  }
+  std::vector<Input> inputs(const Judged& what, size_t most) const override {
+    std::vector<std::string> texts = sentences(model());
+    if (!what.file.empty()) {
+      texts.clear();
+      for (const text::Labelled& l : text::read_labelled(what.file)) texts.push_back(l.text);
+    }
+    return spread_of(texts, most);
+  }
+  std::optional<explain::BlocksAtWork> blocks(int64_t sequences) const override {
+    return blocks_of(model(), model().model.encoder, model().model.source, sequences);
+  }
+
+ protected:
+  std::vector<Predictions> predict_as(std::span<const Input> inputs, const TopSettings& how,
+                                      const Predicting& watch) const override {
+    std::vector<Predictions> all;
+    for (const std::string& text : texts_of(inputs)) {
+      all.push_back(best_classes(model().about.classes,
+                                 class_logits(model(), text_ids(model(), text)), how.n_best));
+      if (watch.maps == Maps::keep) {
+        const Inside in = inside_class(model(), text);
+        all.back().front().pictures = pictures_of(in, explain(in, {.by = {By::rollout}}));
+      }
+      if (watch.done)
+        watch.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
+    }
+    return all;
+  }
+  Evaluation evaluate_as(const Judged& what, const NoSettings&,
+                         const ShareDone& done) const override {
+    const std::string& file =
+        file_to_judge(what, "texts with their classes, label<TAB>text a line");
+    const std::vector<text::Labelled> texts = text::read_labelled(file);
+    const std::vector<std::string>& classes = model().about.classes;
+    std::vector<std::string> labels;
+    for (const text::Labelled& l : texts) labels.push_back(l.label);
+    const std::vector<int64_t> right = places_of_classes(labels, classes, "eval", file);
+    std::vector<std::vector<float>> logits;
+    for (const text::Labelled& l : texts) {
+      logits.push_back(class_logits(model(), text_ids(model(), l.text)).to_vector());
+      if (done) done(static_cast<double>(logits.size()) / static_cast<double>(texts.size()));
+    }
+    return accuracy_of(classes, right, logits, "texts");
+  }
+};
+
+std::unique_ptr<const Run> open_telling(const RunFolder& folder) {
+  return std::make_unique<const TellingRun>(load_opened(folder));
+}
+
+}  // namespace
+
+extern const Task task_tells = {
+    .name = "classes of texts",
+    .title = "Classes of texts",
+    .about = "An encoder that somebody else trained, which tells of which class a text is",
+    .takes = Takes::text,
+    .scored = true,
+    .measures = {{"accuracy", "accuracy, %", Better::higher, 2},
+                 {"loss", "loss", Better::lower, 4}},
+    .config = make<OpenedConfig, TaskConfig>,
+    .evaluate_settings = make<NoSettings>,
+    .predict_settings = make<TopSettings>,
+    .open = open_telling,
+};
+
+}  // namespace fovea::tasks::opened
