@@ -112,6 +112,7 @@ std::vector<report::Picture> maps_of(const std::string& how, const Tensor& weigh
                         .weights = {values.begin() + m * size, values.begin() + (m + 1) * size}};
     const bool below = std::any_of(map.weights.begin(), map.weights.end(),
                                    [](float weight) { return weight < 0; });
+    map.axes = {"query", "key"};
     if (below) map.scale = report::Scale::around_zero;
     drawn.emplace_back(std::move(map));
   }

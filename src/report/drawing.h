@@ -54,8 +54,8 @@ Colour shade(int, Paper, Scale);
 struct Labels {
   std::vector<std::string> rows, columns;
   int longest_row = 0, longest_column = 0;  // in columns of a terminal
-  bool upwards = false;                     // columns' labels read from the bottom to the top
 };
+bool upwards(const std::string& label);  // of a column: too wide, so it reads from bottom to top
 Labels labels_of(const Heatmap&, int longest);
 
 // In the drawing's units.
@@ -71,7 +71,10 @@ struct GridStyle {
 struct Grid {
   GridStyle style;
   Labels labels;
+  Heatmap::Axes axes;
   double left = 0, top = 0, right = 0, bottom = 0;  // of the cells
+  double high = 0;                                  // the columns' labels, with the gap below them
+  double lowest() const;                            // where cells and the rows' axis end
 };
 Grid grid_of(const Heatmap&, const GridStyle&);
 void put_labels(Markup&, const Grid&);

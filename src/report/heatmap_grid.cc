@@ -17,9 +17,10 @@ Labels labels_of(const Heatmap& map, int longest) {
     labels.columns.push_back(cut(visible(column), longest));
     labels.longest_column = std::max(labels.longest_column, columns_of(labels.columns.back()));
   }
-  labels.upwards = labels.longest_column > 2;
   return labels;
 }
+
+bool upwards(const std::string& label) { return columns_of(label) > 2; }
 
 namespace {
 
@@ -29,21 +30,47 @@ double longest(const std::vector<std::string>& labels) {
   return columns;
 }
 
+std::string row_axis(const Grid& grid) { return "← " + grid.axes.rows; }
+std::string column_axis(const Grid& grid) { return grid.axes.columns + " →"; }
+
+// Beside the labels of the rows, downwards, and above those of the columns.
+void put_axes(Markup& svg, const Grid& grid) {
+  const GridStyle& style = grid.style;
+  if (!grid.axes.rows.empty()) {
+    svg.put(
+        R"x(<text class="muted end" transform="translate({:.1f} {:.1f}) rotate(-90)">{}</text>)x",
+        style.line - style.drop, grid.top, escape(row_axis(grid)));
+  }
+  if (!grid.axes.columns.empty()) {
+    svg.put(R"(<text class="muted" x="{:.1f}" y="{:.1f}">{}</text>)", grid.left,
+            grid.top - grid.high - style.drop, escape(column_axis(grid)));
+  }
+}
+
 }  // namespace
 
 Grid grid_of(const Heatmap& map, const GridStyle& style) {
-  Grid grid{style, labels_of(map, style.longest_label)};
+  Grid grid{style, labels_of(map, style.longest_label), map.axes};
   const Labels& labels = grid.labels;
-  grid.left = std::ceil(style.letter * longest(labels.rows)) + style.gap;
-  grid.top =
-      (labels.upwards ? std::ceil(style.letter * longest(labels.columns)) : style.line) + style.gap;
+  const double beside = map.axes.rows.empty() ? 0 : style.line;
+  const double above = map.axes.columns.empty() ? 0 : style.line;
+  const bool turned = std::ranges::any_of(labels.columns, upwards);
+  grid.left = beside + std::ceil(style.letter * longest(labels.rows)) + style.gap;
+  grid.high = (turned ? std::ceil(style.letter * longest(labels.columns)) : style.line) + style.gap;
+  grid.top = above + grid.high;
   grid.right = grid.left + style.cell * static_cast<double>(map.columns.size());
   grid.bottom = grid.top + style.cell * static_cast<double>(map.rows.size());
   return grid;
 }
 
+double Grid::lowest() const {
+  if (axes.rows.empty()) return bottom;
+  return std::max(bottom, top + style.letter * drawn_columns_of(row_axis(*this)));
+}
+
 void put_labels(Markup& svg, const Grid& grid) {
   const GridStyle& style = grid.style;
+  put_axes(svg, grid);
   const auto middle = [&](double first, size_t i) {
     return first + style.cell * (static_cast<double>(i) + 0.5);
   };
@@ -51,7 +78,7 @@ void put_labels(Markup& svg, const Grid& grid) {
   for (size_t j = 0; j < grid.labels.columns.size(); ++j) {
     const double x = middle(grid.left, j), y = grid.top - style.gap;
     const std::string label = escape(grid.labels.columns[j]);
-    if (grid.labels.upwards) {
+    if (upwards(grid.labels.columns[j])) {
       svg.put(R"x(<text transform="translate({:.1f} {:.1f}) rotate(-90)">{}</text>)x",
               x + style.drop, y, label);
     } else {

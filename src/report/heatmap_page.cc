@@ -52,7 +52,7 @@ void add_map(Html& html, const Heatmap& map, const Grid& grid) {
       R"(<div class="scroll"><svg class="map" viewBox="0 0 {0:.1f} {1:.1f}" )"
       R"(style="width:{0:.0f}px;min-width:{2:.0f}px" role="img" tabindex="0" )"
       R"(data-i="{3}" data-frame="{4:.1f} {5:.1f} {6:.2f}" aria-label="Weights, {7} × {8}: {9}">)",
-      width_of(grid), grid.bottom + 2, std::min(0.7 * width_of(grid), 700.0),
+      width_of(grid), grid.lowest() + 2, std::min(0.7 * width_of(grid), 700.0),
       html.keep(figures_of(map)), grid.left, grid.top, grid.style.cell, map.rows.size(),
       map.columns.size(), escape(map.title));
   put_labels(html, grid);

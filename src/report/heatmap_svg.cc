@@ -30,7 +30,7 @@ Sheet::Placed placed(const Picture& picture) {
   const double ends = (map.scale == Scale::from_zero ? 10 : 18) * kMapGap;  // of the legend
   at.width = std::max(
       {at.grid.right, kMapLetter * drawn_columns_of(at.title), at.grid.left + kLegend + ends});
-  at.height = at.grid.bottom + 2 * kMapGap + kMapLine;
+  at.height = at.grid.lowest() + 2 * kMapGap + kMapLine;
   return at;
 }
 

@@ -120,7 +120,8 @@ report::Heatmap map_of(const Inquiry& a, By by, const Tensor& values) {
                       .rows = labels(a),
                       .columns = a.in.inputs,
                       .weights = values.to_vector(),
-                      .scale = way_of(by).scale};
+                      .scale = way_of(by).scale,
+                      .axes = {"output", "input"}};
   return map;
 }
 
@@ -171,8 +172,11 @@ Explanation by_attention(const Inquiry& a) {
   if (own) {
     e.map = map_of(a, By::attention, chosen_rows(weights, a.outputs));
   } else {
-    e.map = {
-        .title = "", .rows = layer.rows, .columns = layer.columns, .weights = weights.to_vector()};
+    e.map = {.title = "",
+             .rows = layer.rows,
+             .columns = layer.columns,
+             .weights = weights.to_vector(),
+             .axes = {"query", "key"}};
   }
   const auto heads = layer.weights.size(0);
   const std::string which = !a.how.head.empty() ? ", head " + a.how.head

@@ -262,7 +262,8 @@ report::Picture picture_of(const std::string& title, const MatrixSeen& m) {
                          .rows = m.row_names,
                          .columns = m.column_names,
                          .weights = m.weights,
-                         .scale = report::Scale::around_zero};
+                         .scale = report::Scale::around_zero,
+                         .axes = {"row", "column"}};
 }
 
 }  // namespace fovea::tasks

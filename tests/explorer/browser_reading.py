@@ -349,6 +349,32 @@ class HeadLines(Page):
         self.driver.get(address)
         self.wait(lambda d: self.all("#products canvas.matrix"))
 
+    def test_they_are_saved_as_they_are_drawn(self):
+        self.open_lines("&lines=encoder.0.self&hidden=2")
+        strokes = lambda svg: [re.match(r'stroke="(#\w+)"', part)[1] for part in svg.split('<g class="head" ')[1:]]
+
+        def save(name):
+            self.one(f"#lines button[data-format={name}]").click()
+            return self.saved(f"fovea-heads-lines.{name}").decode("utf-8", "replace")
+
+        svg = save("svg")
+        xml.dom.minidom.parseString(svg)
+        self.assertEqual(len(set(strokes(svg))), 3, "a colour for each head that is drawn")
+        self.assertIn("heads: Encoder layer 1, self-attention", svg)
+        n = len("12 May 1999") + 1
+        self.assertEqual(len(save("csv").splitlines()), 3 * n * n + 1)
+        self.assertEqual([h["head"] for h in json.loads(save("json"))[0]["heads"]], [1, 3, 4])
+        # Of a query that is shown alone, its lines: in the colours of the page.
+        self.one("canvas.lines-of-heads").send_keys(Keys.ARROW_DOWN)
+        one = save("svg")
+        self.assertEqual({float(y) for y in re.findall(r'<path d="M[\d.]+ ([\d.]+)L', one)}, {30.0})
+        self.assertEqual(strokes(one), strokes(svg))
+        shown = self.driver.execute_script("""
+          return [...document.querySelectorAll('#lines .head-keys i')].map(i => getComputedStyle(i).backgroundColor.match(/\\d+/g).map(Number))""")
+        for head, stroke in zip((0, 2, 3), strokes(svg)):
+            drawn = [int(stroke[i:i + 2], 16) for i in (1, 3, 5)]
+            self.assertLess(max(abs(a - b) for a, b in zip(drawn, shown[head])), 6, (head, drawn, shown[head]))
+
     def test_a_query_times_a_key(self):
         self.open_lines("&lines=encoder.1.self")
         Select(self.one("#qk-head")).select_by_value("3")
@@ -401,7 +427,7 @@ return flaws;
 
 
 class Accessible(Page):
-    PANELS = "inside,heads,lines,faithful,rank"
+    PANELS = "inside,heads,lines,faithful,rank,edit-word,data,model"
 
     def findings(self):
         """Serious ones, of Chromium's accessibility tree and of the page."""
@@ -409,7 +435,15 @@ class Accessible(Page):
         value = lambda node, key: node.get(key, {}).get("value", "")
         unnamed = [f"{value(n, 'role')} without a name ({n.get('backendDOMNodeId')})" for n in nodes
                    if not n.get("ignored") and value(n, "role") in UNNAMED and not str(value(n, "name")).strip()]
-        return unnamed + self.driver.execute_script(FLAWS)
+        return unnamed + self.driver.execute_script(FLAWS) + self.axe()
+
+    def axe(self):
+        """What axe-core finds, where FOVEA_AXE names its axe.min.js: of any weight but the least."""
+        if "FOVEA_AXE" not in os.environ:
+            return []
+        self.driver.execute_script(pathlib.Path(os.environ["FOVEA_AXE"]).read_text())
+        found = self.driver.execute_async_script("axe.run(document, { resultTypes: ['violations'] }).then(r => arguments[0](r.violations))")
+        return [f"{v['id']}: {v['nodes'][0]['target']}" for v in found if v["impact"] != "minor"]
 
     def test_no_serious_finding_in_any_view(self):
         for run, ways in (("dates", "attention,occlusion"), ("reviews", "occlusion"), ("heads", "attention"), ("tales", "jacobian"),

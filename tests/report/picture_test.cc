@@ -16,7 +16,9 @@
 #include "image/pixels.h"
 #include "report/heatmap.h"
 #include "report/label.h"
+#include "report/lines.h"
 #include "report/malformed.h"
+#include "report/report.h"
 
 namespace fovea::report {
 namespace {
@@ -84,6 +86,48 @@ TEST(Svg, EveryCellSaysItsWeight) {
 TEST(Svg, LongLabelsAreTurned) {
   EXPECT_EQ(count(to_svg({words()}), "rotate(-90)"), 4u);
   EXPECT_EQ(count(to_svg({Heatmap{"", {"1"}, {"a", "b"}, {1, 0}}}), "rotate(-90)"), 0u);
+}
+
+// A sign that fits its column stands upright, whatever the others are.
+TEST(Svg, ALabelOfOneSignStandsUpright) {
+  const std::string svg = to_svg({Heatmap{"", {"1"}, {"a", "</s>"}, {1, 0}}});
+  EXPECT_EQ(count(svg, "rotate(-90)"), 1u);
+  EXPECT_EQ(count(svg, "class=\"mid\""), 1u);
+}
+
+// What is read and what is written, where a map says it; nothing else moves out of the picture for
+// it.
+TEST(Svg, AxesAreNamed) {
+  Heatmap map{"t", {"1"}, {"a", "b"}, {1, 0}};
+  const Drawing plain = drawing_of(sheet_of(std::vector<Picture>{map}), Target::svg);
+  EXPECT_EQ(plain.svg.find("→"), std::string::npos);
+  map.axes = {"written & so on", "read"};
+  const Drawing named = drawing_of(sheet_of(std::vector<Picture>{map}), Target::svg);
+  EXPECT_EQ(malformed(named.svg), "");
+  EXPECT_EQ(count(named.svg, ">read →<"), 1u);
+  EXPECT_EQ(count(named.svg, "rotate(-90)\">← written &amp; so on<"), 1u);
+  EXPECT_GT(named.height, plain.height + 100) << "a long name beside one row is not cut";
+  const std::string page = to_html({.title = "t", .sections = {{"s", {Pictures{{map}}}}}});
+  EXPECT_EQ(count(page, ">read →<"), 1u);
+}
+
+// A colour for each head, which is its own whatever others are drawn; what cannot be seen is left
+// out.
+TEST(Svg, HeadsAreLinesInTheirColours) {
+  const Lines all{
+      "layer 1", {"le", "chat"}, {"the", "cat"}, {1, 2}, {1, 0, 0.002f, 0.75f, 0, 0.5f, 0, NAN}};
+  const std::string svg = to_svg({all});
+  EXPECT_EQ(malformed(svg), "");
+  EXPECT_EQ(count(svg, "<path d=\"M"), 3u);
+  EXPECT_EQ(count(svg, "stroke-opacity=\"0.750\""), 1u);
+  const std::string second = to_svg({Lines{"layer 1", {"le"}, {"the"}, {2}, {1}}});
+  const size_t at = svg.rfind("stroke=\"#");
+  EXPECT_NE(second.find(svg.substr(at, 16)), std::string::npos) << svg.substr(at, 16);
+  EXPECT_EQ(count(svg, svg.substr(at, 16)), 1u);
+  EXPECT_NE(test::error_of([] {
+              Picture(Lines{"", {"a"}, {"b"}, {0}, {1}});
+            }).find("from 1"),
+            std::string::npos);
 }
 
 TEST(Svg, LoadsNothing) {

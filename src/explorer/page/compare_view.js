@@ -40,7 +40,7 @@ const difference = (a, b, rows, columns) => {
   }));
   return {
     kind: 'heatmap', title: `${now.run.name} minus ${state.beside}`, signed: true, weights, cells: api.packed(weights),
-    rows: rows.map(([i]) => a.rows[i]), columns: columns.map(([j]) => a.columns[j]),
+    rows: rows.map(([i]) => a.rows[i]), columns: columns.map(([j]) => a.columns[j]), axes: a.axes,
   };
 };
 
@@ -69,7 +69,7 @@ const maps_side_by_side = (first, second, redraw) => {
   const add = (map, side, options) => {
     const one = { side };
     one.matrix = new Matrix(map, {
-      ...options, scale: state.scale, axes: ['written', 'read'],
+      ...options, scale: state.scale,
       onCell: at => in_step(() => {
         for (const other of all) if (other !== one) other.matrix.show(at ? elsewhere(one, at)(other) : null);
       }),
@@ -96,8 +96,8 @@ const maps_side_by_side = (first, second, redraw) => {
   };
   const as_table = () => { keep({ table: state.table ? '' : 'yes' }); redraw(); };
   const draw = () => { for (const one of all) one.matrix.draw(); };
-  const missing = [[a.rows.length + b.rows.length - 2 * rows.length, 'written'],
-    [a.columns.length + b.columns.length - 2 * columns.length, 'read']].filter(([n]) => n).map(([n, what]) => `${n} ${what}`);
+  const missing = [[a.rows.length + b.rows.length - 2 * rows.length, 'tokens written'],
+    [a.columns.length + b.columns.length - 2 * columns.length, 'tokens read']].filter(([n]) => n).map(([n, what]) => `${n} ${what}`);
   return {
     nodes: [
       element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
@@ -106,7 +106,7 @@ const maps_side_by_side = (first, second, redraw) => {
           export_buttons(() => minus ? [a, b, minus] : [a, b])),
       element('div', { class: 'pair' }, left.node, right.node),
       third ? element('div', { id: 'difference' }, third.node, element('p', { class: 'muted' },
-          `Orange and +: ${now.run.name} weighs it more. `, missing.length ? `Left out, as only one of the two has them: ${missing.join(', ')}. ` : '',
+          `Orange and +: ${now.run.name} weighs it more. `, missing.length ? `Left out, as only one of the runs has them: ${missing.join(' and ')}. ` : '',
           largest(minus.weights) < 1e-6 ? 'There is no difference.' : ''))
             : !one_scale ? unlike(a, b)
             : element('p', { id: 'difference', class: 'muted' }, 'They have no token in common, so nothing can be subtracted.'),
@@ -140,7 +140,7 @@ const texts_side_by_side = (first, second) => {
       element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' }, export_buttons(() => [a, b])),
       element('div', { class: 'pair' }, shaded(a, { sizes }), shaded(b, { sizes })),
       minus ? element('div', { id: 'difference' }, shaded(minus, { signed: true, minus: true }), element('p', { class: 'muted' },
-          `Orange and +: ${now.run.name} weighs it more. The darkest is a difference of ${short(sizes_of(minus).word)}.`))
+          `Orange and +: ${now.run.name} weighs it more. Full colour is a difference of ${short(sizes_of(minus).word)}.`))
             : !one_scale ? unlike(a, b)
             : element('p', { id: 'difference', class: 'muted' }, 'They split the text into different words, so nothing can be subtracted.'),
     ],

@@ -77,7 +77,7 @@ export const heads = ({ run, question }) => {
       const answer = await large_asked(signal => api.post(['runs', run.name, 'explain'],
           { input: question().input, by: ['attention'], layer: head.layer, head: String(head.head) }, signal));
       if (!answer) return;
-      picture = map_of(unpacked(answer.pictures[0]), { axes: ['query', 'key'] });
+      picture = map_of(unpacked(answer.pictures[0]), {});
       const switched = element('button', { type: 'button', id: 'switch-off', onclick: () => flip(head) }, switch_name(head));
       large.replaceChildren(element('div', { class: 'toolbar' }, element('b', {}, title), switched,
           element('button', { type: 'button', id: 'pin', onclick: pin }, 'Pin')), picture.node);
@@ -89,7 +89,7 @@ export const heads = ({ run, question }) => {
 
   // Stays while others are looked at.
   const pin = () => {
-    const kept = map_of(picture.map, { axes: ['query', 'key'] });
+    const kept = map_of(picture.map, {});
     const node = element('div', { class: 'pin' }, kept.node, element('button', { type: 'button', onclick: () => node.remove() }, 'Unpin'));
     pins.append(node);
     kept.draw();

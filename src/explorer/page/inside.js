@@ -20,11 +20,10 @@ const agreement = ({ header, rows }, kind) => !rows.length ? null : element('div
         element('tbody', {}, rows.map(r => element('tr', {}, r.map((c, i) =>
             i ? element('td', {}, c) : element('th', { scope: 'row' }, titled(c))))))));
 
-// Weights of attention are of queries and keys, from 0 to 1; all else is of outputs and inputs, up to its largest.
-const with_axes = picture => picture.kind !== 'heatmap' || /rollout/.test(picture.title) ? picture
-    : /attention/i.test(picture.title) ? { ...picture, axes: ['query', 'key'] } : { ...picture, full: largest(picture.weights) };
+// Weights of attention go from 0 to 1; all else goes up to its largest.
+const scaled = picture => picture.kind !== 'heatmap' || /rollout|attention/i.test(picture.title) ? picture : { ...picture, full: largest(picture.weights) };
 const draw = (place, answer) => {
-  const parts = unpacked(answer.pictures).map(with_axes).map(figure_of);
+  const parts = unpacked(answer.pictures).map(scaled).map(figure_of);
   place.replaceChildren(...[element('div', { class: parts.length > 1 ? 'pair' : '' }, parts.map(p => p.node)),
     agreement(answer.agreement, 'sizes'), agreement(answer.agreement_signed, 'values'),
     ...answer.notes.map(n => element('p', { class: 'muted' }, n))].filter(Boolean));

@@ -46,7 +46,7 @@ export class Learned {
     this.title.textContent = `step ${look.step}`;
     this.slider.setAttribute('aria-valuetext', `step ${look.step}`);
     const [picture] = look.pictures;
-    this.matrix = picture.kind === 'heatmap' ? new Matrix({ ...picture, title: look.output }, { full: this.full, axes: ['written', 'read'] }) : null;
+    this.matrix = picture.kind === 'heatmap' ? new Matrix({ ...picture, title: look.output }, { full: this.full }) : null;
     this.place.replaceChildren(this.matrix?.node ?? (picture.kind === 'shaded_text'
         ? shaded({ ...picture, title: `${look.output} (${short(look.step)})` }, { sizes: this.sizes }) : image_of(picture)));
     this.matrix?.draw();

@@ -1,5 +1,6 @@
 import * as api from './api.js';
 import { dark, element, short, visible } from './dom.js';
+import { export_buttons } from './exported.js';
 import { full_of, largest, Matrix } from './matrix.js';
 import { problem_of } from './problem.js';
 import { keep, listed, state } from './state.js';
@@ -11,8 +12,8 @@ const kStep = 20, kGap = 420, kFine = 2;  // pixels from token to token, between
 const kFaint = 1 / 255;        // of the largest weight: what is below could not be seen
 const kLabel = 140;
 
-export const colour_of = (head, heads, night) => {
-  const hue = Math.round(360 * (head * 0.382 % 1 + (heads > 1 ? 0 : 0.58))) % 360;
+export const colour_of = (head, night) => {
+  const hue = Math.round(360 * ((0.58 + head * 0.382) % 1));
   return `hsl(${hue} ${night ? 85 : 75}% ${night ? 65 : 38}%)`;
 };
 const rgb_of = css => {
@@ -76,7 +77,7 @@ const add_ink = (ink, { at, fall, ink: weights, count, H }, x) => {
 export const paint_lines = (image, layer, { on, full, step, row = -1, column = -1, night = false }) => {
   const { width, height } = image, pixels = new Uint32Array(image.data.buffer);
   const all = lines_of(layer, { on, full, step, wide: width, row, column }), { H } = all;
-  const colours = [...on].map(h => rgb_of(colour_of(h, layer.heads, night)));
+  const colours = [...on].map(h => rgb_of(colour_of(h, night)));
   const [red, green, blue] = [0, 1, 2].map(c => Float64Array.from(colours, rgb => rgb[c]));
   const ink = new Float64Array((height + 4) * H), here = new Float64Array(H);
   for (let x = 0; x < width; ++x) {
@@ -115,6 +116,20 @@ export class Lines {
     this.canvas.addEventListener('pointerleave', () => this.show(this.held, -1));
     this.canvas.addEventListener('click', e => { this.point(e); this.hold(); });
     this.canvas.addEventListener('keydown', e => this.key(e));
+  }
+
+  // What is drawn, for the program to draw it: of a query or a key that is shown alone, its lines.
+  picture(title) {
+    const { layer: { rows, columns, weights }, row, column } = this, n = rows.length, m = columns.length, heads = [...this.on];
+    const shown = new Float32Array(heads.length * n * m);
+    heads.forEach((h, at) => {
+      for (let i = 0; i < n; ++i) {
+        for (let j = 0; j < m; ++j) {
+          if ((row < 0 || row === i) && (column < 0 || column === j)) shown[(at * n + i) * m + j] = weights[(h * n + i) * m + j];
+        }
+      }
+    });
+    return { kind: 'lines', title, rows, columns, heads: heads.map(h => h + 1), cells: api.packed(shown) };
   }
 
   draw() {
@@ -246,10 +261,12 @@ export const lines = ({ run, question }) => {
   const which = element('select', { id: 'lines-layer', 'aria-label': 'Layer', onchange: e => { keep({ lines: e.target.value, hidden: '', query: '', key: '' }); load(); } });
   const legend = element('p', { class: 'muted' }), detail = element('div', { id: 'products', 'aria-live': 'polite' }), choice = element('div', { class: 'row' });
   let layer = null, view = null, on = new Set();
+  const title = () => `${run.name}: ${layer.layers.find(l => l.name === layer.name)?.title ?? layer.name}`;
+  const saving = element('p', { class: 'row' }, export_buttons(() => [view.picture(title())], '-lines'));
 
   const draw_keys = () => keys.replaceChildren(...Array.from({ length: layer.heads }, (_, h) => {
     const swatch = element('i', {});
-    swatch.style.setProperty('--own', colour_of(h, layer.heads, dark()));
+    swatch.style.setProperty('--own', colour_of(h, dark()));
     return element('button', { type: 'button', 'data-line-head': h + 1, 'aria-pressed': String(on.has(h)), onclick: () => flip(h) }, swatch, `head ${h + 1}`);
   }));
   const flip = h => {
@@ -315,6 +332,6 @@ export const lines = ({ run, question }) => {
   };
   const node = element('details', { id: 'lines' }, element('summary', {}, 'Attention as lines'),
       element('p', { class: 'muted' }, 'All heads of a layer at once: a line from each query, on the left, to each key, on the right. Point at a token to see its lines alone. Hold a query by a press, then press a key, to multiply the two.'),
-      element('div', { class: 'row' }, which, keys), place, legend, choice, detail);
+      element('div', { class: 'row' }, which, keys), place, legend, saving, choice, detail);
   return { node, renew: load };
 };

@@ -14,7 +14,7 @@ export const map_view = (maps, { redraw }) => {
   let links = null, layout = null;
   const row = i => { links?.show(i); layout?.show(i); };
   const matrix = map_of(map, {
-    scale: state.scale, onRow: row, axes: ['written', 'read'],
+    scale: state.scale, onRow: row,
     title: jacobian ? 'Jacobian' : map.title === state.input ? 'Attention' : map.title,
     onHold: i => { keep({ row: i >= 0 ? String(i) : '' }); row(i); },
   });

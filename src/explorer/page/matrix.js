@@ -43,12 +43,12 @@ export const entropy = row => {
 };
 
 const kWidest = 96, kHighest = 28, kAxis = 18;  // pixels: of a cell, and of the line that names an axis
-export const kAxes = ['output', 'input'];       // what rows and columns are
+const kAxes = ['output', 'input'];              // what rows and columns are, where a map does not say it
 
 export class Matrix {
   // full: what the whole of the scale stands for, where others are drawn by the same. axes: what rows and
   // columns are.
-  constructor(map, { scale = 'one', full = 0, axes = kAxes, title = map.title, onRow = () => {}, onHold = () => {}, onCell = () => {} }) {
+  constructor(map, { scale = 'one', full = 0, axes = map.axes ?? kAxes, title = map.title, onRow = () => {}, onHold = () => {}, onCell = () => {} }) {
     Object.assign(this, { map, scale, given: full, axes, onRow, onHold, onCell });
     this.at = null;
     this.held = -1;
@@ -300,7 +300,7 @@ export class Matrix {
   // For those who read: the same numbers as a table.
   table() {
     const { rows, columns } = this.map;
-    return element('div', { class: 'scroll' }, element('table', {},
+    return element('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'The map as a table' }, element('table', {},
         element('caption', {}, 'Rows look at columns'),
         element('thead', {}, element('tr', {}, element('td', {}),
             columns.map(c => element('th', { scope: 'col', dir: 'auto' }, visible(c))))),

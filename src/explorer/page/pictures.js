@@ -29,7 +29,7 @@ export const image_of = picture => {
 // To be read only: {node, draw()}, the latter once it is on the page.
 export const figure_of = picture => {
   if (picture.kind === 'heatmap') {
-    const matrix = new Matrix(picture, { axes: picture.axes, full: picture.full });
+    const matrix = new Matrix(picture, { full: picture.full });
     return { node: matrix.node, draw: () => matrix.draw() };
   }
   const nodes = { seen_image: sheet, shaded_text: text => shaded(text, { signed: text.signed }) };

@@ -38,6 +38,7 @@ Picture drawable(const Picture& picture) {
   map.title = without_pictures(map.title);
   for (std::string& label : map.rows) label = without_pictures(label);
   for (std::string& label : map.columns) label = without_pictures(label);
+  map.axes = {without_pictures(map.axes.rows), without_pictures(map.axes.columns)};
   return map;
 }
 
@@ -59,6 +60,15 @@ Json decimal(float weight) {
   return value;
 }
 
+void put_axes(Json& to, const Heatmap::Axes& axes) {
+  if (!axes.rows.empty() || !axes.columns.empty()) to["axes"] = {axes.rows, axes.columns};
+}
+
+Heatmap::Axes axes_in(const Json& json) {
+  if (!json.contains("axes")) return {};
+  return {json["axes"].at(0).get<std::string>(), json["axes"].at(1).get<std::string>()};
+}
+
 Json json(const Picture& picture) {
   const auto& map = picture.get<Heatmap>();
   Json weights = Json::array();
@@ -72,6 +82,7 @@ Json json(const Picture& picture) {
   Json json = {
       {"title", map.title}, {"rows", map.rows}, {"columns", map.columns}, {"weights", weights}};
   put_scale(json, map.scale);
+  put_axes(json, map.axes);
   return json;
 }
 
@@ -96,6 +107,7 @@ Json pack(const Picture& picture, Numbers numbers) {
   Json json = {{"title", map.title}, {"rows", map.rows}, {"columns", map.columns}};
   put_weights(json, map.weights, numbers);
   put_scale(json, map.scale);
+  put_axes(json, map.axes);
   return json;
 }
 
@@ -104,7 +116,8 @@ Picture unpack(const Json& json) {
               .rows = json.at("rows").get<std::vector<std::string>>(),
               .columns = json.at("columns").get<std::vector<std::string>>(),
               .weights = weights_in(json),
-              .scale = scale_in(json)};
+              .scale = scale_in(json),
+              .axes = axes_in(json)};
   if (std::max(map.rows.size(), map.columns.size()) > kMostLabels) {
     throw Error("draw", "a map has more than 65536 rows or columns");
   }
@@ -112,7 +125,11 @@ Picture unpack(const Json& json) {
 }
 
 Picture example() {
-  return Heatmap{"le chat", {"le", "chat"}, {"the", "cat"}, {0.9f, 0.1f, 0.25f, 0.75f}};
+  return Heatmap{.title = "le chat",
+                 .rows = {"le", "chat"},
+                 .columns = {"the", "cat"},
+                 .weights = {0.9f, 0.1f, 0.25f, 0.75f},
+                 .axes = {"written", "read"}};
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source
                        std::vector<std::string> target, const std::string& title) {
   report::Heatmap map{
       .title = title, .rows = std::move(target), .columns = shown_pieces(std::move(source))};
+  map.axes = {"written", "read"};
   map.columns.emplace_back(kEndMark);
   if (d.ended) map.rows.emplace_back(kEndMark);
   for (const std::vector<float>& row : d.weights) {
