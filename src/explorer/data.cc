@@ -46,7 +46,7 @@ Json held_out(Runs& runs, const std::string& name, const Json& asked,
   return {{"columns", {"input", "output", "expected", "error", "score", "right", "length", "cut"}},
           {"rows", rows},
           {"measured", found.measured},
-          {"classes", found.classes},
+          {"about", name_of(found.rows)},
           {"of", tasks::described(opened.run->held_out_set())}};
 }
 

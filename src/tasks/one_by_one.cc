@@ -59,20 +59,39 @@ Answered answered(const Task& task, const Solved& known, const Predictions& said
   return o;
 }
 
+Outcomes foreseen_in(const Run& run, const std::vector<Solved>& known, const ShareDone& done) {
+  Outcomes outcomes{.measured = "the loss: mean −log p of a token, in nats", .rows = Rows::texts};
+  std::vector<Input> inputs;
+  for (const Solved& one : known) inputs.push_back(one.input);
+  const std::vector<Foreseen> all = run.foreseen(inputs, done);
+  for (size_t i = 0; i < all.size(); ++i) {
+    outcomes.all.push_back({.input = name_of(inputs[i]),
+                            .output = all[i].instead,
+                            .expected = all[i].hardest,
+                            .score = all[i].accuracy,
+                            .error = all[i].loss,
+                            .right = all[i].accuracy == 1,
+                            .length = all[i].tokens});
+  }
+  return outcomes;
+}
+
 }  // namespace
+
+const char* name_of(Rows rows) {
+  return rows == Rows::classes ? "classes" : rows == Rows::answers ? "answers" : "texts";
+}
 
 Outcomes one_by_one(const Task& task, const Run& run, Set set, size_t most, const ShareDone& done) {
   const std::vector<Solved> known = run.solved(set, most);
   if (known.empty()) {
-    throw Error("data", fmt::format("of {} there is no table: {}", task.title,
-                                    task.takes == Takes::text
-                                        ? "what follows a text has no single right answer"
-                                        : "its data are not there"));
+    throw Error("data", fmt::format("of {} there is no table: its data are not there", task.title));
   }
+  if (known.front().expected.empty()) return foreseen_in(run, known, done);
   const std::unique_ptr<Settings> settings = with_all_classes(task);
   Outcomes outcomes{.measured = task.scored ? "1 − the probability of the expected class"
                                             : "1 − chrF of the output against what was expected",
-                    .classes = task.scored};
+                    .rows = task.scored ? Rows::classes : Rows::answers};
   for (size_t at = 0; at < known.size(); at += kAtOnce) {
     const size_t end = std::min(at + kAtOnce, known.size());
     std::vector<Input> inputs;

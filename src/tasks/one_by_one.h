@@ -9,22 +9,29 @@
 namespace fovea::tasks {
 
 struct Answered {
+  // Of a language model: the text, what it guessed in place of its hardest token, and that token.
   std::string input, output, expected;
-  double score = 0;  // as the model gives it: of classes, the probability of what it says
-  // From 0, as expected, to 1. Of classes: 1 − p of the expected one. Of texts: 1 − chrF/100
-  // against the nearest expected one.
+  // As the model gives it: of classes, the probability of what it says. Of a language model, the
+  // share of the tokens that it guessed.
+  double score = 0;
+  // From 0, as expected. Of classes, to 1: 1 − p of the expected one. Of answers, to 1:
+  // 1 − chrF/100 against the nearest expected one. Of a language model: mean −log p of a token.
   double error = 0;
-  bool right = false;  // exactly what was expected
-  int64_t length = 0;  // words of the input; 0 of an image
+  bool right = false;  // exactly what was expected; of a language model, every token
+  int64_t length = 0;  // words of the input; of a language model, tokens; 0 of an image
 };
+
+// What rows are about: a class, an answer, or a text that is guessed token by token.
+enum class Rows : uint8_t { classes, answers, texts };
+const char* name_of(Rows);
 
 struct Outcomes {
   std::vector<Answered> all;
   std::string measured;  // what the error is, in words
-  bool classes = false;
+  Rows rows = Rows::answers;
 };
 
-// At most so many from the front of a set; throws where the run's task has no single right answer.
+// At most so many from the front of a set; throws where there are no data.
 Outcomes one_by_one(const Task&, const Run&, Set, size_t most, const ShareDone&);
 
 }  // namespace fovea::tasks

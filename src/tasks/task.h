@@ -52,10 +52,18 @@ struct Example {
   image::Image image = {};  // where the input is one
 };
 
-// An input of a set, and all that may come of it, the one to show first.
+// An input of a set, and all that may come of it, the one to show first; nothing where what comes
+// is the input's own continuation, which Run::foreseen() judges.
 struct Solved {
   Input input;
   std::vector<std::string> expected;
+};
+// A text whose every token a language model guesses from those before it.
+struct Foreseen {
+  double loss = 0;      // mean −log p of a token, in nats
+  double accuracy = 0;  // share of the tokens that it held for the likeliest
+  int64_t tokens = 0;
+  std::string hardest, instead;  // the token with the largest −log p, and what it guessed there
 };
 
 struct Prediction {
@@ -102,8 +110,12 @@ class Run {
   // What a model says of one input before anything is chosen, as tensors to keep: `ids` [T] and
   // `logits` [T,V] or [classes]; nothing where the task has no such numbers.
   virtual std::optional<Tensors> logits(const Input&) const { return {}; }
-  // Of a set from its front, at most so many; none where no single answer is right.
+  // Of a set from its front, at most so many; none where there are no data.
   virtual std::vector<Solved> solved(Set, size_t /*most*/) const { return {}; }
+  // Of a language model: each of these texts, token by token.
+  virtual std::vector<Foreseen> foreseen(std::span<const Input>, const ShareDone& = {}) const {
+    return {};
+  }
   // For typed_input(): where rows of CSV have their class, as the settings of a prediction say if
   // there are any; empty where it is not known.
   virtual std::string class_column(const Settings* /*asked*/) const { return {}; }

@@ -16,15 +16,11 @@ import time
 import unittest
 
 import in_browser as browser
-from in_browser import By, FOVEA, Keys, Page, SITE, Select, webdriver
+import browser_reading
+from in_browser import By, FOVEA, Keys, Page, SITE, Select, run_all, webdriver
 
 browser.RUNS = {
-    "dates": ["translate", "--examples", "2000", "--epochs", "2", "--hidden", "32"],
-    "dates-2": ["translate", "--examples", "2000", "--epochs", "2", "--hidden", "32", "--seed", "2", "--rate", "0.002"],
-    "heads": ["translate", "--examples", "1000", "--epochs", "1", "--model", "transformer", "--blocks", "2",
-              "--query-depth", "32", "--heads", "4"],
-    "reviews": ["documents", "--examples", "400", "--epochs", "2"],
-    "scenes": ["caption", "--examples", "100", "--steps", "4", "--hidden", "16", "--features", "8", "--stride", "8"],
+    **{name: browser.RUNS[name] for name in ("dates", "dates-2", "heads", "reviews", "scenes", "tales")},
     "once": ["documents", "--examples", "60", "--steps", "1"],
 }
 # What reaches beyond the screen.
@@ -112,7 +108,7 @@ class Training(Board):
             self.assertIn("a second", self.text("#queue"))
             self.shot("training")
             self.click("#training-now .stop")
-            self.wait(lambda d: "Stopped before its end" in self.text("#training-now"), 30)
+            self.wait(lambda d: "Stopped early" in self.text("#training-now"), 30)
             run = site.folder / "runs" / "documents-own-1"
             self.assertEqual((site.folder / "runs" / "uploads" / "own-1.csv").read_bytes(), TICKETS.read_bytes())
             self.assertFalse((run / "results.json").exists())
@@ -279,6 +275,21 @@ class Data(Board):
         chosen = self.one("#data .data-row[aria-selected=true]").get_attribute("title")
         self.wait(lambda d: self.one("#input").get_attribute("value") == chosen)
 
+    def test_a_language_model_has_pieces_of_its_text(self):
+        self.ready("tales")
+        losses = self.errors()
+        self.assertEqual(losses, sorted(losses, reverse=True))
+        self.assertEqual([b.text.split(" ")[0] for b in self.all("#data .data-heads button")],
+                         ["loss", "text", "guessed", "hardest", "accuracy", "tokens"])
+        rows = self.all("#data .strip .data-row:not([hidden])")
+        self.assertTrue(all(0 <= float(r.find_element(By.CSS_SELECTOR, ".score").text) <= 1 for r in rows))
+        self.assertIn("accuracy", self.text("#data .slice"))
+        self.assertFalse(self.all("input[name=data-wrong], select[name=data-expected]"), "no text is right or wrong")
+        self.shot("texts")
+        whole = rows[0].get_attribute("title")
+        rows[0].click()
+        self.wait(lambda d: self.one("#input").get_attribute("value").startswith(whole))
+
     def test_of_images_too(self):
         self.ready("scenes")
         row = self.one("#data .strip .data-row")
@@ -296,7 +307,7 @@ class Data(Board):
             const text = i => `the ${i % 97}th letter of ${i % 31} to somebody who never answered, number ${i}`;
             const rows = Array.from({ length: 10000 }, (_, i) => [text(i), text(i + 1), text(i + 2), (i * 7919 % 10007) / 10007, 0.5, i % 3 === 0, 12, false]);
             const columns = ['input', 'output', 'expected', 'error', 'score', 'right', 'length', 'cut'];
-            const table = table_of({ columns, rows, measured: '', of: 'a test', classes: false }, () => {});
+            const table = table_of({ columns, rows, measured: '', of: 'a test', about: 'answers' }, () => {});
             document.getElementById('view').replaceChildren(table.node);
             const began = performance.now();
             table.draw();
@@ -371,10 +382,47 @@ class Model(Board):
             self.assertLessEqual(self.wide(), 1)
 
 
+class AccessibleBoard(Board):
+    """What a screen reader is given of tables, charts and forms."""
+    findings, axe = browser_reading.Accessible.findings, browser_reading.Accessible.axe
+
+    def test_no_serious_finding_in_tables_charts_and_the_form(self):
+        self.open("reviews", "&open=data,model,edit-word&with=once")
+        self.click("#data-begin")
+        self.wait(lambda d: self.all("#data .strip .data-row:not([hidden])"), 60)
+        self.all("#edit-word .word")[1].click()
+        self.wait(lambda d: len(self.all("#both .predictions")) == 2 and self.all("#model .part"))
+        self.click("#model .part")
+        self.wait(lambda d: self.all("#charts .chart"))
+        self.assertEqual(self.findings(), [])
+        self.unfold("#cards")
+        self.click(".card[data-task=documents] .train-set")
+        self.wait(lambda d: self.all("#train-form form"))
+        self.assertEqual(self.findings(), [])
+
+    def test_the_form_by_keys_alone(self):
+        self.open("reviews")
+        self.unfold("#cards")
+        button = self.one(".card[data-task=documents] .train-set")
+        button.send_keys(Keys.ENTER)
+        self.wait(lambda d: self.all("#train-form form"))
+        within = "return document.querySelector('#train-form').contains(document.activeElement)"
+        for _ in range(60):
+            self.assertTrue(self.driver.execute_script(within + " || document.activeElement === document.body"), "Tab stays in the form")
+            if self.driver.execute_script("return document.activeElement.id") == "train-begin":
+                break
+            webdriver.ActionChains(self.driver).send_keys(Keys.TAB).perform()
+        self.assertEqual(self.driver.execute_script("return document.activeElement.id"), "train-begin")
+        webdriver.ActionChains(self.driver).send_keys(Keys.ESCAPE).perform()
+        self.wait(lambda d: not self.all("#train-form"))
+        self.assertEqual(self.driver.switch_to.active_element, button, "back to where it was opened")
+
+
 class DarkBoard(Data):
     dark = True
     test_two_runs_in_one_chart = Curves.test_two_runs_in_one_chart
     test_the_parts_of_a_transformer = Model.test_the_parts_of_a_transformer
+    test_a_language_model_has_pieces_of_its_text = None
     test_by_the_keyboard = test_of_images_too = test_ten_thousand_rows_scroll_at_60_frames_a_second = None
 
 
@@ -407,10 +455,4 @@ class PhoneBoard(Training):
 
 
 if __name__ == "__main__":
-    SITE.start()
-    try:
-        result = unittest.main(argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2).result
-    finally:
-        Page.close_all()
-        code = SITE.stop()
-    sys.exit(0 if result.wasSuccessful() and code == 0 else 1)
+    run_all()

@@ -43,21 +43,24 @@ class OfEveryTask : public testing::TestWithParam<const tasks::Task*> {
 
 TEST_P(OfEveryTask, InputsComeOneByOne) {
   const Json table = ask("POST", "data", Json::object());
-  if (task().name == "lm") {
-    EXPECT_TRUE(has(table["error"], "no single right answer")) << table;
-    return;
-  }
   ASSERT_FALSE(table.contains("error")) << table;
   ASSERT_FALSE(table["rows"].empty());
+  const bool texts = task().name == "lm";
+  EXPECT_EQ(table["about"], texts ? "texts" : task().scored ? "classes" : "answers");
   for (const Json& row : table["rows"]) {
     ASSERT_EQ(row.size(), table["columns"].size());
     EXPECT_GE(row[3].get<double>(), 0) << row;
-    EXPECT_LE(row[3].get<double>(), 1) << row;
+    EXPECT_LE(row[texts ? 4 : 3].get<double>(), 1) << row;  // a loss has no end
     EXPECT_FALSE(row[2].get<std::string>().empty()) << row;
   }
   EXPECT_TRUE(has(caller.sent, "\"done\""));
-  EXPECT_EQ(ask("POST", "data", {{"most", 1}})["rows"].size(), 1u);
-  EXPECT_EQ(ask("POST", "data", {{"most", 1}})["rows"][0], table["rows"][0]);
+  const Json alone = ask("POST", "data", {{"most", 1}})["rows"];
+  ASSERT_EQ(alone.size(), 1u);
+  Json first = table["rows"][0];
+  // Texts are read several at a time: of other shapes the last bits of a product are others.
+  if (texts) EXPECT_NEAR(alone[0][3].get<double>(), first[3].get<double>(), 1e-6);
+  if (texts) first[3] = alone[0][3];
+  EXPECT_EQ(alone[0], first);
   EXPECT_TRUE(ask("POST", "data", {{"most", 0}}).contains("error"));
   // A row opens as what it is about.
   const std::string input = ask("POST", "input", {{"row", 0}})["input"];

@@ -71,6 +71,49 @@ TEST(Lm, AnswersAreCounted) {
   EXPECT_EQ(answered(m, std::vector<std::string>{"no question."}).questions, 0);
 }
 
+// Each text by itself, whatever stands beside it: the mean loss of its tokens after the end of a
+// line.
+TEST(Lm, TextsAreForeseenOneByOne) {
+  LanguageModel m = blank(100);
+  m.config.train.batch_tokens = 300;  // three texts at once
+  const std::vector<std::string> texts = {"abba", "b", "", "ab\nba", "aaaaaaaaaa"};
+  const std::vector<Foreseen> all = foreseen(m, texts);
+  ASSERT_EQ(all.size(), texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Tokens own = encode_prompt(m.tokenizer, texts[i]);
+    ASSERT_EQ(all[i].tokens, static_cast<int64_t>(own.size())) << texts[i];
+    double loss = 0, most = -1;
+    int64_t right = 0;
+    std::string hardest;
+    Tokens before = {text::kEnd};
+    for (const int64_t id : own) {
+      const auto T = static_cast<int64_t>(before.size());
+      const Tensor states = models::decode_all(m.model, Tensor::from_ids(before, {1, T}));
+      const std::vector<float> p = softmax(m.model.output(states.select(1, T - 1)), 1).to_vector();
+      const double each = -std::log(static_cast<double>(p[static_cast<size_t>(id)]));
+      right += std::max_element(p.begin(), p.end()) - p.begin() == id;
+      if (each > most) most = each, hardest = id == text::kEnd ? "⏎" : m.tokenizer.token(id);
+      loss += each;
+      before.push_back(id);
+    }
+    const auto n = static_cast<double>(std::max<size_t>(own.size(), 1));
+    EXPECT_NEAR(all[i].loss, loss / n, 1e-5) << texts[i];
+    EXPECT_DOUBLE_EQ(all[i].accuracy, static_cast<double>(right) / n) << texts[i];
+    EXPECT_EQ(all[i].hardest, hardest) << texts[i];
+  }
+  m.config.context = 4;  // of a longer one its end counts
+  EXPECT_EQ(foreseen(m, texts)[4].tokens, 4);
+}
+
+TEST(Lm, ATextIsReadInPiecesOfAboutALine) {
+  LmConfig c;
+  const std::vector<std::string> lines = {"a tale", "", "another", std::string(300, 'x')};
+  EXPECT_EQ(texts_in(c, lines), (std::vector<std::string>{"a tale", "another", lines[3]}));
+  c.data.file = "book.txt";
+  EXPECT_EQ(texts_in(c, lines), (std::vector<std::string>{"a tale\n\nanother", lines[3]}));
+  EXPECT_TRUE(texts_in(c, std::vector<std::string>{"", ""}).empty());
+}
+
 TEST(Lm, LinesEndWithAToken) {
   const std::vector<std::string> lines = {"ab", "", "b"};
   const auto t = text::Tokenizer::train({}, lines);

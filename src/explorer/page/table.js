@@ -6,7 +6,14 @@ import { now } from './state.js';
 // Held-out inputs in one table, the worst first: what came of each, what should have, and how far apart
 // these are. Only the rows that can be seen are on the page, so that ten thousand scroll as ten do.
 const kRow = 30, kMore = 6;  // pixels of a row; rows beyond the edges
-const kColumns = [['error', 'error'], ['input', 'input'], ['output', 'output'], ['expected', 'expected'], ['score', 'score'], ['length', 'words']];
+const kColumns = ['error', 'input', 'output', 'expected', 'score', 'length'];
+// What columns are called, by what the rows are about. A text is guessed token by token: of each, its hardest
+// token stands in the table.
+const kNames = {
+  classes: { length: 'words' },
+  answers: { length: 'words' },
+  texts: { error: 'loss', input: 'text', output: 'guessed there', expected: 'hardest token', score: 'accuracy', length: 'tokens' },
+};
 
 // Rows as the program sends them, by the names of their columns.
 export const rows_of = ({ columns, rows }) => rows.map((r, i) => ({ ...Object.fromEntries(columns.map((c, j) => [c, r[j]])), at: i }));
@@ -56,7 +63,7 @@ export class Rows {
     if (first === this.first && !anew) return;
     this.first = first;
     while (this.nodes.length < seen) {
-      const made = element('div', { class: 'data-row', role: 'option' }, kColumns.map(([name]) => element('span', { class: name, dir: 'auto' })));
+      const made = element('div', { class: 'data-row', role: 'option' }, kColumns.map(name => element('span', { class: name, dir: 'auto' })));
       this.nodes.push(made);
       this.strip.append(made);
     }
@@ -97,7 +104,7 @@ export class Rows {
 }
 
 export const fill_row = (node, row) => {
-  kColumns.forEach(([name], i) => {
+  kColumns.forEach((name, i) => {
     const value = row[name];
     node.children[i].textContent = typeof value === 'number' ? short(value) : value === null || value === undefined ? '' : visible_line(value);
   });
@@ -105,22 +112,24 @@ export const fill_row = (node, row) => {
 };
 const visible_line = text => text.length ? text.replaceAll('\n', ' ⏎ ') + '' : visible('');
 
-// What a slice comes to, beside the whole.
-const slice_scores = (some, all, classes) => {
+// What a slice comes to, beside the whole: how many are right, or of texts the tokens that are.
+const slice_scores = (some, all, about) => {
   const mean = (rows, of) => rows.length ? rows.reduce((s, r) => s + (of(r) ?? 0), 0) / rows.length : NaN;
+  const texts = about === 'texts', right = r => texts ? r.score : r.right ? 1 : 0;
   const line = (name, rows) => element('tr', {}, element('th', { scope: 'row' }, name), element('td', {}, String(rows.length)),
-      element('td', {}, rows.length ? `${(100 * mean(rows, r => r.right ? 1 : 0)).toFixed(1)} %` : ''),
+      element('td', {}, rows.length ? `${(100 * mean(rows, right)).toFixed(1)} %` : ''),
       element('td', {}, rows.length ? short(mean(rows, r => r.error)) : ''), element('td', {}, rows.length ? short(mean(rows, r => r.length)) : ''));
+  const heads = texts ? ['texts', 'accuracy', 'mean loss', 'mean tokens'] : ['inputs', about === 'classes' ? 'right' : 'exactly right', 'mean error', 'mean words'];
   return element('table', { class: 'slice' }, element('caption', {}, 'Scores of what is shown'),
-      element('thead', {}, element('tr', {}, ['', 'inputs', classes ? 'right' : 'exactly right', 'mean error', 'mean words'].map(h => element('th', { scope: 'col' }, h)))),
+      element('thead', {}, element('tr', {}, ['', ...heads].map(h => element('th', { scope: 'col' }, h)))),
       element('tbody', {}, some.length === all.length ? null : line('this slice', some), line('all', all)));
 };
 
-const csv = rows => 'error,input,output,expected,score,right,words\r\n' + rows.map(r => [r.error, r.input, r.output, r.expected, r.score, r.right, r.length]
+const csv = (rows, name_of) => [...kColumns.slice(0, 5), 'right', 'length'].map(name_of).join(',') + '\r\n' + rows.map(r => [r.error, r.input, r.output, r.expected, r.score, r.right, r.length]
     .map(v => typeof v === 'string' ? `"${v.replaceAll('"', '""')}"` : v ?? '').join(',')).join('\r\n') + '\r\n';
 
-const save = rows => {
-  const link = element('a', { href: URL.createObjectURL(new Blob([csv(rows)], { type: 'text/csv' })), download: `fovea-${now.run.name}-held-out.csv` });
+const save = (rows, name_of) => {
+  const link = element('a', { href: URL.createObjectURL(new Blob([csv(rows, name_of)], { type: 'text/csv' })), download: `fovea-${now.run.name}-held-out.csv` });
   document.body.append(link);
   link.click();
   link.remove();
@@ -129,7 +138,8 @@ const save = rows => {
 
 // Of an answer of the program's: what can be filtered, the slice's scores, the rows.
 export const table_of = (answer, open) => {
-  const all = rows_of(answer), filter = {};
+  const all = rows_of(answer), filter = {}, { about } = answer, texts = about === 'texts';
+  const name_of = column => kNames[about][column] ?? column;
   let by = 'error', down = true;
   const fill = (node, row) => fill_row(node, row);
   const rows = new Rows({ fill, open });
@@ -137,29 +147,31 @@ export const table_of = (answer, open) => {
   const draw = () => {
     const some = filtered(all, filter);
     rows.set(sorted(some, by, down));
-    scores.replaceChildren(slice_scores(some, all, answer.classes));
+    scores.replaceChildren(slice_scores(some, all, about));
     for (const head of heads.children) {
       head.setAttribute('aria-pressed', String(head.dataset.by === by));
       head.firstChild.textContent = head.dataset.name + (head.dataset.by === by ? (down ? ' ↓' : ' ↑') : '');
     }
   };
-  const heads = element('div', { class: 'data-row data-heads', role: 'group', 'aria-label': 'Sort by' }, kColumns.map(([name, title]) => element('button', {
-    type: 'button', class: name, 'data-by': name, 'data-name': title, onclick: () => {
+  const heads = element('div', { class: 'data-row data-heads', role: 'group', 'aria-label': 'Sort by' }, kColumns.map(name => element('button', {
+    type: 'button', class: name, 'data-by': name, 'data-name': name_of(name), onclick: () => {
       down = by === name ? !down : ['error', 'score', 'length'].includes(name);
       by = name;
       draw();
     },
-  }, element('span', {}, title))));
+  }, element('span', {}, name_of(name)))));
   const field = (label, name, attributes) => element('label', {}, label, ' ', element('input', { name: `data-${name}`, ...attributes, oninput: e => { filter[name] = e.target.value; draw(); } }));
   const classes = [...new Set(all.map(r => r.expected))].sort();
   const filters = element('div', { class: 'row', role: 'search' },
       field('Word', 'word', { type: 'search', size: 14 }),
-      answer.classes || classes.length <= 20 ? element('label', {}, 'Class ', element('select', { name: 'data-expected', onchange: e => { filter.expected = e.target.value; draw(); } },
+      about === 'classes' || (!texts && classes.length <= 20) ? element('label', {}, 'Class ', element('select', { name: 'data-expected', onchange: e => { filter.expected = e.target.value; draw(); } },
           element('option', { value: '' }, 'all'), classes.map(c => element('option', { value: c }, c)))) : null,
-      all.some(r => r.length > 0) ? [field('Words from', 'low', { type: 'number', min: 0 }), field('to', 'high', { type: 'number', min: 0 })] : null,
-      element('label', {}, element('input', { type: 'checkbox', name: 'data-wrong', onchange: e => { filter.wrong = e.target.checked; draw(); } }), ' only what is wrong'),
-      element('button', { type: 'button', onclick: () => save(sorted(filtered(all, filter), by, down)) }, 'Save as CSV'));
-  const node = element('div', { class: answer.classes ? 'data classes-data' : 'data' }, element('p', { class: 'muted' }, `${all.length} inputs of ${answer.of}. Error: ${answer.measured}.`),
+      all.some(r => r.length > 0) ? [field(texts ? 'Tokens from' : 'Words from', 'low', { type: 'number', min: 0 }), field('to', 'high', { type: 'number', min: 0 })] : null,
+      texts ? null : element('label', {}, element('input', { type: 'checkbox', name: 'data-wrong', onchange: e => { filter.wrong = e.target.checked; draw(); } }), ' only what is wrong'),
+      element('button', { type: 'button', onclick: () => save(sorted(filtered(all, filter), by, down), name_of) }, 'Save as CSV'));
+  const node = element('div', { class: `data ${about}-data` }, element('p', { class: 'muted' }, texts
+    ? `${all.length} texts of ${answer.of}, each read by itself. Sorted by ${answer.measured}. Accuracy: the share of tokens that the model guessed, each from those before it.`
+    : `${all.length} inputs of ${answer.of}. Error: ${answer.measured}.`),
       filters, scores, heads, rows.node);
   return { node, draw, rows };
 };
@@ -172,7 +184,7 @@ export const data_table = open => ({ run }) => {
     open(input);
   };
   const work = measuring({
-    id: 'data', label: 'Ask about every held-out input', parts: ['runs', run.name, 'data'], body: () => ({}),
+    id: 'data', label: 'Ask the model', parts: ['runs', run.name, 'data'], body: () => ({}),
     draw: answer => {
       const table = table_of(answer, show);
       requestAnimationFrame(table.draw);

@@ -29,10 +29,13 @@ void LmConfig::visit(Fields& f) {
   f.integer("min-count", tokens.min_count, "rarer tokens are unknown", {1, 1e9});
   f.integer("context", context, "tokens that it sees", {1, 1e6});
   visit_transformer(f, network);
-  f.real("dropout", loss.dropout, "in training, of what blocks add and of weights", {0, 0.95});
-  f.real("label-smoothing", loss.label_smoothing, "", {0, 0.99});
+  f.real("dropout", loss.dropout, "share of each block's output and of attention weights set to 0",
+         {0, 0.95});
+  f.real("label-smoothing", loss.label_smoothing, "share of a target spread over the others",
+         {0, 0.99});
   visit_training(f, measures());
-  f.integer("batch-tokens", train.batch_tokens, "of all windows of a step", {1, 1e9});
+  f.integer("batch-tokens", train.batch_tokens, "tokens of a step, in all windows together",
+            {1, 1e9});
   network.longest = context;
 }
 

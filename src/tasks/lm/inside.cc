@@ -10,8 +10,6 @@
 namespace fovea::tasks::lm {
 namespace {
 
-constexpr const char* kEndOfLine = "⏎";
-
 // The text's own pieces, unknown ones too: as many as encode_prompt() gives ids.
 std::vector<std::string> pieces_of(const LanguageModel& m, const Tokens& ids,
                                    const std::string& text) {

@@ -64,8 +64,13 @@ using Tokens = std::vector<int64_t>;
 Tokens encode(const text::Tokenizer&, std::span<const std::string> lines);  // each line ends
 Tokens encode_prompt(const text::Tokenizer&, std::string_view);             // the last does not
 
+// Lines of a set as texts to look at one by one: each tale; of the user's text, as many lines as
+// make about 200 bytes.
+std::vector<std::string> texts_in(const LmConfig&, std::span<const std::string> lines);
+
 // ---- the model
 inline constexpr const char* kVocabularyFile = "text.vocab";
+inline constexpr const char* kEndOfLine = "⏎";  // as it is shown
 
 struct LanguageModel {
   LmConfig config;
@@ -78,6 +83,9 @@ LanguageModel load_language_model(const RunFolder&);
 // built-in tales, the share of the lines' questions that it answers, too.
 Evaluation evaluate(const LanguageModel&, std::span<const std::string> lines,
                     const ShareDone& = {});
+// Of each text by itself: how well its tokens are guessed.
+std::vector<Foreseen> foreseen(const LanguageModel&, std::span<const std::string> texts,
+                               const ShareDone& = {});
 train::Learner learner(const LanguageModel&, const LmSets&, const Watching&);
 
 // Of a line "… Who has the hat? Ada. …": where the answer's tokens are, its full stop included.

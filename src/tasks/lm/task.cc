@@ -79,6 +79,19 @@ class LmRun final : public RunOf<LanguageModel, LmSets, EvaluateSettings, Predic
     return some;
   }
 
+  std::vector<Solved> solved(Set set, size_t most) const override {
+    std::vector<Solved> some;
+    for (std::string& text : texts_in(model().config, chosen_of(sets(), set))) {
+      if (some.size() == most) break;
+      some.push_back({Text{std::move(text)}, {}});
+    }
+    return some;
+  }
+  std::vector<Foreseen> foreseen(std::span<const Input> inputs,
+                                 const ShareDone& done) const override {
+    return lm::foreseen(model(), texts_of(inputs), done);
+  }
+
   // Windows of the context's length, spread over the held-out text.
   std::optional<explain::BlocksAtWork> blocks(int64_t sequences) const override {
     const NoGrad off;

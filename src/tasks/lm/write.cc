@@ -8,7 +8,6 @@
 namespace fovea::tasks::lm {
 namespace {
 
-constexpr const char* kEndOfLine = "⏎";
 constexpr size_t kMapTokens = 64;  // of a picture's side
 
 // What ids say, as it grows: each call gives what the token adds. A line's text may change while
@@ -105,6 +104,7 @@ report::Heatmap map_of(const LanguageModel& m, const Tokens& all, size_t prompt)
                        return Tensor();
                      }});
   report::Heatmap map{.title = "Attention of the last layer, mean of its heads"};
+  map.axes = {"written", "read"};
   for (const int64_t id : some) {
     map.columns.push_back(id == text::kEnd ? kEndOfLine : m.tokenizer.token(id));
   }
