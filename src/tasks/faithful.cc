@@ -203,55 +203,71 @@ struct Grades {
     return static_cast<size_t>(
         std::count_if(from.begin(), from.end(), [x](double f) { return x >= f; }));
   }
+  const char* operator()(double x) const { return words[of(x)]; }
 };
-const Grades kAgrees = {
-    {0.3, 0.6},
-    {"says little of what moves the output", "agrees with what moves the output in part",
-     "agrees with what moves the output"}};
-const Grades kMatters = {{0.1}, {"where it looks matters little", "where it looks matters"}};
+const Grades kAgrees = {{0.3, 0.6},
+                        {"They rank the inputs differently from gradients and leaving out",
+                         "They rank the inputs partly as gradients and leaving out do",
+                         "They rank the inputs much as gradients and leaving out do"}};
+const Grades kMatters = {
+    {0.1}, {"Permuting them changes most outputs little", "Permuting them changes the outputs"}};
 const Grades kOthers = {{0.2, 0.5},
-                        {"and no weights far from it give the same outputs",
-                         "though other weights would give the same outputs",
-                         "and quite other weights would give the same outputs"}};
+                        {"Only similar weights were found to give the same outputs",
+                         "Different weights were found that give the same outputs",
+                         "Very different weights were found that give the same outputs"}};
+
+// Of what was measured, the numbers that the verdict goes by.
+struct Typical {
+  Middle tau, changed, far;  // far: a share of the farthest that there is
+};
+Typical typical_of(const FaithfulFound& f) {
+  const auto middle = [&](Number n) { return middle_of(values_of(f, n)); };
+  const Middle gradient = middle(&Faithful::tau_gradient),
+               without = middle(&Faithful::tau_left_out), far = middle(&Faithful::adversarial);
+  return {.tau = {(gradient.median + without.median) / 2, (gradient.mean + without.mean) / 2},
+          .changed = middle(&Faithful::permuted),
+          .far = {far.median / kFarthest, far.mean / kFarthest}};
+}
+
+// Where median and mean lie in different grades, outputs are not alike.
+std::vector<const char*> disagreements(const Typical& t) {
+  std::vector<const char*> some;
+  const auto add = [&](const Grades& grades, const Middle& x, const char* what) {
+    if (grades.of(x.median) != grades.of(x.mean)) some.push_back(what);
+  };
+  add(kAgrees, t.tau, "how the inputs are ranked");
+  add(kMatters, t.changed, "what permuting changes");
+  add(kOthers, t.far, "how different the weights can be");
+  return some;
+}
 
 }  // namespace
 
-// By the median, which half of the outputs reach; where the mean says something else, that is said,
-// and attention is no explanation.
+// What follows first, then what was measured. By the median, which half of the outputs reach; where
+// the mean says something else, that is said, and attention is no explanation.
 std::string verdict(const FaithfulFound& f) {
-  const auto middle = [&](Number n) { return middle_of(values_of(f, n)); };
-  const Middle gradient = middle(&Faithful::tau_gradient),
-               without = middle(&Faithful::tau_left_out);
-  const Middle tau{(gradient.median + without.median) / 2, (gradient.mean + without.mean) / 2};
-  const Middle moved = middle(&Faithful::permuted);
-  Middle far = middle(&Faithful::adversarial);
-  far = {far.median / kFarthest, far.mean / kFarthest};
-  std::vector<std::string> differ;
-  const auto words = [&](const Grades& grades, const Middle& x, const char* what) {
-    const size_t by_median = grades.of(x.median);
-    if (by_median != grades.of(x.mean)) differ.emplace_back(what);
-    return grades.words[by_median];
-  };
-  const char* agrees = words(kAgrees, tau, "how far it agrees");
-  const char* matters = words(kMatters, moved, "whether it matters");
-  const char* others = words(kOthers, far, "how far other weights lie");
-  const bool believe = differ.empty() && kAgrees.of(tau.median) == 2 &&
-                       kOthers.of(far.median) < 2 && kMatters.of(moved.median) == 1;
+  const Typical t = typical_of(f);
+  const std::vector<const char*> differ = disagreements(t);
+  const bool believe = differ.empty() && kAgrees.of(t.tau.median) == 2 &&
+                       kOthers.of(t.far.median) < 2 && kMatters.of(t.changed.median) == 1;
   const std::vector<double> changes = values_of(f, &Faithful::permuted);
   const auto changed =
       std::count_if(changes.begin(), changes.end(), [](double x) { return kMatters.of(x) == 1; });
   std::string text = fmt::format(
-      "Attention {} (τ: median {:.2f}, mean {:.2f}); {} (permuted, outputs change by {:.2f} in the "
-      "median, {:.2f} in the mean; {:.0f} % of them by 0.1 or more), {}: {}",
-      agrees, tau.median, tau.mean, matters, moved.median, moved.mean,
+      "{} {} (Kendall's τ: median {:.2f}, mean {:.2f}; 1 is the same order, 0 no relation). {} "
+      "(total variation: median {:.2f}, mean {:.2f}, from 0 to 1; {:.0f} % change by 0.1 or more). "
+      "{} (Jensen–Shannon: median {:.2f}, mean {:.2f}, at most {:.2f}).",
+      believe ? "The attention weights may be read as an explanation of these outputs."
+              : "Do not read the attention weights as the reason for these outputs.",
+      kAgrees(t.tau.median), t.tau.median, t.tau.mean, kMatters(t.changed.median), t.changed.median,
+      t.changed.mean,
       100.0 * static_cast<double>(changed) /
           static_cast<double>(std::max<size_t>(changes.size(), 1)),
-      others, believe ? "it may be read as an explanation." : "do not take it for the reason.");
+      kOthers(t.far.median), kFarthest * t.far.median, kFarthest * t.far.mean, kFarthest);
   if (!differ.empty()) {
-    text += fmt::format(
-        " Median and mean disagree on {}: outputs are not alike, and the table "
-        "shows how they spread.",
-        fmt::join(differ, " and "));
+    text +=
+        fmt::format(" Median and mean disagree on {}: the outputs are not alike, see the table.",
+                    fmt::join(differ, " and "));
   }
   return text;
 }

@@ -5,7 +5,7 @@ import { scatter } from './scatter.js';
 import { keep } from './state.js';
 
 // Is the attention an explanation? Measured by the code behind `fovea faithful`, on what was held out.
-const table = ({ header, rows }) => element('div', { class: 'scroll' }, element('table', {},
+const table = ({ header, rows }) => element('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'What was measured' }, element('table', { class: 'measured' },
     element('thead', {}, element('tr', {}, header.map(h => element('th', { scope: 'col' }, h)))),
     element('tbody', {}, rows.map(r => element('tr', {}, r.map((c, i) =>
         i ? element('td', {}, c) : element('th', { scope: 'row' }, c)))))));
@@ -24,7 +24,7 @@ const dot = (one, x, y) => ({
 const draw = ({ verdict, table: numbers, inputs, allowed, each }) => {
   const dots = (x, y) => each.map(one => dot(one, x, y));
   return [
-    element('p', { class: 'verdict' }, verdict),
+    element('p', { class: 'verdict' }, element('strong', {}, verdict.slice(0, verdict.indexOf('. ') + 1)), verdict.slice(verdict.indexOf('. ') + 1)),
     element('p', { class: 'muted' }, `${each.length} outputs of ${inputs} inputs. Each dot is one output; press it to open its input.`),
     element('div', { class: 'charts' },
         scatter({
