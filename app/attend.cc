@@ -264,8 +264,9 @@ void add_attend(CLI::App& program) {
   auto options = std::make_shared<AttendOptions>();
   auto given = std::make_shared<tasks::Given>();
   verb->add_option("IN", options->in, "Input, a safetensors file")->check(not_empty);
-  verb->add_option("--words", options->words,
-                   "Instead of IN: words, a vector each by chance, and weights as a model starts")
+  verb->add_option(
+          "--words", options->words,
+          "Instead of IN: words. Each gets a random vector; parameters are those of a new model")
       ->check(not_empty);
   verb->add_option("-o,--out", options->out, "Output; without it a summary is printed")
       ->check(not_empty);

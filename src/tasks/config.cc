@@ -17,31 +17,37 @@ void TaskConfig::visit_training(Fields& f, const std::vector<Measure>& to_watch)
   for (const Measure& m : to_watch) measures.push_back(m.name);
   train::TrainConfig& t = train;
   f.group("Training");
-  f.integer("steps", t.steps, "end of the run; 0: no such limit", {0, 1e12});
-  f.integer("epochs", t.epochs, "end of the run; 0: no such limit", {0, 1e9});
-  f.real("minutes", t.minutes, "end of the run; 0: no such limit", {0, 1e7});
-  f.named("optimizer", t.optimizer.method, "",
+  f.integer("steps", t.steps, "the run ends after so many; 0: no limit", {0, 1e12});
+  f.integer("epochs", t.epochs, "the run ends after so many passes over the data; 0: no limit",
+            {0, 1e9});
+  f.real("minutes", t.minutes, "the run ends after so many; 0: no limit", {0, 1e7});
+  f.named("optimizer", t.optimizer.method, "how a gradient becomes a step",
           std::vector<Method>{Method::adam, Method::adamw, Method::sgd});
   f.real("rate", t.schedule.rate, "learning rate", {0, 100});
-  f.named("decay", t.schedule.decay, "how the rate falls",
+  f.named("decay", t.schedule.decay, "how the learning rate falls during the run",
           std::vector<Decay>{Decay::constant, Decay::cosine, Decay::inverse_root, Decay::plateau});
-  f.integer("warmup", t.schedule.warmup, "steps of linear growth", {0, 1e9});
-  f.real("rate-floor", t.schedule.floor, "smallest rate, as a share", {0, 1});
-  f.real("plateau-factor", t.schedule.factor, "plateau: multiplies the rate", {0.001, 1});
-  f.integer("plateau-patience", t.schedule.patience, "plateau: validations to wait", {1, 1e6});
-  f.real("beta1", t.optimizer.beta1, "adam", {0, 0.99999});
-  f.real("beta2", t.optimizer.beta2, "adam", {0, 0.99999999});
-  f.real("epsilon", t.optimizer.epsilon, "adam", {0, 1});
-  f.real("momentum", t.optimizer.momentum, "sgd", {0, 0.99999});
-  f.real("weight-decay", t.optimizer.weight_decay, "", {0, 10});
+  f.integer("warmup", t.schedule.warmup, "steps in which the learning rate grows from 0", {0, 1e9});
+  f.real("rate-floor", t.schedule.floor,
+         "the learning rate falls to this share of itself, no further", {0, 1});
+  f.real("plateau-factor", t.schedule.factor, "plateau: multiplies the learning rate", {0.001, 1});
+  f.integer("plateau-patience", t.schedule.patience,
+            "plateau: validations without a better score before that", {1, 1e6});
+  f.real("beta1", t.optimizer.beta1, "adam: decay of the mean gradient", {0, 0.99999});
+  f.real("beta2", t.optimizer.beta2, "adam: decay of the mean squared gradient", {0, 0.99999999});
+  f.real("epsilon", t.optimizer.epsilon, "adam: added to the divisor", {0, 1});
+  f.real("momentum", t.optimizer.momentum, "sgd: share of the last step that is added",
+         {0, 0.99999});
+  f.real("weight-decay", t.optimizer.weight_decay, "pulls weights towards 0; 0: none", {0, 10});
   f.real("clip", t.clip, "largest gradient norm; 0: no limit", {0, 1e9});
-  f.real("average", t.average, "decay of the averaged weights that are kept; 0: none",
+  f.real("average", t.average, "keep a moving average of the weights, with this decay; 0: none",
          {0, 0.999999});
-  f.integer("validate-every", t.validate_every, "steps; 0: after each epoch", {0, 1e9});
+  f.integer("validate-every", t.validate_every, "steps between validations; 0: after each epoch",
+            {0, 1e9});
   f.named("keep", t.keep, "the weights of the best validation, or the last",
           std::vector<train::Kept>{train::Kept::best, train::Kept::last});
-  f.choice("watch", watch, "the score that says which are best", measures);
-  f.integer("stop-after", t.stop_after, "validations without a better score; 0: never", {0, 1e6});
+  f.choice("watch", watch, "the validation score by which the best weights are chosen", measures);
+  f.integer("stop-after", t.stop_after,
+            "end after so many validations without a better score; 0: never", {0, 1e6});
   f.integer("save-every", t.save_every, "steps between checkpoints; 0: at validations", {0, 1e9});
   auto seed = static_cast<int64_t>(t.seed);
   f.integer("seed", seed, "of weights, shuffles, dropout, splits and draws", {0, 9e15});

@@ -10,10 +10,11 @@ void visit_writer_loss(Fields& f, models::LossConfig& l, const std::string& drop
   f.real("dropout", l.dropout, dropped, {0, 0.95});
   f.real("label-smoothing", l.label_smoothing, "share of a target spread over the others",
          {0, 0.9});
-  f.named("baseline", l.baseline, "hard: compared with a guess, or with the mean's own reward",
+  f.named("baseline", l.baseline,
+          "hard: a reward is compared with a learned guess, or with that of soft attention",
           std::vector{models::Baseline::learned, models::Baseline::expected});
   f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
-  f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
+  f.real("entropy-weight", l.entropy, "hard: bonus for the entropy of attention", {0, 1e3});
   f.real("discount", l.discount, "hard: how much later words count in a choice's reward", {0, 1});
   f.real("semi-sampling", l.semi_sampling,
          "hard, learned baseline: share of " + rows + " that take the mean", {0, 1});

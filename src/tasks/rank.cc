@@ -73,7 +73,7 @@ void FreshSettings::visit(Fields& f) {
   f.integer("mlp-width", config.mlp_width, "inside of the MLP; 0: four times the query depth",
             {0, 1 << 20});
   f.integer("length", config.length, "rows of a sequence", {2, 1 << 20});
-  f.integer("sequences", config.sequences, "what residuals are means over", {1, 1 << 16});
+  f.integer("sequences", config.sequences, "sequences to average over", {1, 1 << 16});
   f.integer("seed", seed, "of weights and tokens", {0, 9e15});
   config.seed = static_cast<uint64_t>(seed);
 }
@@ -104,7 +104,7 @@ std::vector<report::Chart> charts_of(const std::vector<RankCurve>& all) {
   std::vector<report::Chart> charts = {
       chart_of(with(all, true), "relative residual, with layer norm"),
       chart_of(with(all, false), "relative residual, without layer norm"),
-      chart_of(with(all, true), "with layer norm, log scale; below 10⁻⁷ is rounding error")};
+      chart_of(with(all, true), "with layer norm, log scale (below 10⁻⁷: rounding error)")};
   charts.back().log_y = true;
   return charts;
 }

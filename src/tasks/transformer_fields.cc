@@ -13,10 +13,10 @@ void visit_transformer(Fields& f, models::TransformerConfig& c) {
   f.integer("blocks", c.blocks, "attention and MLP, one upon the other", {1, 512});
   f.integer("query-depth", c.depth, "width of queries, all heads together", {1, 65536});
   f.integer("heads", c.heads, "they divide the query depth", {1, 1024});
-  f.integer("key-heads", c.key_heads, "keys and values that heads share; 0: each has its own",
-            {0, 1024});
+  f.integer("key-heads", c.key_heads,
+            "heads of keys and values, which query heads share; 0: as many as heads", {0, 1024});
   f.integer("mlp-width", c.mlp_width, "inside of the MLP; 0: four times the query depth", {0, 1e6});
-  f.named("positions", c.positions, "how it knows what stands where",
+  f.named("positions", c.positions, "how positions are encoded",
           std::vector<Positions>{Positions::none, Positions::sinusoidal, Positions::learned,
                                  Positions::rotary, Positions::alibi, Positions::t5});
   f.named("activation", c.activation, "of the MLP",

@@ -21,9 +21,9 @@ void visit_data(Fields& f, CaptionConfig& c) {
          "of it; nothing is convolved then, and the sizes are the file's");
   f.real("valid-share", d.valid_share, "share of the images held out to validate", {0, 0.5});
   f.real("test-share", d.test_share, "share of the images held out to test", {0, 0.9});
-  f.integer("height", c.network.height, "pixels that images are brought to", {1, 4096});
-  f.integer("width", c.network.width, "pixels that images are brought to", {1, 4096});
-  f.integer("vocab", c.words.size, "words that are known, at most", {5, 1e6});
+  f.integer("height", c.network.height, "images are resized to so many pixels", {1, 4096});
+  f.integer("width", c.network.width, "images are resized to so many pixels", {1, 4096});
+  f.integer("vocab", c.words.size, "words of the vocabulary, at most", {5, 1e6});
   f.integer("min-count", c.words.min_count, "rarer words are unknown", {1, 1e6});
 }
 
@@ -38,7 +38,7 @@ void visit_network(Fields& f, models::CaptionerConfig& m) {
   f.choice("score", m.score, "how a state is compared with a place", names_of(list_scores()));
   f.choice("weighting", m.weighting, "softmax is soft attention, sample hard",
            names_of(list_weightings()));
-  f.flag("gate", m.gate, "what is seen is multiplied by a learned β_t");
+  f.flag("gate", m.gate, "multiply what is seen by a learned gate β_t");
   f.real("doubly", m.doubly, "λ of λ Σ (1 − Σ_t a_t)²: every place gets its share", {0, 1e3});
   f.integer("features", m.features, "width of a place", {2, 16384});
   f.integer("stride", m.stride, "pixels of a place's side: 2, 4, 8, 16 or 32", {1, 32});

@@ -28,7 +28,7 @@ void visit_data(Fields& f, DocumentsData& d) {
 
 void visit_reading(Fields& f, Reading& r) {
   f.group("Text");
-  f.integer("vocab", r.vocabulary, "words that are known, at most", {5, 1e6});
+  f.integer("vocab", r.vocabulary, "words of the vocabulary, at most", {5, 1e6});
   f.integer("min-count", r.min_count, "rarer words are unknown", {1, 1e6});
   f.integer("longest-sentence", r.longest_sentence, "words; longer ones are read in pieces",
             {1, 10000});
@@ -59,7 +59,7 @@ void visit_loss(Fields& f, models::DocumentLossConfig& l, double& sentence_dropo
   f.real("sentence-dropout", sentence_dropout, "share of sentences not read", {0, 0.95});
   f.real("label-smoothing", l.label_smoothing, "share of a class spread over the others", {0, 0.9});
   f.real("reward-weight", l.reward, "hard: weight of the REINFORCE term", {0, 1e3});
-  f.real("entropy-weight", l.entropy, "hard: bonus for undecided attention", {0, 1e3});
+  f.real("entropy-weight", l.entropy, "hard: bonus for the entropy of attention", {0, 1e3});
 }
 
 }  // namespace

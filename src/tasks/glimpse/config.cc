@@ -46,9 +46,12 @@ void visit_network(Fields& f, models::GlimpseConfig& m) {
           std::vector<nn::Cell>{nn::Cell::rnn, nn::Cell::gru, nn::Cell::lstm});
   f.integer("hidden", m.hidden, "width of a glimpse, of the state, and of dense layers",
             {1, 16384});
-  f.integer("parts", m.parts, "width of what is seen and of where, before they meet", {1, 16384});
+  f.integer("parts", m.parts,
+            "width of the layers for what is seen and for where, before they are joined",
+            {1, 16384});
   f.integer("locator", m.locator, "width of the layer that decides where to look", {1, 16384});
-  f.real("sigma", m.sigma, "how far from there it looks; images reach from −1 to 1", {1e-4, 10});
+  f.real("sigma", m.sigma,
+         "standard deviation of a look around its place; images reach from −1 to 1", {1e-4, 10});
   f.integer("grid", m.grid, "soft: places along a side", {1, 64});
   f.choice("score", m.score, "soft: how places are compared", names_of(list_scores()));
   f.choice("weighting", m.weighting, "soft: softmax sums to 1, sigmoid need not",
@@ -71,17 +74,18 @@ void Config::visit(Fields& f) {
   visit_data(f, data);
   visit_network(f, network);
   f.group("Learning where to look");
-  f.integer("copies", loss.copies, "ways that each image of a batch is looked at", {1, 1000});
+  f.integer("copies", loss.copies, "sampled paths of each image in a batch", {1, 1000});
   f.real("reward-weight", loss.reward, "weight of the REINFORCE term", {0, 1e3});
-  f.named("prize", loss.prize, "of an answer: 1 where it is right, or its probability",
+  f.named("prize", loss.prize, "reward of an answer: 1 where it is right, or its probability",
           std::vector{models::Prize::right, models::Prize::likely});
-  f.named("rewarded", loss.rewarded, "a choice, for the last answer or for each that follows",
+  f.named("rewarded", loss.rewarded,
+          "a look is rewarded for the last answer, or for every answer after it",
           std::vector{models::Rewarded::last, models::Rewarded::each});
   f.real("discount", loss.discount, "each: how much a later answer counts", {0, 1});
   f.real("locator-rate", locator_rate, "times the rate, for what decides where to look", {0, 1000});
-  f.real("early", loss.early, "weight of what would be said before the last glimpse", {0, 1e3});
-  f.integer("passes", passes, "an answer is the mean of so many that draw; 1: of one that does not",
-            {1, 1000});
+  f.real("early", loss.early, "weight of the loss of answers before the last glimpse", {0, 1e3});
+  f.integer("passes", passes,
+            "average the answers of so many sampled paths; 1: one path, not sampled", {1, 1000});
   visit_training(f, measures());
   f.integer("batch-images", train.batch_examples, "images of a step", {1, 1e6});
 }
@@ -153,15 +157,17 @@ std::string Config::attention() const {
 
 void EvaluateSettings::visit(Fields& f) {
   f.group("Looking");
-  f.integer("passes", passes, "an answer is the mean of so many; 0: as it was trained", {0, 1000});
+  f.integer("passes", passes, "average the answers of so many sampled paths; 0: as it was trained",
+            {0, 1000});
   f.text("class-column", class_column, kClassColumn);
 }
 
 void PredictSettings::visit(Fields& f) {
   f.group("Looking");
-  f.integer("passes", passes, "an answer is the mean of so many; 0: as it was trained", {0, 1000});
+  f.integer("passes", passes, "average the answers of so many sampled paths; 0: as it was trained",
+            {0, 1000});
   f.integer("n-best", n_best, "print this many classes", {1, 1000000});
-  f.integer("ways", ways, "draw so many ways to look, shown as density", {0, 1000});
+  f.integer("ways", ways, "sample so many paths and show them as density", {0, 1000});
   f.text("class-column", class_column, kClassColumn);
 }
 

@@ -20,11 +20,11 @@ void ImageConfig::visit(Fields& f) {
   f.choice("builtin", data.builtin, "built-in images, where no folder is given", {"pairs"});
   f.integer("examples", data.examples, "how many built-in images", {40, 1e6});
   f.file("data", data.data, "a folder for each class, with PNG and JPEG files");
-  f.file("test", data.test, "more of the kind, to score at the end (default: a share)");
+  f.file("test", data.test, "another such folder, to test with (default: a share)");
   f.real("valid-share", data.valid_share, "share of the images held out to validate", {0, 0.5});
   f.real("test-share", data.test_share, "share of the images held out to test", {0, 0.9});
-  f.integer("height", network.height, "pixels that images are brought to", {8, 4096});
-  f.integer("width", network.width, "pixels that images are brought to", {8, 4096});
+  f.integer("height", network.height, "images are resized to so many pixels", {8, 4096});
+  f.integer("width", network.width, "images are resized to so many pixels", {8, 4096});
   f.group("Model");
   f.flag("attention", network.attention, "places attend to each other before the last block");
   f.integer("heads", network.heads, "of the attention", {1, 256});
@@ -37,7 +37,8 @@ void ImageConfig::visit(Fields& f) {
   f.real("label-smoothing", label_smoothing, "share of a class spread over the others", {0, 0.9});
   f.flag("mirror", augmentation.mirror, "half of the images are seen in a mirror");
   f.real("shift", augmentation.shift, "images are moved by up to this share of a side", {0, 0.5});
-  f.real("light", augmentation.light, "and made lighter or darker by up to this much", {0, 1});
+  f.real("light", augmentation.light, "images are made lighter or darker by up to this much",
+         {0, 1});
   visit_training(f, measures());
   f.real("gate-rate", gate_rate, "times the rate, for the attention's gate", {0, 1000});
   f.integer("batch-images", train.batch_examples, "images at a step", {1, 1e6});
