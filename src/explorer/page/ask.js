@@ -9,7 +9,7 @@ const kTyping = 200;      // milliseconds
 const kMostBytes = 11e6;  // of a file; as base64 it has to pass the server's 16 MB
 const kLabels = {
   'prefix': 'output begins with', 'n-best': 'candidates (n-best)', 'beam': 'beam width', 'length-power': 'length penalty',
-  'longest': 'longest output, in tokens', 'ways': 'sampled paths', 'places': 'places shown', 'length': 'tokens to write',
+  'longest': 'longest output, in tokens (0: automatic)', 'passes': 'sampled passes to average (0: as trained)', 'ways': 'sampled paths', 'places': 'places shown', 'length': 'tokens to write',
 };
 const kOfFiles = ['class-column'];  // of settings, those that are about files of the command line
 const asked = api.latest();

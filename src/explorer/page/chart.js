@@ -146,7 +146,7 @@ export const chart = ({ x, y, curves: given, log = false }, { smooth = 0, words 
   });
   const keys = element('div', { class: 'keys' }, curves.map(c =>
       element('span', {}, element('svg', { class: 'key', viewBox: '0 0 28 6', 'aria-hidden': 'true' }, element('path', { class: `line s${c.colour} d${c.dash}`, d: 'M0 3H28' })), c.name)));
-  const figure = element('figure', { class: 'chart' }, element('figcaption', {}, y, log ? element('span', { class: 'muted' }, ', logarithmic') : null), keys, drawing, say);
+  const figure = element('figure', { class: 'chart' }, element('figcaption', {}, y, log && !y.includes('log scale') ? element('span', { class: 'muted' }, ', log scale') : null), keys, drawing, say);
   // A line at this x, as other parts of the page have it.
   figure.mark = v => cursor.setAttribute('d', vertical(v));
   return figure;

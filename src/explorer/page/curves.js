@@ -38,7 +38,7 @@ const summary = (all, names) => {
         element('td', {}, short(best[0])), element('td', {}, short(last[1])), element('td', {}, short(last[0])));
   })).filter(Boolean);
   return rows.length ? element('div', { class: 'scroll' }, element('table', { class: 'came-to' },
-      element('caption', {}, names.length > 1 ? 'What these runs came to' : 'What it came to'),
+      element('caption', {}, 'Best and last values'),
       element('thead', {}, element('tr', {}, ['', 'best', 'at step', 'last', 'at step'].map(h => element('th', { scope: 'col' }, h)))),
       element('tbody', {}, rows))) : null;
 };

@@ -20,6 +20,6 @@ export class Layout {
     const n = this.map.columns.length, weights = row < 0 ? null : this.map.weights.subarray(row * n, (row + 1) * n);
     const most = weights ? weights.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-12) : 1;
     this.tokens.forEach((t, j) => t.style.setProperty('--w', weights ? Math.abs(weights[j]) / most : 0));
-    this.say.textContent = weights ? `Darkest: ${short(most)}, the maximum of this row.` : 'Point at a row of the map: where it looked in the text.';
+    this.say.textContent = weights ? `Full colour: ${short(most)}, the maximum of this row.` : 'Point at a row of the map: where it looked in the text.';
   }
 }

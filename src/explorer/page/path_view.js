@@ -110,7 +110,7 @@ export const path_view = ([path], { run }) => {
       element('button', { type: 'button', id: 'forth', 'aria-label': 'The next glimpse', onclick: () => step(1) }, '→'), slider,
       can_draw ? element('button', {
         type: 'button', id: 'ways', 'aria-pressed': String(ways > 0), onclick: toggle_ways,
-        title: 'In training, where it looks is drawn by chance around where it aims: show many such paths',
+        title: 'In training each look is sampled around the place it aims at: show many such paths',
       }, `${ways || kWays} sampled paths`) : null,
       export_buttons(() => [{ ...path, title: title() }]));
   const sides = path.glimpses[0]?.sides ?? [];

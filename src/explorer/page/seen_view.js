@@ -175,7 +175,7 @@ export const seen_view = ([seen], { run, redraw }) => {
       element('button', { type: 'button', id: 'light', title: draws.kinds[kind], onclick: next_kind }, strip[kind]),
       element('button', {
         type: 'button', id: 'blur', 'aria-pressed': String(!!state.blur), onclick: toggle_blur,
-        title: 'Straight lines between the middles of places, which the model does not see',
+        title: 'Smooth from place to place; the model itself sees squares',
       }, 'Blur'),
       element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
       export_buttons(exported));

@@ -14,7 +14,7 @@ export const sizes_of = text => {
 export const key_of = (sizes, signed) => element('p', { class: signed ? 'legend shades signs' : 'legend shades' },
     signed ? `against the output −${short(sizes.word)} ` : '0 ', element('span', { class: 'bar', 'aria-hidden': 'true' }),
     signed ? ` +${short(sizes.word)} for it` : ` ${short(sizes.word)}`,
-    element('span', { class: 'muted' }, signed ? '' : ' · a word\u2019s share of all weight; the darkest is the largest'));
+    element('span', { class: 'muted' }, signed ? '' : ' · a word\u2019s share of all weight; full colour is the largest'));
 
 // A text where it was looked at: a bar for each line's weight, words as dark as they weigh. A line can
 // be left out, and what the model then says stands beside what it said. Signed: orange is for the output,

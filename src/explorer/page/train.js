@@ -107,9 +107,9 @@ export const draw_training = () => {
 export const draw_training_of = (run, place) => {
   const job = job_of(run.name), key = [run.name, job?.state, run.finished, run.resumable].join();
   as_before(place, key, () => job ? [element('span', { class: 'live' }), stop_button(run.name)] : !run.resumable ? [] : [
-    run.finished ? null : element('span', {}, 'Stopped before its end. '),
+    run.finished ? null : element('span', {}, 'Stopped early. '),
     run.finished ? null : element('button', { type: 'button', id: 'go-on', onclick: () => act('resume', { run: run.name }) }, 'Go on'),
-    element('button', { type: 'button', id: 'go-on-to', onclick: () => open_limits(run) }, run.finished ? 'Train further …' : 'Go on to another end …'),
+    element('button', { type: 'button', id: 'go-on-to', onclick: () => open_limits(run) }, run.finished ? 'Train further …' : 'Go on, with another limit …'),
   ], () => { if (job) place.querySelector('.live').textContent = `${job.state === 'waiting' ? 'In the queue' : 'Being trained'}: ${progress(job)}`; });
 };
 

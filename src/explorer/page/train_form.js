@@ -63,7 +63,7 @@ export const open_form = async name => {
   const fields = element('div', { class: 'fields' }), time = element('p', { class: 'muted', id: 'time-expected', role: 'status' });
   const count = () => {
     const changed = changed_in(form, groups()), n = Object.keys(changed).length;
-    time.textContent = `${n ? `${n} changed: ${Object.keys(changed).join(', ')}. ` : 'As it suits the data. '}` +
+    time.textContent = `${n ? `${n} changed: ${Object.keys(changed).join(', ')}. ` : 'Settings that suit the data. '}` +
         `Time expected: ${time_expected(task, groups(), changed, own)}.`;
   };
   const draw_fields = () => {
