@@ -72,10 +72,12 @@ class Translate(Page):
 
     def test_pictures_are_saved_in_every_format(self):
         self.open("dates")
-        expected = {"svg": lambda b: xml.dom.minidom.parseString(b).documentElement.tagName == "svg",
+        expected = {"svg": lambda b: xml.dom.minidom.parseString(b).documentElement.tagName == "svg" and
+                    all(axis in b.decode() for axis in (">read →<", ">← written<")),
                     "png": lambda b: b.startswith(b"\x89PNG"),
                     "csv": lambda b: self.cells_of(b) == self.positions(),
-                    "json": lambda b: len(json.loads(b)[0]["weights"]) == len(json.loads(b)[0]["rows"]),
+                    "json": lambda b: len(json.loads(b)[0]["weights"]) == len(json.loads(b)[0]["rows"]) and
+                    json.loads(b)[0]["axes"] == ["written", "read"],
                     "html": lambda b: b.strip().endswith(b"</html>")}
         for name, holds in expected.items():
             self.one(f"button[data-format={name}]").click()
@@ -97,17 +99,19 @@ class Translate(Page):
         cells = self.all("#view tbody tr:first-child td")
         self.assertAlmostEqual(sum(float(c.text) for c in cells), 1.0, delta=0.02)
 
-    def test_the_first_picture_is_there_within_a_second(self):
+    def test_from_a_key_to_the_answer_in_four_tenths_of_a_second(self):
         self.open("dates")
-        took = self.driver.execute_async_script("""
+        took = sorted(self.driver.execute_async_script("""
           const done = arguments[arguments.length - 1], box = document.getElementById('input');
           box.value = 'the first of the month of January in the year nineteen hundred and ninety nine or so it was said then';
           const began = performance.now();
-          new MutationObserver((_, o) => { o.disconnect(); done(performance.now() - began); })
+          new MutationObserver((_, o) => { o.disconnect(); requestAnimationFrame(() => done(performance.now() - began)); })
               .observe(document.getElementById('view'), { childList: true });
-          box.dispatchEvent(new Event('input'));""")
-        print(f"first picture after {took:.0f} ms")
-        self.assertLess(took, 1000)
+          box.value += arguments[0];
+          box.dispatchEvent(new Event('input'));""", key) for key in "abcde")
+        print(f"from a key to the answer and its picture: {took[2]:.0f} ms, at best {took[0]:.0f} (a fifth of a second of it waits for the next key)")
+        self.assertLess(took[0], 400)  # what other programs take of the machine does not count
+        self.assertLess(took[-1], 2000)
 
     def test_settings_of_the_search_are_taken_and_mistakes_are_said(self):
         self.open("dates")
@@ -773,10 +777,4 @@ class AnotherKind(Page):
 
 
 if __name__ == "__main__":
-    SITE.start()
-    try:
-        result = unittest.main(argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2).result
-    finally:
-        Page.close_all()
-        code = SITE.stop()
-    sys.exit(0 if result.wasSuccessful() and code == 0 else 1)
+    run_all()

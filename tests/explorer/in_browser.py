@@ -1,6 +1,8 @@
 """What the tests of the explorer in a browser share: runs, the program that serves them, Chromium, a page."""
 import base64
 import concurrent.futures
+import functools
+import hashlib
 from csv import reader as csv_reader
 import json
 import os
@@ -62,10 +64,31 @@ class Site:
         self.serve()
 
     def train(self, run):
+        """Trained once by a program, whichever test comes first: the others copy the run."""
         name, words = run
-        seed = [] if "--seed" in words else ["--seed", "1"]
-        subprocess.run([FOVEA, "train", words[0], "--out", str(self.folder / "runs" / name), *seed, *words[1:]],
-                       check=True, capture_output=True)
+        words = words if "--seed" in words else [*words, "--seed", "1"]
+        kept = self.kept() / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+        if not kept.exists():
+            made = pathlib.Path(tempfile.mkdtemp(prefix="made-", dir=kept.parent))
+            subprocess.run([FOVEA, "train", words[0], "--out", str(made / "run"), *words[1:]], check=True, capture_output=True)
+            try:
+                (made / "run").rename(kept)
+            except OSError:
+                pass  # another test was quicker
+            shutil.rmtree(made, ignore_errors=True)
+        shutil.copytree(kept, self.folder / "runs" / name)
+
+    @staticmethod
+    @functools.cache
+    def kept():
+        """Beside the program, of this very program; what former ones made goes."""
+        program = hashlib.sha256(pathlib.Path(FOVEA).read_bytes()).hexdigest()[:16]
+        folder = pathlib.Path(FOVEA).parent / "browser-runs"
+        for old in folder.glob("*"):
+            if old.name != program:
+                shutil.rmtree(old, ignore_errors=True)
+        (folder / program).mkdir(parents=True, exist_ok=True)
+        return folder / program
 
     def serve(self):
         self.program = subprocess.Popen([FOVEA, "serve", "--port", "0"], cwd=self.folder, text=True,
@@ -80,6 +103,7 @@ class Site:
 
 
 SITE = Site()
+TOOK = []  # seconds of each test
 
 
 def browser(downloads, dark=False, phone=False):
@@ -130,6 +154,12 @@ class Page(unittest.TestCase):
         self.assertEqual(errors, [], "the console is free of errors")
 
     # ---- what a person does
+
+    def run(self, result=None):
+        began = time.monotonic()
+        made = super().run(result)
+        TOOK.append((time.monotonic() - began, self.id()))
+        return made
 
     def wait(self, what, seconds=20):
         return WebDriverWait(self.driver, seconds, 0.05, [StaleElementReferenceException]).until(what)
@@ -236,3 +266,17 @@ class Seeing(Page):
 
     def images_in(self, svg):
         return len(xml.dom.minidom.parseString(svg).getElementsByTagName("image"))
+
+
+def run_all():
+    """Trains, serves, runs the tests that are named, or all, and says where the time went."""
+    began = time.monotonic()
+    SITE.start()
+    print(f"runs are there after {time.monotonic() - began:.0f} s", file=sys.stderr)
+    try:
+        result = unittest.main(module="__main__", argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2).result
+    finally:
+        Page.close_all()
+        code = SITE.stop()
+    print("slowest: " + ", ".join(f"{name.split('.', 1)[1]} {took:.1f} s" for took, name in sorted(TOOK, reverse=True)[:8]))
+    sys.exit(0 if result.wasSuccessful() and code == 0 else 1)
