@@ -13,7 +13,7 @@
 
 // An architecture is one file: architectures/NAME.cc defines `extern const Architecture
 // architecture_NAME`, NAME being the `model_type` of config.json, which maps its keys and tensors
-// onto our Transformer. CMake makes a table of the files (cmake/Architectures.cmake).
+// onto our Transformer. CMake makes a table of the files (cmake/Tables.cmake).
 namespace fovea::checkpoints {
 
 enum class Purpose : uint8_t {

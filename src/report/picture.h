@@ -12,7 +12,7 @@
 // Where a model looked, as a picture of any kind: a heat-map, a shaded text, an image, a way over
 // one. A kind is a file, src/report/pictures/NAME.cc, which defines `extern const PictureKind
 // picture_NAME` and says there all that is said about it. CMake makes a table of the files
-// (cmake/Pictures.cmake); whoever shows pictures goes through it and knows no kind by name.
+// (cmake/Tables.cmake); whoever shows pictures goes through it and knows no kind by name.
 namespace fovea::report {
 
 class Html;

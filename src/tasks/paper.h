@@ -14,7 +14,7 @@
 // A paper's experiment at a laptop's size: the paper's figures beside ours. It is a file in the
 // folder of the task that gives the most of its trials, or in src/tasks where it trains nothing,
 // papers/NAME.cc, and defines `extern const Paper paper_NAME`; CMake makes the table
-// (cmake/Tasks.cmake).
+// (cmake/Tables.cmake).
 namespace fovea::tasks {
 
 // A row of the experiment, as one would type it: fovea train TASK --OPTION VALUE …

@@ -19,7 +19,7 @@
 #include "tasks/inside.h"
 
 // A task is a folder: src/tasks/NAME/task.cc defines `extern const Task task_NAME`, which says all
-// that is said about it. CMake makes a table of the folders (cmake/Tasks.cmake); the program's
+// that is said about it. CMake makes a table of the folders (cmake/Tables.cmake); the program's
 // verbs go through it and know no task by name.
 namespace fovea::tasks {
 
