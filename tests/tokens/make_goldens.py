@@ -2,15 +2,15 @@
 """Writes tests/tokens/golden: small tokenizers, and what the package `tokenizers` makes of some texts.
 
     python3 tests/tokens/make_tokenizers.py tests/tokens/golden --size 400
-    python3 tests/tokens/make_goldens.py
+    python3 tests/tokens/make_goldens.py [NAME...]          all of them by default
 
 cases.json of a folder has texts with their ids, places in bytes and decoded text, and a sum over planes 0
 and 1 of Unicode. Needs: pip install tokenizers transformers sentencepiece
 """
-import glob
 import json
 import os
 import struct
+import sys
 
 from compare import mixes, packed, theirs
 
@@ -19,6 +19,11 @@ TEXTS = ["", " ", "Hello world", " Hello  world \n", "I'm sure they'll say it is
          "naïve café cafe\u0301 İstanbul ﬁne ①½…", "北京 and 東京タワー, 한국어", "👩\u200d👩\u200d👧 🇫🇷 e\u0301\u0323",
          "line\r\n\r\nline \t tab\n \n end ", "'S 'LL 'ſ x'Re", "``quoted'' (text)!? a-b_c", "▁▁a Ġ <0x0A> ##ing", "A" * 120,
          "\u00ad\u200b\ufeff\ufffd\x00\x1c"]
+
+# What a folder alone is asked.
+MORE = {"contractions": ["x'sa", "x'ſa", "x'Sa", "'ſa", "x 'ſa", "x'ſſa", "x'ſ", "x'ſta", "x'ta'Ma'da", "x'rea'VEa'lla'lLa",
+                         "x'ra'la'lſa", "x'Ka"],
+        "penalty": ["abc", "ade", "aabc", "abcade", "ab", "ad", "xabc", "bcade"]}
 
 
 class Sum:
@@ -54,11 +59,15 @@ def write(folder, golden):
 
 def main():
     from tokenizers import Tokenizer
-    for path in sorted(glob.glob(os.path.join(GOLDEN, "*", "tokenizer.json"))):
+    names = sys.argv[1:] or sorted(os.listdir(GOLDEN))
+    for name in names:
+        path = os.path.join(GOLDEN, name, "tokenizer.json")
+        if not os.path.exists(path):
+            continue
         tokenizer = Tokenizer.from_file(path)
         added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
         cases = []
-        for text in TEXTS + list(mixes(25, added, 1)):
+        for text in TEXTS + MORE.get(name, []) + list(mixes(25, added, 1)):
             cases.append({"text": text, **theirs(tokenizer, text)})
         for text in ("the first", "I'm <s> 北"):
             pair = " the second's"
@@ -70,6 +79,8 @@ def main():
                 del case["types"]
         write(os.path.dirname(path), {"cases": cases, "sums": sums(tokenizer)})
 
+    if "marian" not in names:
+        return
     from transformers import AutoTokenizer
     folder = os.path.join(GOLDEN, "marian")
     reference = AutoTokenizer.from_pretrained(folder)

@@ -226,7 +226,23 @@ def forms(size, _):
     return Tokenizer.from_str(json.dumps(written))
 
 
-KINDS = [gpt2, few_bytes, roberta, llama3, qwen, llama2, mistral, gemma, unknown, bert, bert_cased, t5, albert, forms]
+def contractions(*_):
+    """Letters that join the letter behind them: where a word was cut shows in the ids."""
+    letters = "stmdrevlSTMDREVLſK"
+    vocabulary = ["?", "'", "a", *letters, *(letter + "a" for letter in letters)]
+    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(vocabulary)},
+                                     [(letter, "a") for letter in letters], unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(LLAMA3), "isolated")
+    return tokenizer
+
+
+def penalty(*_):
+    """Unigrams where a cut with an unknown letter is worth 0.01 more than one without, or 0.01 less."""
+    return Tokenizer(models.Unigram([("<unk>", 0), ("a", -15), ("bc", -15), ("de", -15), ("ab", -4.99),
+                                     ("ad", -5.01)], unk_id=0))
+
+
+KINDS = [contractions, penalty, gpt2, few_bytes, roberta, llama3, qwen, llama2, mistral, gemma, unknown, bert, bert_cased, t5, albert, forms]
 
 
 def marian(folder, size, real):
