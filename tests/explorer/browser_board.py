@@ -16,7 +16,7 @@ import time
 import unittest
 
 import in_browser as browser
-import browser_reading
+import browser_accessible
 from in_browser import By, FOVEA, Keys, Page, SITE, Select, run_all, webdriver
 
 browser.RUNS = {
@@ -298,46 +298,6 @@ class Data(Board):
         row.click()
         self.wait(lambda d: self.one("#input").get_attribute("value") == name)
 
-    def test_ten_thousand_rows_scroll_at_60_frames_a_second(self):
-        self.open("dates")
-        figures = self.driver.execute_async_script("""
-          const done = arguments[arguments.length - 1];
-          (async () => {
-            const { table_of } = await import('/page/table.js');
-            const text = i => `the ${i % 97}th letter of ${i % 31} to somebody who never answered, number ${i}`;
-            const rows = Array.from({ length: 10000 }, (_, i) => [text(i), text(i + 1), text(i + 2), (i * 7919 % 10007) / 10007, 0.5, i % 3 === 0, 12, false]);
-            const columns = ['input', 'output', 'expected', 'error', 'score', 'right', 'length', 'cut'];
-            const table = table_of({ columns, rows, measured: '', of: 'a test', about: 'answers' }, () => {});
-            document.getElementById('view').replaceChildren(table.node);
-            const began = performance.now();
-            table.draw();
-            const drawn = performance.now() - began, box = table.rows.node, work = [], gaps = [];
-            box.scrollIntoView({ block: 'center' });
-            let last = 0;
-            const step = now => {
-              if (last) gaps.push(now - last);
-              last = now;
-              if (gaps.length === 180) return done([drawn, work, gaps, box.scrollTop, document.querySelectorAll('.strip .data-row').length]);
-              const at = performance.now();
-              box.scrollTop += 211;  // seven rows and a bit: hard scrolling
-              table.rows.draw();
-              box.getBoundingClientRect();  // with its layout
-              work.push(performance.now() - at);
-              requestAnimationFrame(step);
-            };
-            requestAnimationFrame(step);
-          })().catch(e => done([String(e)]));""")
-        drawn, work, gaps, top, nodes = figures
-        work.sort()
-        gaps.sort()
-        print(f"10,000 rows: drawn in {drawn:.0f} ms; a frame's work {work[len(work) // 2]:.1f} ms, nine of ten below "
-              f"{work[int(0.9 * len(work))]:.1f}; a frame each {gaps[len(gaps) // 2]:.1f} ms; {nodes} rows on the page")
-        self.assertGreater(top, 30000)
-        self.assertLess(nodes, 60)
-        self.assertLess(drawn, 500)
-        self.assertLess(work[int(0.9 * len(work))], 12, "there is room for painting in 16.7 ms")
-        self.assertLess(gaps[len(gaps) // 2], 17.5, "60 frames a second")
-
     def test_one_word_changed_and_both_answers(self):
         self.open("reviews")
         self.unfold("#edit-word")
@@ -384,7 +344,7 @@ class Model(Board):
 
 class AccessibleBoard(Board):
     """What a screen reader is given of tables, charts and forms."""
-    findings, axe = browser_reading.Accessible.findings, browser_reading.Accessible.axe
+    findings, axe = browser_accessible.Accessible.findings, browser_accessible.Accessible.axe
 
     def test_no_serious_finding_in_tables_charts_and_the_form(self):
         self.open("reviews", "&open=data,model,edit-word&with=once")
@@ -423,7 +383,7 @@ class DarkBoard(Data):
     test_two_runs_in_one_chart = Curves.test_two_runs_in_one_chart
     test_the_parts_of_a_transformer = Model.test_the_parts_of_a_transformer
     test_a_language_model_has_pieces_of_its_text = None
-    test_by_the_keyboard = test_of_images_too = test_ten_thousand_rows_scroll_at_60_frames_a_second = None
+    test_by_the_keyboard = test_of_images_too = None
 
 
 class PhoneBoard(Training):

@@ -1,5 +1,5 @@
 """What is read off the page: signs, words that are not known, what is offered, what is in the address, what went
-wrong; lines; and what a screen reader is given."""
+wrong; and lines."""
 from in_browser import *
 
 
@@ -169,9 +169,13 @@ class Address(Page):
         self.one("#switch-off").click()
         self.wait(lambda d: self.all("#without tbody tr"))
         title = self.text("#head b")
+        Select(self.one("#heads-order")).select_by_value("distance")
+        first = self.one("#heads-grid .head").get_attribute("data-head")
         self.again()
         self.wait(lambda d: self.all("#head canvas.matrix") and self.all("#without tbody tr"))
         self.assertEqual(self.text("#head b"), title)
+        self.assertEqual(self.one("#heads-order").get_attribute("value"), "distance")
+        self.assertEqual(self.one("#heads-grid .head").get_attribute("data-head"), first)
         self.assertEqual(len(self.all("#heads-grid .head.off")), 1)
 
     def test_a_line_that_is_left_out(self):
@@ -281,12 +285,27 @@ class Trouble(Page):
         beam.clear()
         beam.send_keys("-3", Keys.TAB)
         self.wait(lambda d: self.all("#output .problem"))
-        self.assertIn("beam must be in", self.text("#output .error"))
+        self.assertIn("beam width must be in", self.text("#output .error"))
         self.assertIn("the page asks again by itself", self.text("#output .problem"))
         self.assertFalse(self.all("#output .retry"), "asked again, the answer would be the same")
         beam.clear()
         beam.send_keys("2", Keys.TAB)
         self.wait(lambda d: self.all("#output .said"))
+        self.driver.get_log("browser")  # the refusal is in the console, as it should be
+
+
+    def test_a_run_that_is_not_there_is_missed_and_an_empty_field_is_no_zero(self):
+        self.open("nowhere")
+        self.assertIn("There is no run nowhere here. This is ", self.text("#status"))
+        self.open("dates", "&input=12+May+1999")
+        beam = self.one("#options input[name=beam]")
+        beam.send_keys("\b", Keys.TAB)
+        self.type("3 July 2001")
+        self.assertFalse(self.all("#output .problem"), "emptied, it is as it was")
+        penalty = self.one("#options input[name=length-power]")
+        penalty.send_keys("\b-3", Keys.TAB)
+        self.wait(lambda d: self.all("#output .problem"))
+        self.assertTrue(self.text("#output .problem").startswith("length penalty must be in"), self.text("#output .problem"))
         self.driver.get_log("browser")  # the refusal is in the console, as it should be
 
 
@@ -384,137 +403,3 @@ class HeadLines(Page):
         self.assertIn("3 rows by 8 columns", self.one("#products canvas.matrix").get_attribute("aria-label"))
         told = self.text("#products")
         self.assertRegex(told, r"The products sum up to [-−]?[\d.e-]+, the score\. Softmax over all keys makes it a weight of [\d.e-]+")
-
-
-# What a screen reader is given: every control has a name, none is hidden and reachable, nothing is said twice.
-UNNAMED = {"button", "link", "textbox", "combobox", "checkbox", "slider", "spinbutton", "application", "img", "image", "listbox", "searchbox", "radio"}
-FLAWS = """
-const flaws = [], seen = new Set();
-for (const e of document.querySelectorAll('[id]')) { if (seen.has(e.id)) flaws.push('two #' + e.id); seen.add(e.id); }
-for (const e of document.querySelectorAll('[aria-hidden=true] button, [aria-hidden=true] a, [aria-hidden=true] [tabindex="0"]')) flaws.push('hidden and reachable: ' + e.outerHTML.slice(0, 80));
-for (const e of document.querySelectorAll('img:not([alt])')) flaws.push('no alt: ' + e.outerHTML.slice(0, 80));
-for (const e of document.querySelectorAll('[tabindex]')) if (e.tabIndex > 0) flaws.push('tabindex ' + e.tabIndex);
-for (const e of document.querySelectorAll('[aria-controls], [aria-describedby]')) {
-  for (const a of ['aria-controls', 'aria-describedby']) {
-    for (const id of (e.getAttribute(a) || '').split(' ').filter(Boolean)) if (!document.getElementById(id)) flaws.push(a + ' to nothing: ' + id);
-  }
-}
-const levels = [...document.querySelectorAll('h1, h2, h3, h4')].filter(h => h.offsetParent).map(h => Number(h.tagName[1]));
-levels.forEach((l, i) => { if (i && l > levels[i - 1] + 1) flaws.push('heading ' + l + ' below ' + levels[i - 1]); });
-if (document.querySelectorAll('main').length !== 1 || !document.documentElement.lang || !document.title) flaws.push('main, lang or title');
-
-// Text against what it stands on, as WCAG counts it: 4.5, or 3 where it is large.
-const channel = c => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
-const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
-const parse = css => { const m = css.match(/[\d.]+/g).map(Number); return css.startsWith('color(srgb') ? [m[0] * 255, m[1] * 255, m[2] * 255, m[3] ?? 1] : [m[0], m[1], m[2], m[3] ?? 1]; };
-const ground = e => {
-  const layers = [];
-  for (let at = e; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
-  return layers.reverse().reduce((under, [r, g, b, a]) => [r, g, b].map((c, i) => c * a + under[i] * (1 - a)), [255, 255, 255]);
-};
-for (const e of document.querySelectorAll('body *')) {
-  if (!e.offsetParent || e.closest('[aria-hidden=true], svg, [disabled], .dropped, .head.off') || ![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
-  let faded = 1;
-  for (let at = e; at; at = at.parentElement) faded *= Number(getComputedStyle(at).opacity);
-  const style = getComputedStyle(e), under = ground(e), [r, g, b, a] = parse(style.color);
-  const over = [r, g, b].map((c, i) => c * a * faded + under[i] * (1 - a * faded));
-  const [x, y] = [light(over), light(under)].sort((p, q) => q - p), contrast = (x + 0.05) / (y + 0.05);
-  const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.6 && Number(style.fontWeight) >= 700);
-  if (contrast < (large ? 3 : 4.5)) flaws.push(`contrast ${contrast.toFixed(2)}: ${e.tagName} .${e.className} ${e.textContent.slice(0, 30)}`);
-}
-return flaws;
-"""
-
-
-class Accessible(Page):
-    PANELS = "inside,heads,lines,faithful,rank,edit-word,data,model"
-
-    def findings(self):
-        """Serious ones, of Chromium's accessibility tree and of the page."""
-        nodes = self.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-        value = lambda node, key: node.get(key, {}).get("value", "")
-        unnamed = [f"{value(n, 'role')} without a name ({n.get('backendDOMNodeId')})" for n in nodes
-                   if not n.get("ignored") and value(n, "role") in UNNAMED and not str(value(n, "name")).strip()]
-        return unnamed + self.driver.execute_script(FLAWS) + self.axe()
-
-    def axe(self):
-        """What axe-core finds, where FOVEA_AXE names its axe.min.js: of any weight but the least."""
-        if "FOVEA_AXE" not in os.environ:
-            return []
-        self.driver.execute_script(pathlib.Path(os.environ["FOVEA_AXE"]).read_text())
-        found = self.driver.execute_async_script("axe.run(document, { resultTypes: ['violations'] }).then(r => arguments[0](r.violations))")
-        return [f"{v['id']}: {v['nodes'][0]['target']}" for v in found if v["impact"] != "minor"]
-
-    def test_no_serious_finding_in_any_view(self):
-        for run, ways in (("dates", "attention,occlusion"), ("reviews", "occlusion"), ("heads", "attention"), ("tales", "jacobian"),
-                          ("scenes", "gradcam"), ("digits", ""), ("pairs", "attention")):
-            self.open(run, f"&open={self.PANELS}&ways={ways}")
-            self.wait(lambda d: self.all("#view figure, #view .seen"))
-            if ways:
-                self.wait(lambda d: self.all("#explained figure"), 60)
-            self.assertEqual(self.findings(), [], run)
-
-    def test_nor_where_two_runs_are_compared_or_something_is_wrong(self):
-        self.open("dates", "&input=12+漢+May&beside=plain")
-        self.wait(lambda d: len(self.all("#view canvas.matrix")) == 2 and self.all("#typed u"), 60)
-        self.assertEqual(self.findings(), [])
-        self.one("#options input[name=beam]").send_keys("\b-3", Keys.TAB)
-        self.wait(lambda d: self.all("#output .problem"))
-        self.assertEqual(self.findings(), [])
-        self.driver.get_log("browser")
-
-    def test_a_sentence_and_everything_about_it_by_keys_alone(self):
-        self.open("heads")
-        keys = lambda *k: webdriver.ActionChains(self.driver).send_keys(*k).perform()
-        active = lambda: self.driver.switch_to.active_element
-
-        def tab_to(css, most=150):
-            for _ in range(most):
-                if self.driver.execute_script("return document.activeElement.matches(arguments[0])", css):
-                    return
-                keys(Keys.TAB)
-            self.fail(f"Tab does not lead to {css}")
-
-        keys("/")
-        self.assertEqual(active().get_attribute("id"), "input")
-        webdriver.ActionChains(self.driver).key_down(Keys.CONTROL).send_keys("a").key_up(Keys.CONTROL).send_keys("7 June 2003").perform()
-        self.wait(lambda d: self.all("#output .said") and "input=7+June+2003" in self.driver.current_url)
-        tab_to("canvas.matrix")
-        keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ENTER)
-        self.wait(lambda d: "row=" in self.driver.current_url)
-        tab_to("#inside summary")
-        keys(Keys.ENTER)
-        self.wait(lambda d: self.one("#inside .ways").is_displayed())
-        tab_to("#inside input[value=jacobian]")
-        keys(Keys.SPACE)
-        self.wait(lambda d: self.all("#explained canvas.matrix"), 60)
-        tab_to("[data-weights=uniform]")
-        keys(Keys.ENTER)
-        self.wait(lambda d: self.all("#held tbody tr"))
-        tab_to("#heads summary")
-        keys(Keys.ENTER)
-        self.wait(lambda d: self.all("#heads-grid .head"))
-        tab_to("#heads-grid .head")
-        keys(Keys.ENTER)
-        self.wait(lambda d: self.all("#head canvas.matrix"))
-        tab_to("#switch-off")
-        keys(Keys.ENTER)
-        self.wait(lambda d: self.all("#without tbody tr"))
-        tab_to("#lines summary")
-        keys(Keys.ENTER)
-        self.wait(lambda d: self.all("canvas.lines-of-heads"))
-        tab_to("canvas.lines-of-heads")
-        keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ENTER)
-        self.wait(lambda d: self.all("#products canvas.matrix"))
-        for panel in ("faithful", "rank"):
-            tab_to(f"#{panel} summary")
-            keys(Keys.ENTER)
-            tab_to(f"#{panel}-begin")
-        keys("e")
-        self.assertEqual(active().get_attribute("data-format"), "svg")
-        self.assertEqual(self.findings(), [])
-
-
-class AccessibleDark(Accessible):
-    dark = True
-    test_a_sentence_and_everything_about_it_by_keys_alone = None

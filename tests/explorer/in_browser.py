@@ -37,11 +37,11 @@ if not shutil.which("chromium") or not shutil.which("chromedriver"):
 FOVEA = os.path.abspath(sys.argv[1])
 SHOTS = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 RUNS = {
-    "dates": ["translate", "--examples", "8000", "--epochs", "4", "--hidden", "64"],
-    "dates-2": ["translate", "--examples", "8000", "--epochs", "3", "--hidden", "64", "--seed", "2"],
+    "dates": ["translate", "--examples", "5000", "--epochs", "5", "--hidden", "48", "--rate", "0.004"],
+    "dates-2": ["translate", "--examples", "5000", "--epochs", "3", "--hidden", "48", "--seed", "2"],
     "heads": ["translate", "--examples", "3000", "--epochs", "1", "--model", "transformer", "--blocks", "2",
               "--query-depth", "32", "--heads", "4"],
-    "reviews": ["documents", "--examples", "300", "--epochs", "2"],
+    "reviews": ["documents", "--examples", "600", "--epochs", "4"],
     "reviews-2": ["documents", "--examples", "200", "--epochs", "1", "--seed", "2"],
     "scenes": ["caption", "--examples", "400", "--epochs", "3", "--hidden", "32", "--features", "24", "--stride", "8"],
     "digits": ["glimpse", "--examples", "1500", "--epochs", "2", "--hidden", "64", "--scales", "2"],
@@ -70,7 +70,8 @@ class Site:
         kept = self.kept() / hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
         if not kept.exists():
             made = pathlib.Path(tempfile.mkdtemp(prefix="made-", dir=kept.parent))
-            subprocess.run([FOVEA, "train", words[0], "--out", str(made / "run"), *words[1:]], check=True, capture_output=True)
+            subprocess.run([FOVEA, "train", words[0], "--out", str(made / "run"), *words[1:]], check=True, capture_output=True,
+                           env={**os.environ, "FOVEA_THREADS": "1"})  # two of them side by side
             try:
                 (made / "run").rename(kept)
             except OSError:
@@ -143,13 +144,20 @@ class Page(unittest.TestCase):
             driver.quit()
             shutil.rmtree(downloads, ignore_errors=True)
 
+    def picture(self):
+        """All of the page, as the test left it."""
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
+            "captureBeyondViewport": True, "clip": {**size, "height": min(size["height"], 4000), "scale": 1}})
+        (SHOTS / f"{type(self).__name__}-{self._testMethodName}.png").write_bytes(base64.b64decode(shot["data"]))
+
+    def failed(self):
+        return any(error and test is self for test, error in self._outcome.result.failures + self._outcome.result.errors)
+
     def tearDown(self):
-        if SHOTS:
-            SHOTS.mkdir(parents=True, exist_ok=True)
-            size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-            shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {
-                "captureBeyondViewport": True, "clip": {**size, "height": min(size["height"], 4000), "scale": 1}})
-            (SHOTS / f"{type(self).__name__}-{self._testMethodName}.png").write_bytes(base64.b64decode(shot["data"]))
+        if SHOTS and ("FOVEA_SHOTS" in os.environ or self.failed()):
+            self.picture()
         errors = [e["message"] for e in self.driver.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
         self.assertEqual(errors, [], "the console is free of errors")
 
@@ -274,7 +282,7 @@ def run_all():
     SITE.start()
     print(f"runs are there after {time.monotonic() - began:.0f} s", file=sys.stderr)
     try:
-        result = unittest.main(module="__main__", argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2).result
+        result = unittest.main(module="__main__", argv=sys.argv[:1] + sys.argv[3:], exit=False, verbosity=2, warnings="ignore").result
     finally:
         Page.close_all()
         code = SITE.stop()

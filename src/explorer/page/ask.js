@@ -52,7 +52,7 @@ export const draw_form = () => {
       ([name, value]) => !kOfFiles.includes(name) && ['number', 'boolean', 'string'].includes(typeof value)).map(([name, value]) => {
     const kind = { number: 'number', boolean: 'checkbox', string: 'text' }[typeof value];
     const change = wait => {
-      settings[name] = kind === 'checkbox' ? field.checked : kind === 'number' ? Number(field.value) : field.value;
+      settings[name] = kind === 'checkbox' ? field.checked : kind === 'text' ? field.value : field.value === '' ? value : Number(field.value);
       keep_option(name, settings[name] === value ? undefined : settings[name]);
       clearTimeout(give.waiting);
       give.waiting = setTimeout(ask, wait);
@@ -157,6 +157,7 @@ export const ask = async () => {
     answered(own, other);
     return null;
   } catch (error) {
+    error.message = error.message.replace(/^settings: ([\w-]+) /, (_, name) => `${kLabels[name] ?? name} `);  // as its field is labelled
     fail(error);
     return error;
   } finally {

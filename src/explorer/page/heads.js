@@ -60,7 +60,7 @@ export const heads = ({ run, question }) => {
   const grid = element('div', { id: 'heads-grid' }), large = element('div', { id: 'head', 'aria-live': 'polite' });
   const result = element('div', { id: 'without', 'aria-live': 'polite' }), pins = element('div', { id: 'pinned', class: 'pair' });
   const off = new Set(listed(state.off));
-  let layers = [], sort = 'layer', shown = state.head ? { key: state.head, ...parts_of(state.head) } : null, picture = null;
+  let layers = [], sort = state.order in kSorts ? state.order : 'layer', shown = state.head ? { key: state.head, ...parts_of(state.head) } : null, picture = null;
   const fail = (place, error, retry) => place.replaceChildren(problem_of(error, { retry }));
   const draw_grid = () => {
     const focus = document.activeElement?.dataset?.head;
@@ -128,10 +128,10 @@ export const heads = ({ run, question }) => {
       fail(grid, error, load);
     }
   };
-  const order = element('select', { 'aria-label': 'Order of heads', id: 'heads-order', onchange: e => { sort = e.target.value; draw_grid(); } },
-      Object.entries(kSorts).map(([name, [label]]) => element('option', { value: name }, label)));
+  const order = element('select', { 'aria-label': 'Order of heads', id: 'heads-order', onchange: e => { sort = e.target.value; keep({ order: sort === 'layer' ? '' : sort }); draw_grid(); } },
+      Object.entries(kSorts).map(([name, [label]]) => element('option', { value: name, selected: name === sort ? true : undefined }, label)));
   const node = element('details', { id: 'heads' }, element('summary', {}, 'Attention heads'),
-      element('p', { class: 'muted' }, 'Every head on this input, rows are queries, columns are keys. Each is drawn up to its own largest weight. Press one to see it large.'),
+      element('p', { class: 'muted' }, 'Every head on this input. Rows are queries, columns are keys; a query of a decoder has the name of the token that is written there. Full colour is the largest weight of each head. Press one to see it large.'),
       element('div', { class: 'row' }, order), grid, large, result, pins);
   return { node, renew: load };
 };

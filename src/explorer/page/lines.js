@@ -331,7 +331,7 @@ export const lines = ({ run, question }) => {
     }
   };
   const node = element('details', { id: 'lines' }, element('summary', {}, 'Attention as lines'),
-      element('p', { class: 'muted' }, 'All heads of a layer at once: a line from each query, on the left, to each key, on the right. Point at a token to see its lines alone. Hold a query by a press, then press a key, to multiply the two.'),
+      element('p', { class: 'muted' }, 'All heads of a layer at once: a line from each query, on the left, to each key, on the right. A query of a decoder has the name of the token that is written there. Point at a token to see its lines alone. Press a query to hold it, then a key, to see how the two are multiplied.'),
       element('div', { class: 'row' }, which, keys), place, legend, saving, choice, detail);
   return { node, renew: load };
 };

@@ -156,7 +156,8 @@ try {
   fold();
   // Two runs that were named stand side by side, in the order given.
   if (!state.run && now.chosen.length > 1) keep({ run: now.chosen[0], beside: now.chosen[1] });
-  const first = now.runs.find(r => r.name === state.run) || now.runs.find(r => r.usable) || now.runs[0];
+  const wanted = state.run, found = now.runs.find(r => r.name === wanted), first = found || now.runs.find(r => r.usable) || now.runs[0];
+  if (wanted && !found) say(`There is no run ${wanted} here.${first ? ` This is ${first.name}.` : ''}`);
   if (first) await choose(first.name);
 } catch (error) {
   fail(error);

@@ -1,4 +1,4 @@
-import { cut, element, short } from './dom.js';
+import { cut, element, short, visible } from './dom.js';
 
 // What words weigh in the whole text, and what its largest word and line come to.
 export const sizes_of = text => {
@@ -31,7 +31,7 @@ export const shaded = (text, { dropped = new Set(), onDrop = null, sizes = sizes
       title: (signed ? `${weight < 0 ? '−' : '+'}${short(Math.abs(weight))} of all`
                      : `${short(line.weights[j])} of its line, ${short(weight)} of all`) +
           (strange ? `; not in the vocabulary: the model read ${unknown.instead}` : ''),
-    }, sign ? element('sup', {}, sign) : null, text_of);
+    }, sign ? element('sup', {}, sign) : null, visible(text_of));
   };
   const lines = text.lines.map((line, i) => element('li', { class: dropped.has(i) ? 'dropped' : '' },
       element(onDrop ? 'button' : 'span', {

@@ -6,7 +6,7 @@ const start = {
   without: '',                             // lines of a text that are left out: 0,2
   open: '',                                // panels
   ways: '', layer: '', of: '',             // methods of explanation; of attention, the layer and the head
-  head: '', off: '',                       // the head that is shown large, and those that are switched off
+  head: '', off: '', order: '',            // the head that is shown large, those that are switched off, their order
   lines: '', hidden: '', query: '', key: '',  // of lines: the layer, heads that are not drawn, a query and a key
 };
 // What belongs to one run, or to one input of it.
