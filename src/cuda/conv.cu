@@ -86,7 +86,7 @@ void multiply_images(const ImageProducts& x, int64_t groups, int64_t images, int
   for (int64_t g = 0; g < groups; ++g) {
     Gemm one = x.each;
     one.a += g * x.a_group;
-    one.b += g * x.b_group;
+    one.b = static_cast<const float*>(x.each.b) + g * x.b_group;
     one.c += g * x.c_group;
     one.batch = images;
     one.a_at = a_at.data();

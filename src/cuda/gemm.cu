@@ -25,7 +25,8 @@ __global__ __launch_bounds__(kThreads) void multiply(const __grid_constant__ Pro
   const int64_t row = static_cast<int64_t>(blockIdx.y) * kTile;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kTile;
   for (int64_t batch = blockIdx.z; batch < g.batch; batch += gridDim.z) {
-    const float *a = g.a + batch * x.a_step, *b = g.b + batch * x.b_step;
+    const float* a = g.a + batch * x.a_step;
+    const float* b = static_cast<const float*>(g.b) + batch * x.b_step;
     float sum[4][4] = {};
     for (int64_t k0 = 0; k0 < g.k; k0 += kDeep) {
       __syncthreads();
@@ -106,7 +107,7 @@ bool multiply_by_library(const Product& x) {
                              .k = g.k,
                              .a_transposed = b_across,
                              .b_transposed = a_across,
-                             .a = g.b,
+                             .a = static_cast<const float*>(g.b),
                              .b = g.a,
                              .c = g.plus,
                              .bias = g.bias,
@@ -147,7 +148,7 @@ void multiply_batch(const Gemm& g) {
     if (n == 1) a_step = b_step = 0;
     Gemm part = g;
     part.a += a_at[first];
-    part.b += b_at[first];
+    part.b = static_cast<const float*>(g.b) + b_at[first];
     part.c += first * g.c_step;
     part.batch = n;
     run({part, a_step, b_step});
@@ -159,6 +160,7 @@ void multiply_batch(const Gemm& g) {
 
 void gemm(const Gemm& g) {
   if (g.m == 0 || g.n == 0 || g.batch == 0) return;
+  if (g.b_type != kernels::Number::f32) throw Error("gemm", "weights must be float32 here");
   if (g.batch == 1 && !g.a_at && !g.b_at) return run({g, 0, 0});
   multiply_batch(g);
 }

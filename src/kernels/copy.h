@@ -12,7 +12,7 @@ struct Bytes {
   const int64_t* strides;  // in elements
 };
 
-// to[i] = from[i] over the shape; elements of 1, 4 or 8 bytes.
+// to[i] = from[i] over the shape; elements of 1, 2, 4 or 8 bytes.
 void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to);
 
 // to[i] += from[i] over the shape, in row-major order: places may repeat.

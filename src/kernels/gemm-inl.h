@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/memory.h"
 #include "core/threads.h"
@@ -32,11 +33,18 @@ int64_t RoundUp(int64_t a, int64_t b) { return DivCeil(a, b) * b; }
 
 // ---- A block of a small product ----------------------------------------------------------------
 
-HWY_NOINLINE void ByTiles(Strided a, Strided b, Corner c, Extent e, float factor) {
+// Only floats are read where they lie.
+template <class T>
+bool InPlace(Strided<T> b, int64_t m, float factor) {
+  return std::is_same_v<T, float> && b.col == 1 && factor == 1.0f &&
+         (b.row % kAlias != 0 || m <= 2 * kTileRows);
+}
+
+template <class T>
+HWY_NOINLINE void ByTiles(Strided<float> a, Strided<T> b, Corner c, Extent e, float factor) {
   const int64_t deepest = std::min(e.depth, kDepth);
   const bool pack_left = a.col != 1;
-  const bool in_place =
-      b.col == 1 && factor == 1.0f && (b.row % kAlias != 0 || e.m <= 2 * kTileRows);
+  const bool in_place = InPlace(b, e.m, factor);
   const Buffer<float> scratch(deepest * kPanel + (pack_left ? PackedLeft(e.m, deepest) : 0));
   float *panel = scratch.data(), *packed = panel + deepest * kPanel;
   for (int64_t k = 0; k < e.depth; k += kDepth, c.plus = Added::more(c)) {
@@ -45,11 +53,12 @@ HWY_NOINLINE void ByTiles(Strided a, Strided b, Corner c, Extent e, float factor
                                 : Left{a.at(0, k), a.row, 1, kTileRows * a.row};
     for (int64_t j = 0; j < e.n; j += kPanel) {
       part.n = std::min(kPanel, e.n - j);
-      Right right{b.at(k, j), b.row};
+      Right right{panel, kPanel};
       if (!in_place || part.n < kPanel) {
-        const auto pack = b.col == 1 ? PackRows : PackColumns;
+        const auto pack = HasRows(b) ? PackRows<T> : PackColumns<T>;
         pack(b.from(k, j), part, factor, panel);
-        right = {panel, kPanel};
+      } else if constexpr (std::is_same_v<T, float>) {
+        right = {b.at(k, j), b.row};
       }
       Columns(left, right, c.from(0, j), part, Ahead{});
     }
@@ -75,18 +84,20 @@ struct Slab {
   }
 };
 
-void PackStrip(Strided b, Slab slab, int64_t first, float factor) {
-  const Vec f = hn::Set(F(), factor);
+template <class T>
+void PackStrip(Strided<T> b, Slab slab, int64_t first, float factor) {
   const int64_t chunk = first / kDepth * kDepth;
   for (int64_t k = first; k < std::min(slab.depth, first + kStrip); ++k) {
+    const Vec f = hn::Set(F(), factor * b.scale.at(k, 0));
     for (int64_t p = 0; p < slab.panels(); ++p) {
       PackRow(b.at(k, p * kPanel), slab.cols_of(p), f, slab.panel(chunk, p) + (k - chunk) * kPanel);
     }
   }
 }
 
-void PackSlab(Strided b, Slab slab, float factor) {
-  if (b.col == 1) {
+template <class T>
+void PackSlab(Strided<T> b, Slab slab, float factor) {
+  if (HasRows(b)) {
     parallel_for(DivCeil(slab.depth, kStrip),
                  [&](int64_t t) HWY_ATTR { PackStrip(b, slab, t * kStrip, factor); });
     return;
@@ -104,7 +115,7 @@ struct Range {
 };
 
 // m rows of C against some panels of the slab.
-HWY_NOINLINE void Rows(Strided a, Slab slab, Corner c, int64_t m, Range panels) {
+HWY_NOINLINE void Rows(Strided<float> a, Slab slab, Corner c, int64_t m, Range panels) {
   const bool pack_left = a.col != 1;
   const Buffer<float> packed(pack_left ? PackedLeft(m, std::min(slab.depth, kDepth)) : 0);
   for (int64_t k = 0; k < slab.depth; k += kDepth, c.plus = Added::more(c)) {
@@ -135,12 +146,15 @@ Shares SharesOf(const Gemm& g, int64_t panels, int64_t crew) {
 }
 
 Corner CornerOf(const Gemm& g) { return {g.c, g.c_row, {g.bias, g.plus, g.plus_row}}; }
+Strided<float> LeftOf(const Gemm& g) { return {g.a, g.a_row, g.a_col}; }
+template <class T>
+Strided<T> RightOf(const Gemm& g, const T* b) {
+  return {b, g.b_row, g.b_col, {g.b_scale, g.scale_row, g.scale_col}};
+}
 
-}  // namespace
-
-// `g`, not a batch, with many rows.
-void Large(const Gemm& g) {
-  const Strided a{g.a, g.a_row, g.a_col}, b{g.b, g.b_row, g.b_col};
+template <class T>
+void ByPanels(const Gemm& g, Strided<T> b) {
+  const Strided<float> a = LeftOf(g);
   const int64_t cols = RoundUp(DivCeil(g.n, DivCeil(g.n, kSlab / kDepth)), kPanel);
   const int64_t depth = std::min(g.k, std::max(kDepth, kSlab / cols / kDepth * kDepth));
   const Buffer<float> scratch(depth * cols);
@@ -162,13 +176,24 @@ void Large(const Gemm& g) {
   }
 }
 
+}  // namespace
+
+// `g`, not a batch, with many rows.
+void Large(const Gemm& g) {
+  as_type(g.b_type, g.b, [&](const auto* b) HWY_ATTR { ByPanels(g, RightOf(g, b)); });
+}
+
 // The block of C that `g` is, one of a batch: of few rows, or of any.
 void FewRows(const Gemm& g) {
-  Few({g.a, g.a_row, g.a_col}, {g.b, g.b_row, g.b_col}, CornerOf(g), {g.m, g.n, g.k}, g.alpha);
+  as_type(g.b_type, g.b, [&](const auto* b) HWY_ATTR {
+    Few(LeftOf(g), RightOf(g, b), CornerOf(g), {g.m, g.n, g.k}, g.alpha);
+  });
 }
 void Block(const Gemm& g) {
   if (few_rows(g)) return FewRows(g);  // the last of a larger product
-  ByTiles({g.a, g.a_row, g.a_col}, {g.b, g.b_row, g.b_col}, CornerOf(g), {g.m, g.n, g.k}, g.alpha);
+  as_type(g.b_type, g.b, [&](const auto* b) HWY_ATTR {
+    ByTiles(LeftOf(g), RightOf(g, b), CornerOf(g), {g.m, g.n, g.k}, g.alpha);
+  });
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

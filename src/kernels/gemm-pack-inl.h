@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/gemm-tile-inl.h"
 #include "kernels/transpose-inl.h"
@@ -22,37 +23,53 @@ constexpr int64_t kGroup = 8;   // kTileRows and two unread, so that whole vecto
 constexpr int64_t kApart = 16;  // between groups, which would share sets of the first cache
 
 // to = factor·from, n numbers, filled up with 0 to a whole vector.
-HWY_INLINE void PackRow(const float* HWY_RESTRICT from, int64_t n, Vec factor,
-                        float* HWY_RESTRICT to) {
+template <class T>
+HWY_INLINE void PackRow(const T* HWY_RESTRICT from, int64_t n, Vec factor, float* HWY_RESTRICT to) {
   const F d;
   int64_t j = 0;
   for (; j + kLanes <= n; j += kLanes) {
-    hn::StoreU(hn::Mul(hn::LoadU(d, from + j), factor), d, to + j);
+    hn::StoreU(hn::Mul(Floats(d, from + j), factor), d, to + j);
   }
-  if (j < n) hn::StoreU(hn::Mul(LoadPart(from + j, n - j), factor), d, to + j);
+  if (j < n) hn::StoreU(hn::Mul(FirstFloats(d, from + j, n - j), factor), d, to + j);
 }
 
-// to[k][j] = factor·b[k][j] from rows that lie in memory.
-void PackRows(Strided b, Extent e, float factor, float* HWY_RESTRICT to) {
-  const Vec f = hn::Set(F(), factor);
-  for (int64_t k = 0; k < e.depth; ++k, to += kPanel) PackRow(b.at(k, 0), e.n, f, to);
+// Whether rows lie in memory, each with one scale.
+template <class T>
+bool HasRows(Strided<T> b) {
+  return b.col == 1 && b.scale.col == 0;
+}
+
+// to[k][j] = factor·b[k][j] from such rows.
+template <class T>
+void PackRows(Strided<T> b, Extent e, float factor, float* HWY_RESTRICT to) {
+  for (int64_t k = 0; k < e.depth; ++k, to += kPanel) {
+    PackRow(b.at(k, 0), e.n, hn::Set(F(), factor * b.scale.at(k, 0)), to);
+  }
 }
 
 // The same from columns that lie in memory, or from anything.
-void PackColumns(Strided b, Extent e, float factor, float* HWY_RESTRICT to) {
-  const int64_t square = b.row == 1 ? kSquare : e.depth + e.n;
+template <class T>
+void PackColumns(Strided<T> b, Extent e, float factor, float* HWY_RESTRICT to) {
+  const bool columns = b.row == 1 && b.scale.row == 0;
+  const int64_t square = columns ? kSquare : e.depth + e.n;
   int64_t j = 0;
   for (; j + square <= e.n; j += square) {
     int64_t k = 0;
     for (; k + square <= e.depth; k += square) {
-      TransposeSquare(b.at(k, j), b.col, factor, to + k * kPanel + j, kPanel);
+      float* square_to = to + k * kPanel + j;
+      if constexpr (std::is_same_v<T, int8_t>) {
+        const auto by_column = [&](int64_t i) { return factor * b.scale.at(0, j + i); };
+        TransposeSquare(b.at(k, j), b.col, by_column, square_to, kPanel);
+      } else {
+        TransposeSquare(b.at(k, j), b.col, factor, square_to, kPanel);
+      }
     }
     for (; k < e.depth; ++k) {
-      for (int64_t i = j; i < j + square; ++i) to[k * kPanel + i] = *b.at(k, i) * factor;
+      for (int64_t i = j; i < j + square; ++i) to[k * kPanel + i] = b.number(k, i) * factor;
     }
   }
   for (; j < e.n; ++j) {
-    for (int64_t k = 0; k < e.depth; ++k) to[k * kPanel + j] = *b.at(k, j) * factor;
+    for (int64_t k = 0; k < e.depth; ++k) to[k * kPanel + j] = b.number(k, j) * factor;
   }
   for (; j % kLanes != 0; ++j) {
     for (int64_t k = 0; k < e.depth; ++k) to[k * kPanel + j] = 0.0f;
@@ -65,7 +82,7 @@ int64_t PackedLeft(int64_t m, int64_t depth) {
 
 // Rows of A in groups as tiles take them. Sixteen k at a time, so that what is read for one group
 // is still there for the next.
-Left PackLeft(Strided a, int64_t m, int64_t depth, float* HWY_RESTRICT to) {
+Left PackLeft(Strided<float> a, int64_t m, int64_t depth, float* HWY_RESTRICT to) {
   const Left packed{to, 1, kGroup, kGroup * depth + kApart};
   constexpr int64_t kStep = 16;
   const hn::CappedTag<float, kGroup> d;

@@ -13,11 +13,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 using F = hn::ScalableTag<float>;
 using Vec = hn::Vec<F>;
@@ -27,20 +27,6 @@ constexpr int64_t kLanes = hn::MaxLanes(F());
 constexpr int kTileRows = 6;
 constexpr int kPanelVecs = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
 constexpr int64_t kPanel = kPanelVecs * kLanes;
-
-#undef FOVEA_MASKED  // whether masked lanes are not touched
-#define FOVEA_MASKED (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
-
-// n < kLanes numbers, then zeros.
-HWY_INLINE Vec LoadPart(const float* x, int64_t n) {
-#if FOVEA_MASKED
-  return hn::MaskedLoad(hn::FirstN(F(), static_cast<size_t>(n)), F(), x);
-#else
-  HWY_ALIGN float lanes[kLanes] = {};
-  std::memcpy(lanes, x, static_cast<size_t>(n) * sizeof(float));
-  return hn::Load(F(), lanes);
-#endif
-}
 
 // The first n < kLanes lanes of v.
 HWY_INLINE void StorePart(Vec v, float* to, int64_t n) {
@@ -53,11 +39,24 @@ HWY_INLINE void StorePart(Vec v, float* to, int64_t n) {
 #endif
 }
 
+// What each number is multiplied by; null: 1.
+struct Scale {
+  const float* data = nullptr;
+  int64_t row = 0, col = 0;
+  float at(int64_t i, int64_t j) const { return data ? data[i * row + j * col] : 1.0f; }
+  Scale from(int64_t i, int64_t j) const {
+    return {data ? data + i * row + j * col : nullptr, row, col};
+  }
+};
+
+template <class T>
 struct Strided {
-  const float* data;
+  const T* data;
   int64_t row, col;
-  const float* at(int64_t i, int64_t j) const { return data + i * row + j * col; }
-  Strided from(int64_t i, int64_t j) const { return {at(i, j), row, col}; }
+  Scale scale = {};
+  const T* at(int64_t i, int64_t j) const { return data + i * row + j * col; }
+  Strided from(int64_t i, int64_t j) const { return {at(i, j), row, col, scale.from(i, j)}; }
+  float number(int64_t i, int64_t j) const { return FloatOf(at(i, j)) * scale.at(i, j); }
 };
 
 // The left side of a tile; `next` leads to the next kTileRows rows.
@@ -137,7 +136,7 @@ HWY_INLINE void Tile(Left a, Right b, Corner c, Extent e, Ahead ahead) {
   const int64_t tail = e.n - (NV - 1) * kLanes;
   const auto load = [&](const float* row, int j) HWY_ATTR {
     const float* from = row + j * kLanes;
-    return j + 1 < NV || tail == kLanes ? hn::LoadU(d, from) : LoadPart(from, tail);
+    return j + 1 < NV || tail == kLanes ? hn::LoadU(d, from) : FirstFloats(d, from, tail);
   };
   const auto add = [&](const auto& added) HWY_ATTR {
     HWY_UNROLL(8)

@@ -61,7 +61,9 @@ Gemm block_at(const Gemm& g, Place at, Blocks size) {
   one.m = std::min(size.rows, g.m - at.i);
   one.n = std::min(size.cols, g.n - at.j);
   one.a += (g.a_at != nullptr ? g.a_at[at.batch] : 0) + at.i * g.a_row;
-  one.b += (g.b_at != nullptr ? g.b_at[at.batch] : 0) + at.j * g.b_col;
+  one.b = static_cast<const char*>(g.b) +
+          size_of(g.b_type) * ((g.b_at != nullptr ? g.b_at[at.batch] : 0) + at.j * g.b_col);
+  if (g.b_scale != nullptr) one.b_scale += at.j * g.scale_col;
   one.c += at.batch * g.c_step + at.i * g.c_row + at.j;
   if (g.bias != nullptr) one.bias += at.j;
   if (g.plus != nullptr) one.plus += at.i * g.plus_row + at.j;

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/numbers.h"
+
 namespace fovea::kernels {
 
 // C = alpha·A·B + bias + plus, a batch of them. A is m×k and B k×n, by row and column strides (any;
@@ -12,8 +14,11 @@ struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;
   int64_t a_row = 0, a_col = 1;
-  const float* b = nullptr;
+  const void* b = nullptr;  // of b_type
   int64_t b_row = 0, b_col = 1;
+  Number b_type = Number::f32;
+  const float* b_scale = nullptr;  // B[k][j] counts b_scale[k·scale_row + j·scale_col] times
+  int64_t scale_row = 0, scale_col = 0;  // one of them is 0; a batch has the same for all
   float* c = nullptr;
   int64_t c_row = 0;
   float alpha = 1.0f;
@@ -40,6 +45,8 @@ std::span<const GemmWay> gemm_ways();
 const GemmWay& gemm_way(const Gemm&);
 
 // Few rows against columns of B that lie in memory.
-inline bool few_rows(const Gemm& g) { return g.m < 20 && g.b_row == 1 && g.a_col == 1; }
+inline bool few_rows(const Gemm& g) {
+  return g.m < 20 && g.b_row == 1 && g.a_col == 1 && g.scale_row == 0;
+}
 
 }  // namespace fovea::kernels

@@ -12,6 +12,7 @@
 #include "core/threads.h"
 #include "kernels/gemm.h"
 #include "kernels/math-inl.h"
+#include "kernels/narrow.h"
 #include "kernels/screen_pass.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -170,7 +171,9 @@ Quantised quantise(const float* x, int64_t n, float most, const Put& put) {
 void make_row(const Matrix& w, const float* bias, int64_t v, Screen& s) {
   const int64_t panel = v / kScreenPanel, lane = v % kScreenPanel;
   int8_t* q = s.q.data() + panel * s.pairs * 2 * kScreenPanel + 2 * lane;
-  const Quantised row = quantise(w.data + v * w.row, s.cols, kSteps8, [&](int64_t i, int32_t n) {
+  const Buffer<float> floats(s.cols);
+  widen_rows({w.data, w.type, nullptr, w.cols, w.row}, &v, 1, floats.data());
+  const Quantised row = quantise(floats.data(), s.cols, kSteps8, [&](int64_t i, int32_t n) {
     q[i / 2 * 2 * kScreenPanel + i % 2] = static_cast<int8_t>(n);
   });
   // An inner product of n terms is off by at most n units of ‖w‖·‖x‖, however it is summed.
@@ -211,9 +214,10 @@ void compute(const std::vector<int64_t>& rows, const Matrix& w, const float* x,
           .k = w.cols,
           .a = x,
           .a_row = w.cols,
-          .b = w.data + v * w.row,
+          .b = static_cast<const char*>(w.data) + v * w.row * size_of(w.type),
           .b_row = 1,
           .b_col = w.row,
+          .b_type = w.type,
           .c = pass.logits + v,
           .c_row = 1});
     pass.logits[v] += pass.screen.bias[v];

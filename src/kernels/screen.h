@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/memory.h"
+#include "kernels/numbers.h"
 
 // The likeliest row of softmax(W·x + b) for one x, where W is large. A copy of W in 8 bits, a
 // quarter of the memory, bounds every logit; rows that may be the best are computed from W itself.
@@ -13,9 +14,10 @@
 namespace fovea::kernels {
 
 struct Matrix {
-  const float* data = nullptr;
+  const void* data = nullptr;
   int64_t rows = 0, cols = 0;
-  int64_t row = 0;  // from one row to the next
+  int64_t row = 0;            // from one row to the next
+  Number type = Number::f32;  // or bf16 or f16; i8 is as small as the copy
 };
 
 constexpr int64_t kScreenPanel = 16;  // rows whose columns lie together, two by two

@@ -15,6 +15,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/lookup.h"
+#include "kernels/narrow.h"
 #include "kernels/optimize.h"
 #include "kernels/recurrent.h"
 #include "kernels/reduce.h"
@@ -58,6 +59,10 @@ struct Kernels {
   void (*add_rows)(Middle, const int64_t* ids, int64_t n, const float* y, float* x) = nullptr;
   void (*take_along)(Middle, const int64_t* ids, int64_t n, const float* x, float* y) = nullptr;
   void (*add_along)(Middle, const int64_t* ids, int64_t n, const float* y, float* x) = nullptr;
+
+  // Weights in fewer bits: of which types gemm() and widen_rows() take them; null: of none.
+  bool (*takes)(Number) = nullptr;
+  void (*widen_rows)(const WeightRows&, const int64_t* ids, int64_t n, float* y) = nullptr;
 
   // Rows.
   void (*clear_rows)(Rows, const uint8_t* keep, float* x) = nullptr;

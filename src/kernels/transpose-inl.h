@@ -10,21 +10,33 @@
 
 #include <cstdint>
 
+#include "kernels/load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
+// A factor for all rows, or a function of the row.
+HWY_INLINE float FactorOf(float factor, int64_t) { return factor; }
+template <class ByRow>
+HWY_INLINE float FactorOf(const ByRow& factor, int64_t i) {
+  return factor(i);
+}
+
 // to[j·to_row + i] = factor·from[i·row + j] for i, j < 4.
-HWY_INLINE void Transpose4x4(const float* from, int64_t row, float factor, float* to,
+template <class T, class Factor>
+HWY_INLINE void Transpose4x4(const T* from, int64_t row, const Factor& factor, float* to,
                              int64_t to_row) {
 #if HWY_TARGET == HWY_SCALAR
-  for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4] * factor;
+  for (int64_t i = 0; i < 16; ++i) {
+    to[i % 4 * to_row + i / 4] = FloatOf(from + i / 4 * row + i % 4) * FactorOf(factor, i / 4);
+  }
 #else
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::FixedTag<float, 4> d;
-  const auto f = hn::Set(d, factor);
-  const auto r0 = hn::Mul(hn::LoadU(d, from), f), r1 = hn::Mul(hn::LoadU(d, from + row), f);
-  const auto r2 = hn::Mul(hn::LoadU(d, from + 2 * row), f);
-  const auto r3 = hn::Mul(hn::LoadU(d, from + 3 * row), f);
+  const auto load = [&](int64_t i) HWY_ATTR {
+    return hn::Mul(Floats(d, from + i * row), hn::Set(d, FactorOf(factor, i)));
+  };
+  const auto r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
   const auto t0 = hn::InterleaveLower(d, r0, r1), t1 = hn::InterleaveUpper(d, r0, r1);
   const auto t2 = hn::InterleaveLower(d, r2, r3), t3 = hn::InterleaveUpper(d, r2, r3);
   hn::StoreU(hn::ConcatLowerLower(d, t2, t0), d, to);
@@ -39,20 +51,20 @@ HWY_INLINE void Transpose4x4(const float* from, int64_t row, float factor, float
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 #define FOVEA_SQUARE 16
 // 4×4 inside 128-bit blocks, then 4×4 of the blocks.
-HWY_INLINE void TransposeSquare(const float* from, int64_t row, float factor, float* to,
+template <class T, class Factor>
+HWY_INLINE void TransposeSquare(const T* from, int64_t row, const Factor& factor, float* to,
                                 int64_t to_row) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::FixedTag<float, 16> d;
   const hn::RepartitionToWide<hn::RebindToSigned<decltype(d)>> d64;
   using V = hn::Vec<decltype(d)>;
-  const V f = hn::Set(d, factor);
+  const auto load = [&](int64_t i) HWY_ATTR {
+    return hn::Mul(Floats(d, from + i * row), hn::Set(d, FactorOf(factor, i)));
+  };
   V out[4][4];  // [i][g]: block b holds column 4b+i of rows 4g … 4g+3
   HWY_UNROLL(4)
   for (int g = 0; g < 4; ++g) {
-    const float* at = from + 4 * g * row;
-    const V r0 = hn::Mul(hn::LoadU(d, at), f), r1 = hn::Mul(hn::LoadU(d, at + row), f);
-    const V r2 = hn::Mul(hn::LoadU(d, at + 2 * row), f);
-    const V r3 = hn::Mul(hn::LoadU(d, at + 3 * row), f);
+    const V r0 = load(4 * g), r1 = load(4 * g + 1), r2 = load(4 * g + 2), r3 = load(4 * g + 3);
     const auto t0 = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
     const auto t1 = hn::BitCast(d64, hn::InterleaveUpper(d, r0, r1));
     const auto t2 = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
@@ -75,7 +87,8 @@ HWY_INLINE void TransposeSquare(const float* from, int64_t row, float factor, fl
 }
 #else
 #define FOVEA_SQUARE 4
-HWY_INLINE void TransposeSquare(const float* from, int64_t row, float factor, float* to,
+template <class T, class Factor>
+HWY_INLINE void TransposeSquare(const T* from, int64_t row, const Factor& factor, float* to,
                                 int64_t to_row) {
   Transpose4x4(from, row, factor, to, to_row);
 }

@@ -156,7 +156,7 @@ void look_at(const kernels::Target& x) { theirs(x.data); }
 void look_at(const std::initializer_list<kernels::Source>& all) {
   for (const kernels::Source& x : all) theirs(x.data);
 }
-void look_at(const kernels::Gemm& g) { theirs(g.a, g.b, g.c, g.bias, g.plus); }
+void look_at(const kernels::Gemm& g) { theirs(g.a, g.b, g.b_scale, g.c, g.bias, g.plus); }
 void look_at(const kernels::Affine& x) { theirs(x.w, x.b); }
 void look_at(const kernels::Moments& x) { theirs(x.mean, x.rstd); }
 void look_at(const kernels::Normed& x) { theirs(x.x, x.at.mean, x.at.rstd, x.dy); }

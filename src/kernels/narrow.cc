@@ -1,0 +1,192 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/narrow.cc"
+#include <hwy/foreach_target.h>
+// Highway's headers follow the line above.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/threads.h"
+#include "kernels/load-inl.h"
+#include "kernels/narrow.h"
+
+#ifndef FOVEA_HALF_OF
+#define FOVEA_HALF_OF
+namespace fovea::kernels {
+namespace {
+
+// The nearest of 16 bits, of two the even one; too large: infinite.
+uint16_t half_of(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
+  const auto value = std::bit_cast<float>(size);
+  uint32_t half = 0;
+  if (size > 0x7f800000u) {
+    half = 0x7e00u;
+  } else if (value >= 65520.0f) {
+    half = 0x7c00u;
+  } else if (value < 0x1p-14f) {
+    half = static_cast<uint32_t>(std::nearbyint(value * 0x1p24f));
+  } else {
+    half = ((size + 0xfffu + (size >> 13 & 1u)) >> 13) - (112u << 10);
+  }
+  return static_cast<uint16_t>(sign | half);
+}
+
+}  // namespace
+}  // namespace fovea::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels {
+namespace HWY_NAMESPACE {
+namespace {
+
+using F = hn::ScalableTag<float>;
+constexpr int64_t kLanes = hn::MaxLanes(F());
+
+// Stores the first n numbers of one vector.
+template <class D, class T>
+HWY_INLINE void StoreSome(hn::Vec<D> v, D d, T* to, int64_t n) {
+  if (n >= kLanes) return hn::StoreU(v, d, to);
+  HWY_ALIGN T lanes[kLanes];
+  hn::Store(v, d, lanes);
+  std::copy_n(lanes, n, to);
+}
+
+// f(first, vector of as many as there are, how many) along n numbers.
+template <class T, class Each>
+HWY_INLINE void ForVectors(const T* x, int64_t n, const Each& f) {
+  const F d;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) f(i, Floats(d, x + i), kLanes);
+  if (i < n) f(i, FirstFloats(d, x + i, n - i), n - i);
+}
+
+template <class T>
+void Widen(const T* x, int64_t n, float factor, float* HWY_RESTRICT to) {
+  const auto by = hn::Set(F(), factor);
+  ForVectors(x, n, [&](int64_t i, hn::Vec<F> v, int64_t some) HWY_ATTR {
+    StoreSome(hn::Mul(v, by), F(), to + i, some);
+  });
+}
+
+// To the nearest, of two the even one; a NaN stays one.
+void ToBf16(const float* x, int64_t n, uint16_t* HWY_RESTRICT to) {
+  const hn::Rebind<uint32_t, F> d32;
+  const hn::Rebind<uint16_t, F> d16;
+  ForVectors(x, n, [&](int64_t i, hn::Vec<F> v, int64_t some) HWY_ATTR {
+    const auto bits = hn::BitCast(d32, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
+    const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fffu)));
+    const auto nan = hn::Or(bits, hn::Set(d32, 0x400000u));
+    const auto is_nan = hn::RebindMask(d32, hn::Ne(v, v));
+    const auto upper = hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, nearest));
+    StoreSome(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<decltype(d32)>(), upper)), d16,
+              to + i, some);
+  });
+}
+
+// Gives the scale.
+float ToI8(const float* x, int64_t n, int8_t* HWY_RESTRICT to) {
+  const hn::Rebind<int8_t, F> d8;
+  auto largest = hn::Zero(F());
+  auto odd = hn::Zero(F());  // 0 where all are finite
+  ForVectors(x, n, [&](int64_t, hn::Vec<F> v, int64_t) HWY_ATTR {
+    largest = hn::Max(largest, hn::Abs(v));
+    odd = hn::MulAdd(v, hn::Zero(F()), odd);
+  });
+  const bool finite = hn::GetLane(hn::SumOfLanes(F(), odd)) == 0.0f;
+  const float most = hn::GetLane(hn::MaxOfLanes(F(), largest));
+  const float s = finite ? std::max(most / 127.0f, FLT_MIN) : 1.0f;
+  const auto by = hn::Set(F(), s), zero = hn::Zero(F());
+  const hn::Rebind<int32_t, F> d32;
+  ForVectors(x, n, [&](int64_t i, hn::Vec<F> v, int64_t some) HWY_ATTR {
+    const auto steps = hn::NearestInt(finite ? hn::Div(v, by) : zero);
+    StoreSome(hn::DemoteTo(d8, hn::Max(hn::Set(d32, -127), hn::Min(hn::Set(d32, 127), steps))), d8,
+              to + i, some);
+  });
+  return finite ? s : std::numeric_limits<float>::quiet_NaN();
+}
+
+}  // namespace
+
+void WidenRow(const WeightRows& w, int64_t r, float* to) {
+  const float factor = w.scale != nullptr ? w.scale[r] : 1.0f;
+  as_type(w.type, w.data,
+          [&](const auto* data) HWY_ATTR { Widen(data + r * w.row, w.cols, factor, to); });
+}
+
+float NarrowRow(const float* x, int64_t n, Number type, void* to) {
+  if (type == Number::i8) return ToI8(x, n, static_cast<int8_t*>(to));
+  if (type == Number::bf16) ToBf16(x, n, static_cast<uint16_t*>(to));
+  if (type == Number::f16) std::transform(x, x + n, static_cast<uint16_t*>(to), half_of);
+  if (type == Number::f32) std::copy_n(x, n, static_cast<float*>(to));
+  return 1.0f;
+}
+
+// Σ(a − b)² and Σa²
+Narrowed Compare(const float* a, const float* b, int64_t n) {
+  auto lost = hn::Zero(F()), all = hn::Zero(F());
+  ForVectors(a, n, [&](int64_t i, hn::Vec<F> v, int64_t some) HWY_ATTR {
+    const auto other = some == kLanes ? Floats(F(), b + i) : FirstFloats(F(), b + i, some);
+    const auto off = hn::Sub(v, other);
+    lost = hn::MulAdd(off, off, lost);
+    all = hn::MulAdd(v, v, all);
+  });
+  const auto sum = [](hn::Vec<F> v) HWY_ATTR {
+    return static_cast<double>(hn::GetLane(hn::SumOfLanes(F(), v)));
+  };
+  return {sum(lost), sum(all)};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace fovea::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace fovea::kernels {
+
+HWY_EXPORT(WidenRow);
+HWY_EXPORT(NarrowRow);
+HWY_EXPORT(Compare);
+
+void widen_rows(const WeightRows& w, const int64_t* ids, int64_t n, float* y) {
+  const auto widen = HWY_DYNAMIC_DISPATCH(WidenRow);
+  parallel_for(n, w.cols, [&](int64_t i) { widen(w, ids ? ids[i] : i, y + i * w.cols); });
+}
+
+Narrowed narrow_rows(const WeightRows& w, int64_t n, Number type, void* to, float* scale) {
+  const auto widen = HWY_DYNAMIC_DISPATCH(WidenRow);
+  const auto narrow = HWY_DYNAMIC_DISPATCH(NarrowRow);
+  const auto compare = HWY_DYNAMIC_DISPATCH(Compare);
+  constexpr int64_t kRows = 16;  // to a task
+  const int64_t tasks = (n + kRows - 1) / kRows;
+  std::vector<Narrowed> costs(static_cast<size_t>(tasks));
+  parallel_for(tasks, kRows * 8 * w.cols, [&](int64_t task) {
+    const Buffer<float> row(2 * w.cols);
+    float *was = row.data(), *is = was + w.cols;
+    for (int64_t r = task * kRows; r < std::min(n, (task + 1) * kRows); ++r) {
+      char* place = static_cast<char*>(to) + r * w.cols * size_of(type);
+      widen(w, r, was);
+      const float s = narrow(was, w.cols, type, place);
+      if (type == Number::i8) scale[r] = s;
+      widen({place, type, &s, w.cols, 0}, 0, is);
+      const Narrowed one = compare(was, is, w.cols);
+      costs[static_cast<size_t>(task)].lost += one.lost;
+      costs[static_cast<size_t>(task)].all += one.all;
+    }
+  });
+  Narrowed sum;
+  for (const Narrowed& c : costs) sum.lost += c.lost, sum.all += c.all;
+  return sum;
+}
+
+}  // namespace fovea::kernels
+#endif  // HWY_ONCE
