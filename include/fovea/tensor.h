@@ -14,12 +14,16 @@
 // Tensors of floats, ids and masks, and the tape that gives their gradients.
 namespace fovea {
 
-enum class DType : uint8_t { f32, i64, boolean };  // what an element is
+// What an element is. bf16, f16 and i8 are weights that nobody learns, kept in fewer bits: linear()
+// and embedding() take them as they are and compute in float32, others want to(DType::f32). i8 has
+// a scale for each row of the last dimension.
+enum class DType : uint8_t { f32, i64, boolean, bf16, f16, i8 };
 
 using Shape = std::vector<int64_t>;  // sizes, the outermost first
 
 FOVEA_API int64_t size_of(DType);               // bytes of one element
-FOVEA_API const char* name_of(DType);           // "f32", "i64", "bool"
+FOVEA_API const char* name_of(DType);           // "f32", "i64", "bool", "bf16", …
+FOVEA_API bool is_weights(DType);               // f32, or what stands for it in fewer bits
 FOVEA_API std::string to_string(const Shape&);  // "[2, 3]"
 
 struct TensorImpl;  // src/tensor/impl.h
@@ -89,8 +93,9 @@ class FOVEA_API Tensor {
   Tensor as_strided(const Shape&, const Shape& strides, int64_t offset) const;
   Tensor contiguous() const;  // itself when already so
   Tensor clone() const;       // a differentiable copy
-  Tensor to(DType) const;     // not differentiable across types
-  Tensor to(Device) const;    // itself when already there; differentiable
+  // Not differentiable across types. i8 is s·q by rows, whole q from −127 to 127, s = max|w|/127.
+  Tensor to(DType) const;
+  Tensor to(Device) const;  // itself when already there; differentiable
 
   // In place; only outside the tape (on tensors that need no gradient) and under NoGrad.
   Tensor& copy_(const Tensor& source);  // source broadcasts, and may be on another device

@@ -6,7 +6,7 @@ namespace {
 // W as a screen is made of, and looked up with.
 kernels::Matrix matrix_of(const nn::Linear& layer) {
   const Tensor& w = layer.weight;
-  return {raw(w), w.size(0), w.size(1), w.strides()[0]};
+  return {raw(w), w.size(0), w.size(1), w.strides()[0], number_of(w.dtype())};
 }
 
 }  // namespace
@@ -41,8 +41,8 @@ ScreenedOutput::ScreenedOutput(const std::shared_ptr<OutputScreen>& screen, cons
     : layer_(layer) {
   constexpr int64_t kRows = 3, kFewest = 1024, kSmallest = 1 << 20;
   const int64_t V = layer.weight.size(0);
-  if (screen && layer.weight.device() == Device::cpu && rows <= kRows && V >= kFewest &&
-      layer.weight.numel() >= kSmallest) {
+  if (screen && layer.weight.dtype() != DType::i8 && layer.weight.device() == Device::cpu &&
+      rows <= kRows && V >= kFewest && layer.weight.numel() >= kSmallest) {
     screen_ = screen->of(layer);
   }
 }

@@ -164,7 +164,7 @@ void expect_tensors(const Tensors& expected, const Tensors& from) {
     }
     const Tensor& value = found->second;
     if (!value) throw Error("load", name + " is undefined, expected " + to_string(t.shape()));
-    if (value.dtype() != DType::f32) {
+    if (!is_weights(value.dtype())) {
       throw Error("load", name + " is " + name_of(value.dtype()) + ", expected f32");
     }
     if (value.shape() != t.shape()) {

@@ -1,4 +1,6 @@
 #include "kernels/fill.h"
+#include "kernels/narrow.h"
+#include "tensor/bytes.h"
 #include "tensor/impl.h"
 
 namespace fovea {
@@ -16,9 +18,11 @@ void convert(const From* from, const Tensor& y) {
   }
 }
 
-// Off the CPU: floats and masks there, ids by way of the host, where they stay.
+// Off the CPU: floats and masks there, others by way of the host; ids stay there.
 Tensor convert_there(const Tensor& x, DType dtype) {
-  if (x.dtype() == DType::i64 || dtype == DType::i64) {
+  const auto by_host = [](DType t) { return t != DType::f32 && t != DType::boolean; };
+  if (by_host(x.dtype()) || by_host(dtype)) {
+    const DefaultDevice host(Device::cpu);
     const Tensor y = x.to(Device::cpu).to(dtype);
     return dtype == DType::i64 ? y : y.to(x.device());
   }
@@ -31,7 +35,54 @@ Tensor convert_there(const Tensor& x, DType dtype) {
   return y;
 }
 
+int64_t rows_of(const Tensor& x) {
+  const int64_t cols = x.rank() == 0 ? 1 : x.size(-1);
+  return cols == 0 ? 0 : x.numel() / cols;
+}
+
+// Of weights, on the CPU.
+Tensor widened(const Tensor& x) {
+  const Tensor y = Tensor::empty(x.shape(), DType::f32, Device::cpu);
+  kernels::widen_rows(weight_rows(x), nullptr, rows_of(x), raw(y));
+  return y;
+}
+
 }  // namespace
+
+std::byte* bytes_of(const Tensor& t) { return t.impl()->data; }
+
+kernels::Number number_of(DType t) {
+  using kernels::Number;
+  return t == DType::bf16  ? Number::bf16
+         : t == DType::f16 ? Number::f16
+         : t == DType::i8  ? Number::i8
+                           : Number::f32;
+}
+
+kernels::WeightRows weight_rows(const Tensor& t) {
+  const int64_t cols = t.rank() == 0 ? 1 : t.size(-1);
+  const Tensor& scale = t.impl()->scale;
+  return {t.impl()->data, number_of(t.dtype()), scale ? raw(scale) : nullptr, cols,
+          t.rank() < 2 ? cols : t.strides().end()[-2]};
+}
+
+Tensor narrowed(const Tensor& x, DType dtype, kernels::Narrowed& cost) {
+  const Tensor from = x.detach().contiguous(), y = Tensor::empty(x.shape(), dtype, Device::cpu);
+  const Tensor& scale = y.impl()->scale;
+  const kernels::Narrowed own =
+      kernels::narrow_rows(weight_rows(from), rows_of(from), number_of(dtype), y.impl()->data,
+                           scale ? raw(scale) : nullptr);
+  cost.lost += own.lost;
+  cost.all += own.all;
+  return y;
+}
+
+void expect_computed(const char* call, const char* name, const Tensor& t) {
+  const auto takes = on(t).takes;
+  if (t.dtype() == DType::f32 || (takes != nullptr && takes(number_of(t.dtype())))) return;
+  throw Error(call, std::string(name) + " is " + name_of(t.dtype()) + ", which " +
+                        fovea::name_of(t.device()) + " does not compute with; take to(DType::f32)");
+}
 
 // Floats made of ids and masks of the host are where floats are made.
 Tensor Tensor::to(DType dtype) const {
@@ -39,6 +90,12 @@ Tensor Tensor::to(DType dtype) const {
   if (dtype == this->dtype()) return *this;
   const Tensor x = detach().contiguous();
   if (device() != Device::cpu) return convert_there(x, dtype);
+  if (is_weights(x.dtype()) && is_narrow(dtype)) {
+    kernels::Narrowed cost;
+    return narrowed(x, dtype, cost);
+  }
+  if (is_narrow(x.dtype())) return widened(x).to(dtype);
+  if (is_narrow(dtype)) return to(DType::f32).to(dtype);
   Tensor y = empty(shape(), dtype, Device::cpu);
   if (x.dtype() == DType::f32) {
     convert(raw(x), y);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "fovea/tensor.h"
+#include "kernels/narrow.h"
 #include "kernels/table.h"
 
 namespace fovea {
@@ -29,6 +30,7 @@ struct TensorImpl : std::enable_shared_from_this<TensorImpl> {
   bool contiguous = true;
   bool leaf_requires_grad = false;
   std::shared_ptr<Storage> storage;
+  Tensor scale;                // of i8: [rows], what each row is multiplied by
   std::shared_ptr<Node> node;  // what made it; null on leaves
   Tensor grad;
 };
@@ -65,6 +67,15 @@ Tensor full_at(const Tensor& where, const Shape&, float value);
 inline const kernels::Kernels& on(const Tensor& t) {
   return kernels::on(t.impl()->storage->device);
 }
+
+// Weights in fewer bits, as kernels take them: rows of the last dimension, next to each other.
+inline bool is_narrow(DType t) { return is_weights(t) && t != DType::f32; }
+kernels::Number number_of(DType);  // f32, bf16, f16, i8
+kernels::WeightRows weight_rows(const Tensor&);
+// to(), on the CPU; what it costs is added to `cost`.
+Tensor narrowed(const Tensor&, DType, kernels::Narrowed& cost);
+// Throws where the tensor's device does not compute with its type.
+void expect_computed(const char* call, const char* name, const Tensor&);
 
 // Memory that the caller fills, without counting as an in-place change. Off the CPU, only what on()
 // gives may read or write it.

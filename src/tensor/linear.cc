@@ -24,27 +24,50 @@ Tensor as_rows(const Tensor& x) {
   return x.detach().reshape({rows, shape.back()});
 }
 
+Tensor transposed(const Tensor& x) {
+  return view_of(x, {x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, 0);
+}
+
+// The right side of a product: a matrix, or weights as they are kept; its rows are k, or its
+// columns.
+struct Right {
+  const Tensor& matrix;
+  bool transposed = false;
+  int k() const { return transposed ? 1 : 0; }
+  int64_t columns() const { return matrix.size(1 - k()); }
+};
+
 // c = a·b + bias + plus; the last two may be undefined.
-void multiply(const Tensor& a, const Tensor& b, float* c, const Tensor& bias = {},
+void multiply(const Tensor& a, const Right& b, float* c, const Tensor& bias = {},
               const Tensor& plus = {}) {
+  const Tensor& scale = b.matrix.impl()->scale;
   on(a).gemm({.m = a.size(0),
-              .n = b.size(1),
+              .n = b.columns(),
               .k = a.size(1),
               .a = raw(a),
               .a_row = a.strides()[0],
               .a_col = a.strides()[1],
-              .b = raw(b),
-              .b_row = b.strides()[0],
-              .b_col = b.strides()[1],
+              .b = b.matrix.impl()->data,
+              .b_row = b.matrix.strides()[static_cast<size_t>(b.k())],
+              .b_col = b.matrix.strides()[static_cast<size_t>(1 - b.k())],
+              .b_type = number_of(b.matrix.dtype()),
+              .b_scale = scale ? raw(scale) : nullptr,
+              .scale_row = scale && !b.transposed ? 1 : 0,
+              .scale_col = scale && b.transposed ? 1 : 0,
               .c = c,
-              .c_row = b.size(1),
+              .c_row = b.columns(),
               .bias = bias ? raw(bias) : nullptr,
               .plus = plus ? raw(plus) : nullptr,
-              .plus_row = b.size(1)});
+              .plus_row = b.columns()});
 }
 
-Tensor transposed(const Tensor& x) {
-  return view_of(x, {x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, 0);
+Tensor product_of(const Tensor& x, const Right& b, const Tensor& bias, const Tensor& addend) {
+  Shape shape = x.shape();
+  shape.back() = b.columns();
+  const Tensor y = empty_at(x, shape), a = as_rows(x);
+  multiply(a, b, raw(y), bias ? bias.detach().contiguous() : Tensor(),
+           addend ? addend.detach().contiguous() : Tensor());
+  return y;
 }
 
 }  // namespace
@@ -63,30 +86,25 @@ Tensor dense_transpose(const Tensor& weight) {
 
 Tensor product_with_transpose(const Tensor& x, const Tensor& weight_t, const Tensor& bias,
                               const Tensor& addend) {
-  Shape shape = x.shape();
-  shape.back() = weight_t.size(1);
-  const Tensor y = empty_at(x, shape), a = as_rows(x);
-  multiply(a, weight_t, raw(y), bias ? bias.detach().contiguous() : Tensor(),
-           addend ? addend.detach().contiguous() : Tensor());
-  return y;
+  return product_of(x, {weight_t}, bias, addend);
 }
 
 Tensor product(const Tensor& x, const LinearWeights& w, const Tensor& addend) {
-  return product_with_transpose(x, transposed(w.weight), w.bias, addend);
+  return product_of(x, {w.weight, true}, w.bias, addend);
 }
 
 Tensor d_product_x(const Tensor& dy, const Tensor& weight) {
   Shape shape = dy.shape();
   shape.back() = weight.size(1);
   const Tensor dx = empty_at(dy, shape);
-  multiply(as_rows(dy), weight, raw(dx));
+  multiply(as_rows(dy), {weight}, raw(dx));
   return dx;
 }
 
 Tensor d_product_weight(const Tensor& dy, const Tensor& x) {
   const Tensor a = as_rows(dy), b = as_rows(x);
   const Tensor dw = empty_at(dy, {a.size(1), b.size(1)});
-  multiply(transposed(a), b, raw(dw));
+  multiply(transposed(a), {b}, raw(dw));
   return dw;
 }
 
@@ -100,7 +118,8 @@ Tensor d_product_bias(const Tensor& dy) {
 }
 
 void expect_linear(const char* call, const Tensor& x, const LinearWeights& w) {
-  expect_dtype(call, "weight", w.weight, DType::f32);
+  expect_defined(call, "weight", w.weight);
+  if (!is_weights(w.weight.dtype())) expect_dtype(call, "weight", w.weight, DType::f32);
   expect_dtype(call, "x", x, DType::f32);
   const auto found = [](const Tensor& t) { return to_string(t.shape()); };
   if (w.weight.rank() != 2) {
@@ -114,6 +133,7 @@ void expect_linear(const char* call, const Tensor& x, const LinearWeights& w) {
                 "x is " + found(x) + ", expected [.., " + std::to_string(w.weight.size(1)) + "]");
   }
   expect_together(call, {&x, &w.weight, &w.bias});
+  expect_computed(call, "weight", w.weight);
 }
 
 // dx = dy·W, dW = dyᵀ·x, db = Σ dy

@@ -3,7 +3,7 @@
 #include "fovea/tensor.h"
 
 // y = x·Wᵀ + b + addend and its gradients, off the tape; x [..,I], W [O,I], b [O], addend and y
-// [..,O]. b and addend may be undefined.
+// [..,O]. b and addend may be undefined. W may be kept in fewer bits (bf16, f16, i8).
 namespace fovea {
 
 struct LinearWeights {

@@ -59,15 +59,30 @@ void expect_along(const char* call, const Tensor& x, int dim, const Tensor& ids)
 
 }  // namespace
 
+namespace {
+
+// Rows of a table that is kept in fewer bits; nobody learns it.
+Tensor take_weights(const Tensor& table, const Tensor& ids) {
+  expect_computed("embedding", "table", table);
+  const Tensor dense = checked_ids("embedding", ids, table.size(0)).to(table.device());
+  const Tensor y = empty_at(table, {dense.numel(), table.size(1)});
+  on(y).widen_rows(weight_rows(table), raw_ids(dense), dense.numel(), raw(y));
+  return y;
+}
+
+}  // namespace
+
 Tensor embedding(const Tensor& table, const Tensor& ids) {
-  expect_dtype("embedding", "table", table, DType::f32);
+  expect_defined("embedding", "table", table);
+  const bool narrow = is_narrow(table.dtype());
+  if (!narrow) expect_dtype("embedding", "table", table, DType::f32);
   if (table.rank() != 2) {
     throw Error("embedding", "table is " + to_string(table.shape()) + ", expected [V,D]");
   }
   expect_dtype("embedding", "ids", ids, DType::i64);
   Shape shape = ids.shape();
   shape.push_back(table.size(1));
-  return take("embedding", table, 0, ids).reshape(shape);
+  return (narrow ? take_weights(table, ids) : take("embedding", table, 0, ids)).reshape(shape);
 }
 
 namespace {

@@ -40,6 +40,7 @@ const Deferred<LinearSteps::Rows>& LinearSteps::learned() {
 Tensor LinearSteps::operator()(const Tensor& x, const Tensor& addend) {
   const Tensor& weight = weights_.weight;
   expect_linear("stepped linear", x, weights_);
+  expect_dtype("stepped linear", "weight", weights_.weight, DType::f32);
   if (x.rank() != 2) {
     throw Error("stepped linear", "x is " + to_string(x.shape()) + ", expected [B, I]");
   }

@@ -26,6 +26,10 @@ Tensor make(const char* call, const Shape& shape, DType dtype, Device device) {
   impl->storage->device = device;
   impl->storage->memory = kernels::allocate_on(device, static_cast<size_t>(impl->storage->bytes));
   impl->data = static_cast<std::byte*>(impl->storage->memory.get());
+  if (dtype == DType::i8) {
+    const int64_t cols = shape.empty() ? 1 : shape.back();
+    impl->scale = make(call, {cols == 0 ? 0 : impl->numel / cols}, DType::f32, device);
+  }
   return Tensor(std::move(impl));
 }
 
@@ -87,9 +91,17 @@ void begin_change(const char* call, const Tensor& t) {
 
 }  // namespace
 
-int64_t size_of(DType t) { return t == DType::f32 ? 4 : t == DType::i64 ? 8 : 1; }
+int64_t size_of(DType t) {
+  static constexpr int64_t kSizes[] = {4, 8, 1, 2, 2, 1};
+  return kSizes[static_cast<int>(t)];
+}
 
-const char* name_of(DType t) { return t == DType::f32 ? "f32" : t == DType::i64 ? "i64" : "bool"; }
+const char* name_of(DType t) {
+  static constexpr const char* kNames[] = {"f32", "i64", "bool", "bf16", "f16", "i8"};
+  return kNames[static_cast<int>(t)];
+}
+
+bool is_weights(DType t) { return t != DType::i64 && t != DType::boolean; }
 
 std::string to_string(const Shape& shape) {
   std::string text = "[";
@@ -336,6 +348,7 @@ Tensor Tensor::to(Device device) const {
   if (device == here) return *this;
   const Tensor x = detach().contiguous();
   const Tensor y = empty(shape(), dtype(), device);
+  if (x.impl()->scale) y.impl()->scale = x.impl()->scale.to(device);
   const auto bytes = static_cast<size_t>(y.impl()->storage->bytes);
   if (bytes > 0 && device == Device::cpu) {
     on(x).download(y.impl()->data, x.impl()->data, bytes);
@@ -348,6 +361,7 @@ Tensor Tensor::to(Device device) const {
 Tensor& Tensor::copy_(const Tensor& source) {
   begin_change("copy_", *this);
   expect_dtype("copy_", "source", source, dtype());
+  if (dtype() == DType::i8) throw Error("copy_", "i8 weights are made by to(), whole");
   const Tensor from = source.detach().to(device()).expand(shape());
   on(*this).strided_copy(shape(), size_of(dtype()), {from.impl()->data, from.strides().data()},
                          {impl_->data, strides().data()});

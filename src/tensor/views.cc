@@ -29,6 +29,7 @@ bool places_are_distinct(const Shape& shape, const Shape& strides) {
 Tensor view_of(const Tensor& x, Shape shape, Shape strides, int64_t offset) {
   auto impl = std::make_shared<TensorImpl>();
   const TensorImpl& from = *x.impl();
+  if (from.scale) throw Error("view", "i8 weights have no views; take to(DType::f32)");
   impl->numel = numel_of("view", shape);
   impl->contiguous = strides_are_contiguous(shape, strides);
   impl->shape = std::move(shape);
@@ -157,6 +158,7 @@ Tensor Tensor::detach() const {
   impl->dtype = impl_->dtype;
   impl->contiguous = impl_->contiguous;
   impl->storage = impl_->storage;
+  impl->scale = impl_->scale;
   return Tensor(std::move(impl));
 }
 
@@ -165,6 +167,7 @@ Tensor Tensor::clone() const {
   Tensor y = empty(shape(), dtype(), device());
   on(*this).strided_copy(shape(), size_of(dtype()), {impl_->data, strides().data()},
                          {y.impl()->data, y.strides().data()});
+  if (impl_->scale) y.impl()->scale = impl_->scale.clone();
   return record("clone", {*this}, y, [](const Tensor& dy) { return Grads{dy}; });
 }
 
