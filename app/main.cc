@@ -8,9 +8,11 @@
 #include <system_error>
 
 #include "app/crowding.h"
+#include "app/options.h"
 #include "app/print.h"
 #include "app/stop_on_signal.h"
 #include "app/verbs.h"
+#include "checkpoints/kept.h"
 #include "core/threads.h"
 #include "fovea/device.h"
 #include "fovea/error.h"
@@ -56,6 +58,21 @@ void add_device(CLI::App& program) {
     verb->add_option_function<std::string>(
             "--device", [](const std::string& name) { set_default_device(device(name)); },
             "Where it is computed: cpu, cuda (an NVIDIA GPU), or auto, the GPU where there is one")
+        ->type_name("NAME");
+  }
+}
+
+// --weights, for every verb that opens a model; where predict writes a file by it, both.
+void add_kept(CLI::App& program) {
+  for (const char* name : {"eval", "predict", "rank", "serve", "explain", "faithful", "info"}) {
+    CLI::App* verb = program.get_subcommand(name);
+    if (verb->get_option_no_throw("--weights") != nullptr) continue;
+    verb->add_option_function<std::string>(
+            "--weights",
+            [](const std::string& kept) {
+              checkpoints::set_default_kept(checkpoints::kept_as(kept));
+            },
+            kKeptHelp)
         ->type_name("NAME");
   }
 }
@@ -138,6 +155,7 @@ int run_program(int argc, char** argv) {
   add_demo(program);
   add_info(program);
   add_device(program);
+  add_kept(program);
   program.footer(help_of_program());
   return run(program, argc, argv);
 }

@@ -15,6 +15,10 @@ namespace fovea::app {
 // A check of options that name something: a script's variable that is not set is no name.
 std::string not_empty(const std::string& typed);
 
+// What --weights is, of models that others trained (checkpoints/kept.h).
+inline constexpr const char* kKeptHelp =
+    "What a model's weights are kept as: stored, float32, bf16 or int8 (by rows)";
+
 // Options for every field, kept as they were typed: defaults may depend on some of them, so they
 // are applied by tasks::from_options() once all are known. `own` has the defaults for data of the
 // user's, by their names: the help says both where they differ.

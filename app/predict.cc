@@ -11,6 +11,7 @@
 #include "app/print.h"
 #include "app/progress.h"
 #include "app/verbs.h"
+#include "checkpoints/kept.h"
 #include "fovea/error.h"
 #include "fovea/io.h"
 #include "report/label.h"
@@ -182,6 +183,14 @@ std::vector<report::Picture> answer(const PredictOptions& o, const tasks::Task& 
   return pictures;
 }
 
+// A file that is written, or how weights are kept: files have endings, and these names have none.
+void take_weights(PredictOptions& o, const std::string& typed) {
+  for (const checkpoints::KeptAs kept : checkpoints::all_kept()) {
+    if (typed == name_of(kept)) return checkpoints::set_default_kept(kept);
+  }
+  o.weights = typed;
+}
+
 void run(const PredictOptions& o) {
   const tasks::RunFolder folder(o.run);
   const tasks::Task& task = folder.task();
@@ -232,8 +241,12 @@ void add_predict(CLI::App& program, const Arguments& typed) {
   verb->add_option("--file", o->file,
                    "Inputs from the lines of a file (gzip too); - is standard input")
       ->check(not_empty);
-  verb->add_option("--weights", o->weights, "Write where it looked: FILE.json, .svg or .png")
-      ->check(not_empty);
+  verb->add_option_function<std::string>(
+          "--weights", [o](const std::string& typed) { take_weights(*o, typed); },
+          fmt::format("Write where it looked: FILE.json, .svg or .png. Or: {}", kKeptHelp))
+      ->type_name("FILE|NAME")
+      ->check(not_empty)
+      ->trigger_on_parse();
   verb->add_option("--logits", o->logits,
                    "Write what an opened model says of one input: ids and logits, "
                    "FILE.safetensors")

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "checkpoints/folder.h"
+#include "core/memory.h"
 #include "core/memory_available.h"
 #include "fovea/error.h"
 #include "fovea/ops.h"
@@ -96,16 +98,19 @@ struct Opening {
   About about;
 };
 
-int64_t bytes_of(const Tensors& all, const Recipe& recipe) {
-  int64_t bytes = 0;
+// Numbers and memory of all that is made, what is shared once.
+void count(const Tensors& all, const Opening& o, About& of) {
   std::set<std::string> counted;
   for (const auto& [name, t] : all) {
-    const From& from = recipe.at(name);
+    const From& from = o.plan.recipe.at(name);
     const bool shared =
         !from.then && from.parts.size() == 1 && !counted.insert(from.parts[0].name).second;
-    if (!shared) bytes += t.numel() * static_cast<int64_t>(sizeof(float));
+    if (shared) continue;
+    const DType dtype = type_of(o.stored, name, from, of.kept);
+    of.weights += t.numel();
+    of.memory_bytes += t.numel() * size_of(dtype);
+    if (dtype == DType::i8) of.memory_bytes += t.size(0) * size_of(DType::f32);
   }
-  return bytes;
 }
 
 // What is made of weights and what is read of the files must be the same tensors.
@@ -119,7 +124,7 @@ void expect_whole(const Tensors& made, const Recipe& recipe) {
   }
 }
 
-Opening opening(const fs::path& path) {
+Opening opening(const fs::path& path, KeptAs kept) {
   const fs::path folder = folder_of(path);
   Config config = Config::in(folder / "config.json");
   const Architecture& a = architecture(config);
@@ -132,24 +137,27 @@ Opening opening(const fs::path& path) {
   });
   const Tensors sketch = build(plan, nn::Weights::sketch()).model.weights.all();
   expect_whole(sketch, plan.recipe);
-  const int64_t bytes = bytes_of(sketch, plan.recipe);
-  About of{.folder = folder,
-           .type = a.type,
-           .title = a.title,
-           .purpose = plan.purpose,
-           .network = plan.network,
-           .longest = plan.longest,
-           .weights = bytes / static_cast<int64_t>(sizeof(float)),
-           .stored = stored.types(),
-           .file_bytes = stored.bytes(),
-           .memory_bytes = bytes};
-  const bool tells = plan.purpose == Purpose::tells || plan.purpose == Purpose::sees;
-  if (tells) of.classes = classes_in(config, plan.head->out);
-  return {std::move(config), std::move(stored), std::move(plan), std::move(of)};
+  Opening o{std::move(config), std::move(stored), std::move(plan), {}};
+  o.about = {.folder = folder,
+             .type = a.type,
+             .title = a.title,
+             .purpose = o.plan.purpose,
+             .network = o.plan.network,
+             .longest = o.plan.longest,
+             .stored = o.stored.types(),
+             .file_bytes = o.stored.bytes(),
+             .kept = kept_on(default_device(), kept)};
+  count(sketch, o, o.about);
+  const bool tells = o.about.purpose == Purpose::tells || o.about.purpose == Purpose::sees;
+  if (tells) o.about.classes = classes_in(o.config, o.plan.head->out);
+  return o;
 }
 
 bool are_equal(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::equal(raw(a), raw(a) + a.numel(), raw(b));
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  const std::byte *x = a.impl()->data, *y = b.impl()->data;
+  const Tensor &s = a.impl()->scale, &t = b.impl()->scale;
+  return std::equal(x, x + a.numel() * size_of(a.dtype()), y) && (!s || are_equal(s, t));
 }
 
 // An output layer that is stored beside the embedding, and is the same, is kept once.
@@ -224,16 +232,18 @@ void keep_ids(Generation& g, int64_t vocabulary) {
 
 }  // namespace
 
-About about(const fs::path& path) { return opening(path).about; }
+About about(const fs::path& path, KeptAs kept) { return opening(path, kept).about; }
 
-Checkpoint open(const fs::path& path) {
-  Opening o = opening(path);
+Checkpoint open(const fs::path& path, KeptAs kept) {
+  Opening o = opening(path, kept);
   check_room("open", "the model in " + path.string(), o.about.memory_bytes, "what else runs here");
   const NoGrad off;
-  Tensors tensors = read(o.stored, o.plan.recipe);
-  tie_equal(tensors, o.plan);
+  Made made = read(o.stored, o.plan.recipe, o.about.kept);
+  release_memory();  // of what was read to be turned or narrowed
+  tie_equal(made.tensors, o.plan);
+  if (made.cost.all > 0) o.about.lost = std::sqrt(made.cost.lost / made.cost.all);
   o.about.network = o.plan.network;
-  Built b = build(o.plan, nn::Weights::given(std::move(tensors)));
+  Built b = build(o.plan, nn::Weights::given(std::move(made.tensors)));
   if (b.picture) read_preprocessing(o.about.folder, *b.picture);
   Checkpoint c{.about = std::move(o.about),
                .model = std::move(b.model),

@@ -9,6 +9,7 @@
 
 #include "checkpoints/architecture.h"
 #include "checkpoints/generation.h"
+#include "checkpoints/kept.h"
 #include "fovea/transformer.h"
 
 // A model that somebody else trained, opened from its folder (folder.h). Its weights need no
@@ -25,9 +26,11 @@ struct About {
   int64_t weights = 0;                    // numbers, those that tensors share counted once
   std::map<std::string, int64_t> stored;  // numbers by type in the files
   int64_t file_bytes = 0, memory_bytes = 0;
+  KeptAs kept = KeptAs::stored;
+  double lost = 0;  // ‖w − ŵ‖/‖w‖ of what is kept as; known of an opened model
   std::vector<std::string> classes;  // where it tells some
 };
-About about(const std::filesystem::path&);
+About about(const std::filesystem::path&, KeptAs = default_kept());
 
 // out(norm(curve(dense(x)))), what is undefined being left out.
 struct Head {
@@ -53,7 +56,7 @@ struct Checkpoint {
   Generation generation;
 };
 // Shapes are checked against the headers, and memory is foreseen, before any data are read.
-Checkpoint open(const std::filesystem::path&);
+Checkpoint open(const std::filesystem::path&, KeptAs = default_kept());
 
 // What an encoder's rows [R,L,W] say: of every row [R,L,V] where it fills in tokens, else of the
 // whole [R,classes].

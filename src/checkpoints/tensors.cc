@@ -8,6 +8,8 @@
 
 #include "fovea/error.h"
 #include "fovea/ops.h"
+#include "tensor/bytes.h"
+#include "tensor/impl.h"
 
 namespace fovea::checkpoints {
 namespace {
@@ -26,10 +28,19 @@ std::string old_name(std::string name) {
   return name;
 }
 
-Tensor stored_tensor(const Stored& stored, const Part& part) {
-  Tensor t = Tensor::empty(part.shape, DType::f32, Device::cpu);
-  stored.read(part.name, t.mutable_data<float>());
+Tensor stored_tensor(const Stored& stored, const Part& part, DType dtype) {
+  const Tensor t = Tensor::empty(part.shape, dtype, Device::cpu);
+  stored.read(part.name, dtype, bytes_of(t));
   return part.transposed ? t.transpose(0, 1) : t;
+}
+
+// What all of them are stored as; f32 where they differ.
+DType stored_type(const Stored& stored, const std::vector<Part>& parts) {
+  const DType first = parts.empty() ? DType::f32 : stored.type_of(parts[0].name);
+  const bool alike = std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return stored.type_of(part.name) == first;
+  });
+  return alike ? first : DType::f32;
 }
 
 // Sizes of dimension 0 added up; the others agree.
@@ -47,17 +58,17 @@ Shape shape_of(const std::vector<Part>& parts) {
   return shape;
 }
 
-Tensor parts_of(const Stored& stored, const std::vector<Part>& parts) {
-  Tensor whole = Tensor::empty(shape_of(parts), DType::f32, Device::cpu);
+Tensor parts_of(const Stored& stored, const std::vector<Part>& parts, DType dtype) {
+  Tensor whole = Tensor::empty(shape_of(parts), dtype, Device::cpu);
   if (whole.numel() == 0) return whole;
-  const int64_t row = whole.numel() / whole.size(0);
+  const int64_t row = whole.numel() / whole.size(0) * size_of(dtype);  // bytes
   int64_t at = 0;
   for (const Part& part : parts) {
     const int64_t rows = part.transposed ? part.shape[1] : part.shape[0];
     if (part.transposed) {
-      whole.slice(0, at, at + rows).copy_(stored_tensor(stored, part));
+      whole.slice(0, at, at + rows).copy_(stored_tensor(stored, part, dtype));
     } else {
-      stored.read(part.name, whole.mutable_data<float>() + at * row);
+      stored.read(part.name, dtype, bytes_of(whole) + at * row);
     }
     at += rows;
   }
@@ -127,10 +138,15 @@ int64_t Stored::bytes() const {
   return bytes;
 }
 
-void Stored::read(const std::string& name, float* to) const {
+DType Stored::type_of(const std::string& name) const {
+  const Place* place = find(name);
+  return place == nullptr ? DType::f32 : fovea::kept_as(*place->entry);
+}
+
+void Stored::read(const std::string& name, DType dtype, void* to) const {
   const Place* place = find(name);
   if (place == nullptr) refuse_tensor(fmt::format("tensor {} is missing", quoted(name)));
-  files_[place->file].read(*place->entry, to);
+  files_[place->file].read(*place->entry, dtype, to);
 }
 
 void check(const Stored& stored, const Recipe& recipe,
@@ -161,19 +177,30 @@ void check(const Stored& stored, const Recipe& recipe,
   }
 }
 
-Tensors read(const Stored& stored, const Recipe& recipe) {
-  Tensors made;
+DType type_of(const Stored& stored, const std::string& ours, const From& from, KeptAs kept) {
+  const bool matrix = !from.then && ours.ends_with(".weight") && shape_of(from.parts).size() == 2;
+  return matrix ? type_of(kept, stored_type(stored, from.parts)) : DType::f32;
+}
+
+Made read(const Stored& stored, const Recipe& recipe, KeptAs kept) {
+  Made made;
   std::map<std::string, Tensor> shared;
   for (const auto& [ours, from] : recipe) {
     if (from.then) {
       std::vector<Tensor> also;
-      for (const Part& part : from.also) also.push_back(stored_tensor(stored, part));
-      made[ours] = from.then(from.parts.empty() ? Tensor() : parts_of(stored, from.parts), also);
+      for (const Part& part : from.also) also.push_back(stored_tensor(stored, part, DType::f32));
+      made.tensors[ours] =
+          from.then(from.parts.empty() ? Tensor() : parts_of(stored, from.parts, DType::f32), also);
       continue;
     }
-    Tensor& one = shared[key_of(from)];
-    if (!one) one = parts_of(stored, from.parts);
-    made[ours] = one;
+    const DType dtype = type_of(stored, ours, from, kept);
+    Tensor& one = shared[key_of(from) + fovea::name_of(dtype)];
+    if (!one) {
+      one = parts_of(stored, from.parts,
+                     dtype == DType::f32 ? dtype : stored_type(stored, from.parts));
+      if (one.dtype() != dtype) one = narrowed(one, dtype, made.cost);
+    }
+    made.tensors[ours] = one;
   }
   return made;
 }

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/kept.h"
 #include "fovea/tensor.h"
 #include "io/tensor_reader.h"
+#include "kernels/narrow.h"
 
 // What the files of a checkpoint hold, and how tensors of ours are made of it.
 namespace fovea::checkpoints {
@@ -30,7 +32,8 @@ class Stored {
   std::map<std::string, int64_t> types() const;          // numbers by stored type: {"BF16": 5}
   int64_t bytes() const;                                 // of all data
 
-  void read(const std::string& name, float* to) const;
+  DType type_of(const std::string& name) const;  // what holds it as it is stored
+  void read(const std::string& name, DType, void* to) const;
 
  private:
   struct Place {
@@ -63,7 +66,15 @@ using Recipe = std::map<std::string, From>;  // by our names
 // tensor; or where the files hold a tensor that nothing is made of and `passed_by` does not know.
 void check(const Stored&, const Recipe&, const std::function<bool(const std::string&)>& passed_by);
 
+// What one of ours becomes: matrices of layers, NAME.weight [out,in], are kept as asked for, unless
+// they are computed; others are f32.
+DType type_of(const Stored&, const std::string& ours, const From&, KeptAs);
+
+struct Made {
+  Tensors tensors;
+  kernels::Narrowed cost;  // of types other than the stored ones
+};
 // Makes them all. What is made of the same parts is the same tensor.
-Tensors read(const Stored&, const Recipe&);
+Made read(const Stored&, const Recipe&, KeptAs);
 
 }  // namespace fovea::checkpoints

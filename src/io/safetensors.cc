@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/threads.h"
 #include "fovea/io.h"
 #include "io/atomic_file.h"
 #include "io/convert.h"
@@ -13,6 +14,7 @@
 #include "io/plain_file.h"
 #include "io/safetensors_header.h"
 #include "io/tensor_reader.h"
+#include "tensor/bytes.h"
 
 // A file is 8 bytes of header length n (little-endian), n bytes of JSON, and the tensors' bytes.
 namespace fovea {
@@ -45,28 +47,24 @@ uint64_t header_length(const Source& source) {
   return length;
 }
 
-void* writable(Tensor& tensor) {
-  switch (tensor.dtype()) {
-    case DType::f32:
-      return tensor.mutable_data<float>();
-    case DType::i64:
-      return tensor.mutable_data<int64_t>();
-    case DType::boolean:
-      return tensor.mutable_data<uint8_t>();
-  }
-  return nullptr;
-}
-
 // Floats are made on the default device, ids and masks here.
 Tensor in_its_place(const Tensor& t) {
   return t.dtype() == DType::f32 ? t.to(default_device()) : t;
 }
 
+// Some megabytes to a thread: fresh pages take as long as what is copied into them.
+void read_bytes(const Source& source, uint64_t from, uint64_t bytes, std::byte* to) {
+  constexpr uint64_t kPart = uint64_t{4} << 20;
+  parallel_for(static_cast<int64_t>((bytes + kPart - 1) / kPart), [&](int64_t part) {
+    const uint64_t first = static_cast<uint64_t>(part) * kPart;
+    source.read(from + first, to + first, std::min(kPart, bytes - first));
+  });
+}
+
 // An entry's numbers, as the type that it is loaded as.
 void read_numbers(const Source& source, uint64_t data, const Entry& entry, std::byte* to) {
   if (entry.type->stored == Stored::f32 || entry.type->stored == Stored::i64) {
-    source.read(data + entry.begin, to, static_cast<size_t>(entry.end - entry.begin));
-    return;
+    return read_bytes(source, data + entry.begin, entry.end - entry.begin, to);
   }
   constexpr int64_t kBlock = 8192;  // elements
   std::byte block[kBlock * 8];
@@ -80,7 +78,7 @@ void read_numbers(const Source& source, uint64_t data, const Entry& entry, std::
 Tensor read_tensor(const Source& source, uint64_t data, const Entry& entry) {
   Tensor tensor = Tensor::empty(entry.shape, entry.type->loaded, Device::cpu);
   if (entry.numel > 0) {
-    read_numbers(source, data, entry, static_cast<std::byte*>(writable(tensor)));
+    read_numbers(source, data, entry, bytes_of(tensor));
   }
   return in_its_place(tensor);
 }
@@ -147,8 +145,14 @@ const char* stored_name(DType dtype) {
       return "I64";
     case DType::boolean:
       return "BOOL";
+    case DType::bf16:
+      return "BF16";
+    case DType::f16:
+      return "F16";
+    case DType::i8:
+      break;
   }
-  return "";
+  throw Error("save_safetensors", "i8 weights are not kept in files; take to(DType::f32)");
 }
 
 std::string json_string(const std::string& text) {
@@ -203,18 +207,6 @@ std::string header_of(const std::vector<Named>& order, const Metadata& metadata)
     throw Error("save_safetensors", "names and metadata exceed the format's 100 MB");
   }
   return json;
-}
-
-const void* bytes_of(const Tensor& tensor) {
-  switch (tensor.dtype()) {
-    case DType::f32:
-      return tensor.data<float>();
-    case DType::i64:
-      return tensor.data<int64_t>();
-    case DType::boolean:
-      return tensor.data<uint8_t>();
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -273,7 +265,12 @@ TensorReader::~TensorReader() = default;
 TensorReader::TensorReader(TensorReader&&) noexcept = default;
 TensorReader& TensorReader::operator=(TensorReader&&) noexcept = default;
 
-void TensorReader::read(const Entry& entry, float* to) const {
+DType kept_as(const Entry& entry) {
+  const Stored stored = entry.type->stored;
+  return stored == Stored::bf16 ? DType::bf16 : stored == Stored::f16 ? DType::f16 : DType::f32;
+}
+
+void TensorReader::read(const Entry& entry, DType as, void* to) const {
   if (entry.type->loaded != DType::f32) {
     throw Error("read_safetensors",
                 fmt::format("{}: tensor {} is {}, expected floating-point "
@@ -281,8 +278,11 @@ void TensorReader::read(const Entry& entry, float* to) const {
                             path_.string(), in_quotes(entry.name), entry.type->name));
   }
   if (entry.numel == 0) return;
-  naming(path_,
-         [&] { read_numbers(source_of(*file_), data_, entry, reinterpret_cast<std::byte*>(to)); });
+  naming(path_, [&] {
+    auto* bytes = static_cast<std::byte*>(to);
+    if (as == DType::f32) return read_numbers(source_of(*file_), data_, entry, bytes);
+    read_bytes(source_of(*file_), data_ + entry.begin, entry.end - entry.begin, bytes);
+  });
 }
 
 void save_safetensors(const std::filesystem::path& path, const Tensors& tensors,

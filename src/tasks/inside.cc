@@ -84,9 +84,18 @@ float set_picture(Inside& in, image::Image image, const explain::Grid& grid) {
   return grey;
 }
 
+// Weights in fewer bits become floats some rows at a time.
 Tensor mean_vector(const Tensor& table) {
   const NoGrad off;
-  return mean(table, {0});
+  if (table.dtype() == DType::f32) return mean(table, {0});
+  constexpr int64_t kRows = 4096;
+  const int64_t V = table.size(0);
+  Tensor total = Tensor::zeros({table.size(1)});
+  const Tensor ids = Tensor::arange(V);
+  for (int64_t first = 0; first < V; first += kRows) {
+    total.add_(sum(embedding(table, ids.slice(0, first, first + kRows)), {0}));
+  }
+  return total / static_cast<float>(V);
 }
 
 namespace {

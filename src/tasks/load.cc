@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpoints/kept.h"
 #include "fovea/error.h"
 #include "fovea/io.h"
 #include "io/metadata.h"
@@ -10,6 +11,13 @@
 namespace fovea::tasks {
 
 nn::Weights kept_weights(const RunFolder& folder, const nn::Weights& sketch) {
+  using checkpoints::KeptAs;
+  const KeptAs kept = checkpoints::default_kept();
+  if (kept != KeptAs::stored && kept != KeptAs::float32) {
+    throw Error("open", fmt::format("{} was trained here, and its weights stay float32: --weights "
+                                    "{} is for models that others trained",
+                                    folder.path().string(), name_of(kept)));
+  }
   const std::filesystem::path file = folder / "model.safetensors";
   const Tensors there = sketch_safetensors(file);
   try {

@@ -58,6 +58,7 @@ class RunOf : public Run {
     Evaluation e = evaluate_as(what, settings_as<Evaluate>(how), done);
     const Set set = what.set == Set::test ? held_out_set() : what.set;
     e.of = what.file.empty() ? described(set) : report::visible(what.file);
+    for (auto& score : more_scores()) e.scores.push_back(std::move(score));
     return e;
   }
   std::vector<Predictions> predict(std::span<const Input> inputs, const Settings& how,
@@ -66,6 +67,7 @@ class RunOf : public Run {
   }
 
  protected:
+  virtual train::Scores more_scores() const { return {}; }  // of the model, whatever is judged
   virtual Sets read_sets() const = 0;
   virtual Evaluation score_held_out(const ShareDone&) const = 0;  // as final_scores()
   virtual Evaluation evaluate_as(const Judged&, const Evaluate&, const ShareDone&) const = 0;

@@ -8,7 +8,9 @@
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/golden.h"
 #include "fovea/ops.h"
+#include "fovea/runtime.h"
 #include "fovea/search.h"
+#include "tensor/impl.h"
 
 namespace fovea::checkpoints {
 namespace {
@@ -72,6 +74,92 @@ TEST(Golden, WeightsInSixteenBitsAreNear) {
   const Checkpoint c = open(golden("gpt2_bf16"));
   EXPECT_TRUE(c.about.stored.contains("BF16"));
   expect_decoder(c, expected("gpt2_bf16"), 2e-2);
+}
+
+// ---- What weights are kept as
+// --------------------------------------------------------------------
+
+TEST(Kept, MatricesAreAsTheyAreStored) {
+  const Checkpoint c = open(golden("gpt2_bf16"));
+  for (const auto& [name, t] : c.model.weights.all()) {
+    const bool matrix = t.rank() == 2 && name.ends_with(".weight");
+    EXPECT_EQ(t.dtype(), matrix ? DType::bf16 : DType::f32) << name;
+  }
+  EXPECT_EQ(c.about.lost, 0.0);
+  const Checkpoint floats = open(golden("gpt2_bf16"), KeptAs::float32);
+  for (const auto& [name, t] : floats.model.weights.all()) EXPECT_EQ(t.dtype(), DType::f32);
+  const Tensor ids = expected("gpt2_bf16").at("ids.0");
+  EXPECT_LT(off_by(decoder_logits(c, ids), decoder_logits(floats, ids)), 1e-6);
+}
+
+// As many bytes as foreseen, the allocator's steps and the largest tensor on its way besides.
+TEST(Kept, MemoryIsThatOfTheType) {
+  int64_t before_this = INT64_MAX;
+  for (const KeptAs kept : {KeptAs::float32, KeptAs::bf16, KeptAs::int8}) {
+    const About foreseen = about(golden("gpt2"), kept);
+    EXPECT_LT(foreseen.memory_bytes, before_this);
+    before_this = foreseen.memory_bytes;
+    reset_memory_peak();
+    const int64_t before = memory_in_use();
+    const Checkpoint c = open(golden("gpt2"), kept);
+    int64_t largest = 0, count = 0;
+    for (const auto& [name, t] : c.model.weights.all()) {
+      largest = std::max(largest, t.numel() * size_of(DType::f32));
+      count += t.dtype() == DType::i8 ? 2 : 1;
+    }
+    const int64_t all = foreseen.memory_bytes + foreseen.memory_bytes / 8 + 64 * count;
+    EXPECT_LE(memory_in_use() - before, all) << name_of(kept);
+    EXPECT_LE(memory_peak() - before, all + 2 * largest + (1 << 16)) << name_of(kept);
+  }
+}
+
+class KeptAsInt8 : public testing::TestWithParam<const char*> {};
+TEST_P(KeptAsInt8, IsNear) {
+  const Tensors e = expected(GetParam());
+  const Checkpoint c = open(golden(GetParam()), KeptAs::int8), exact = open(golden(GetParam()));
+  EXPECT_GT(c.about.lost, 1e-4);
+  EXPECT_LT(c.about.lost, 1e-2);
+  EXPECT_LT(c.about.memory_bytes, exact.about.memory_bytes);
+  EXPECT_LT(off_by(decoder_logits(c, e.at("ids.0")), e.at("logits.0")), 5e-2);
+  for (const auto& [name, t] : c.model.weights.all()) {  // |w − s·q| ≤ s/2
+    if (t.dtype() != DType::i8) continue;
+    const std::vector<float> was = exact.model.weights.all().at(name).to_vector();
+    const std::vector<float> is = t.to(DType::f32).to_vector();
+    const std::vector<float> s = t.impl()->scale.to_vector();
+    for (size_t i = 0; i < was.size(); ++i) {
+      ASSERT_LE(std::abs(was[i] - is[i]), s[i / static_cast<size_t>(t.size(1))] * 0.50001f) << name;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, KeptAsInt8,
+                         testing::Values("gpt2", "gpt2_untied", "llama", "mistral", "qwen3",
+                                         "gemma3"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST(Kept, EveryKindOfModelOpensInEveryType) {
+  const NoGrad off;
+  for (const KeptAs kept : {KeptAs::bf16, KeptAs::int8}) {
+    for (const char* name : {"bert_fills", "albert_tells", "distilbert_tells"}) {
+      const Checkpoint c = open(golden(name), kept);
+      const Tensors e = expected(name);
+      EXPECT_LT(off_by(said_of(c, e.at("ids.0").unsqueeze(0)).select(0, 0), e.at("logits.0")), 0.1)
+          << name;
+    }
+    const Checkpoint t5 = open(golden("t5"), kept), vit = open(golden("vit"), kept);
+    const Tensors e = expected("t5"), seen = expected("vit");
+    const Tensor encoded = models::encode(t5.model, e.at("source"), e.at("lengths"));
+    const Tensor states = models::decode_all(t5.model, e.at("target"),
+                                             models::project(t5.model, encoded, e.at("lengths")));
+    EXPECT_LT(off_by(models::logits(t5.model, states), e.at("logits")), 0.1);
+    const Tensor rows =
+        models::encode(vit.model.config, vit.model.encoder, (*vit.picture)(seen.at("pictures")));
+    EXPECT_LT(off_by(said(*vit.head, Purpose::sees, rows), seen.at("logits")), 0.1);
+  }
+}
+
+TEST(Kept, NamesAreKnownAndOthersRefused) {
+  for (const KeptAs kept : all_kept()) EXPECT_EQ(kept_as(name_of(kept)), kept);
+  EXPECT_THROW(kept_as("int4"), Error);
 }
 
 TEST(Golden, NothingNeedsAGradient) {

@@ -122,6 +122,19 @@ TEST(Safetensors, RoundTrip) {
   EXPECT_EQ(file.metadata, (Metadata{{"k\"ey", "tex\\t\n"}, {"", ""}}));
 }
 
+// Written as they are; read, they are floats.
+TEST(Safetensors, WritesSixteenBitsAsTheyAre) {
+  const Tensor x = Tensor::from({1.0f, -2.5f, 0.333f, 1e-3f, 7.0f, 0.0f}, {2, 3});
+  const Folder folder;
+  const auto file = folder / "narrow";
+  save_safetensors(file, {{"b", x.to(DType::bf16)}, {"h", x.to(DType::f16)}, {"f", x}});
+  const Tensors found = load_safetensors(file);
+  EXPECT_EQ(found.at("b").to_vector(), x.to(DType::bf16).to(DType::f32).to_vector());
+  EXPECT_EQ(found.at("h").to_vector(), x.to(DType::f16).to(DType::f32).to_vector());
+  EXPECT_EQ(found.at("f").to_vector(), x.to_vector());
+  EXPECT_THROW(save_safetensors(file, {{"q", x.to(DType::i8)}}), Error);
+}
+
 TEST(Safetensors, ReadsTheNamesThatAreAskedFor) {
   const Folder folder;
   save_safetensors(folder / "out", {{"a", Tensor::full({2}, 1.0f)},

@@ -53,6 +53,12 @@ std::string millions(int64_t n) {
 }
 std::string megabytes(int64_t n) { return fmt::format("{:.1f} MB", static_cast<double>(n) / 1e6); }
 
+std::string kept_text(checkpoints::KeptAs kept) {
+  using checkpoints::KeptAs;
+  if (kept == KeptAs::stored) return "as they are stored";
+  return fmt::format("kept as {}{}", name_of(kept), kept == KeptAs::int8 ? ", by rows" : "");
+}
+
 std::string tokenizer_in(const std::filesystem::path& folder) {
   try {
     return tokens::open_tokenizer(folder).about();
@@ -85,7 +91,7 @@ std::vector<std::pair<std::string, std::string>> described(const std::filesystem
       {"weights", millions(a.weights)},
       {"stored as", fmt::format("{}", fmt::join(types, ", "))},
       {"file", megabytes(a.file_bytes)},
-      {"memory", megabytes(a.memory_bytes)}};
+      {"memory", fmt::format("{}, weights {}", megabytes(a.memory_bytes), kept_text(a.kept))}};
   if (a.longest > 0)
     lines.insert(lines.begin() + 8, {"longest", fmt::format("{} tokens", a.longest)});
   if (a.purpose != checkpoints::Purpose::sees)

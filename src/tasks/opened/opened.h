@@ -66,6 +66,12 @@ class OpenedRun : public RunOf<Opened, NoSets, Evaluate, Predict> {
   train::Learner learner(const Watching&) const override { refuse_to_train(); }
 
  protected:
+  // By how much weights are off that are not kept as they are stored, in percent of their size.
+  train::Scores more_scores() const override {
+    const double lost = this->model().about.lost;
+    if (lost == 0) return {};
+    return {{"weights_off", 100 * lost}};
+  }
   NoSets read_sets() const override { return {}; }
   Evaluation score_held_out(const ShareDone&) const override { refuse_to_train(); }
 };
