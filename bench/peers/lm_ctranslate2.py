@@ -1,7 +1,8 @@
-"""Generation by CTranslate2, float32: the weights of bench/lm.py's Transformer as a model of GPT-2's
+"""Generation by CTranslate2: the weights of bench/lm.py's Transformer as a model of GPT-2's
 architecture. It answers as bench/lm.cc does:
 
-  {"load": {"blocks": 6, "width": 384, "heads": 6, "context": 256, "vocabulary": V, "weights": FILE}}
+  {"load": {"blocks": 6, "width": 384, "heads": 6, "context": 256, "vocabulary": V, "weights": FILE,
+            "type": "int8"}}                          float32 where it is not said
   {"generate": {"prompt": [1, 2, 3], "count": 64}}    one sequence, greedily
 """
 
@@ -59,7 +60,8 @@ class Generation(ModelPeer):
         threads = int(os.environ.get("OMP_NUM_THREADS", "1"))
         with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
             spec_of(options).save(folder)
-            self.generator = ctranslate2.Generator(folder, device="cpu", compute_type="float32",
+            self.generator = ctranslate2.Generator(folder, device="cpu",
+                                                   compute_type=options.get("type", "float32"),
                                                    inter_threads=1, intra_threads=threads)
         return {"threads": threads}
 
