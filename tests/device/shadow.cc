@@ -6,11 +6,11 @@
 
 #include <csignal>
 #include <cstring>
-#include <iterator>
-#include <map>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "core/size_class.h"
@@ -26,77 +26,59 @@ using kernels::View;
 
 constexpr size_t kReserved = size_t{64} << 30, kPage = 4096;
 
-// Address space of its own. A block is whole pages, closed but for calls that are given it.
+// Memory twice: at the addresses that it hands out nobody may ever read or write; what its calls
+// are given lies as far from them as `inside()` says. So a call costs no change of protection. A
+// block is whole pages, with one between blocks that is closed to calls too.
 class Region {
  public:
-  Region() {
-    void* const at =
-        mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) throw Error("shadow", "the system refused address space");
-    base_ = static_cast<std::byte*>(at);
-  }
+  Region() : outside_(reserve()), inside_(reserve()) {}
 
-  bool owns(const void* p) const { return p >= base_ && p < base_ + kReserved; }
+  bool owns(const void* p) const { return p >= outside_ && p < outside_ + kReserved; }
+  bool owns_inside(const void* p) const { return p >= inside_ && p < inside_ + kReserved; }
+
+  // Where a call finds what p points to.
+  void* inside(const void* p) const {
+    if (!owns(p)) throw Error("shadow", "a call points to memory of the host");
+    return inside_ + (static_cast<const std::byte*>(p) - outside_);
+  }
 
   void* take(size_t bytes) {
     const size_t size = (size_class(bytes).bytes + kPage - 1) / kPage * kPage;
     const std::lock_guard lock(mutex_);
     std::vector<std::byte*>& spare = free_[size];
-    std::byte* at = base_ + used_;
+    std::byte* at = outside_ + used_;
     if (!spare.empty()) {
       at = spare.back();
       spare.pop_back();
     } else {
-      if (used_ + size > kReserved) throw Error("shadow", "out of memory");
-      used_ += size;
+      if (used_ + size + kPage > kReserved) throw Error("shadow", "out of memory");
+      used_ += size + kPage;
+      mprotect(inside(at), size, PROT_READ | PROT_WRITE);
     }
-    blocks_[at] = {size, 0, true};
+    blocks_[at] = size;
+    std::memset(inside(at), 0xff, size);  // NaN: what is never written shows
     return at;
   }
 
   void give_back(void* block) {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(static_cast<std::byte*>(block));
-    free_[found->second.bytes].push_back(found->first);
+    free_[found->second].push_back(found->first);
     blocks_.erase(found);
   }
 
-  // The blocks that these lie in.
-  void open(const std::vector<const void*>& given) {
-    const std::lock_guard lock(mutex_);
-    for (const void* p : given) {
-      auto& [at, block] = block_of(p);
-      if (block.open++ > 0) continue;
-      mprotect(at, block.bytes, PROT_READ | PROT_WRITE);
-      if (block.fresh) std::memset(at, 0xff, block.bytes);  // NaN: what is never written shows
-      block.fresh = false;
-    }
-  }
-  void close(const std::vector<const void*>& given) {
-    const std::lock_guard lock(mutex_);
-    for (const void* p : given) {
-      auto& [at, block] = block_of(p);
-      if (--block.open == 0) mprotect(at, block.bytes, PROT_NONE);
-    }
-  }
-
  private:
-  struct Block {
-    size_t bytes = 0;
-    int open = 0;
-    bool fresh = true;
-  };
-  using Blocks = std::map<std::byte*, Block>;
-
-  Blocks::value_type& block_of(const void* p) {
-    auto after = blocks_.upper_bound(static_cast<std::byte*>(const_cast<void*>(p)));
-    return *std::prev(after);
+  static std::byte* reserve() {
+    void* const at =
+        mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) throw Error("shadow", "the system refused address space");
+    return static_cast<std::byte*>(at);
   }
 
-  std::byte* base_ = nullptr;
+  std::byte *const outside_, *const inside_;
   size_t used_ = 0;
   std::mutex mutex_;
-  Blocks blocks_;  // handed out
+  std::unordered_map<std::byte*, size_t> blocks_;  // handed out, and their bytes
   std::unordered_map<size_t, std::vector<std::byte*>> free_;
 };
 
@@ -105,19 +87,12 @@ Region& region() {
   return *one;
 }
 
-thread_local std::vector<const void*> given;  // to the call that begins
-
-// Open while a call runs.
-struct Opened {
-  const std::vector<const void*> blocks = std::exchange(given, {});
-  Opened() { region().open(blocks); }
-  ~Opened() { region().close(blocks); }
-};
-
 void report(int, siginfo_t* info, void*) {
-  if (region().owns(info->si_addr)) {
-    constexpr char kText[] = "host code touched memory of the device:\n";
-    (void)!write(STDERR_FILENO, kText, sizeof kText - 1);
+  const bool host = region().owns(info->si_addr);
+  if (host || region().owns_inside(info->si_addr)) {
+    const std::string_view text = host ? "host code touched memory of the device:\n"
+                                       : "a call went beyond what it was given:\n";
+    (void)!write(STDERR_FILENO, text.data(), text.size());
     void* frames[48];
     backtrace_symbols_fd(frames, backtrace(frames, 48), STDERR_FILENO);
   }
@@ -127,87 +102,103 @@ void report(int, siginfo_t* info, void*) {
 // ---- what a call points to ---------------------------------------------------------------------
 
 template <class... P>
-void theirs(const P*... pointers) {
-  for (const void* p : {static_cast<const void*>(pointers)...}) {
-    if (p == nullptr) continue;
-    if (!region().owns(p)) {
-      given.clear();
-      throw Error("shadow", "a call points to memory of the host");
-    }
-    given.push_back(p);
-  }
+void go_inside(P*&... pointers) {
+  ((pointers = pointers == nullptr ? nullptr : static_cast<P*>(region().inside(pointers))), ...);
 }
 
 template <class T>
-void look_at(const T&) {}  // sizes and numbers
+void translate(T&) {}  // sizes and numbers
 template <class T>
-void look_at(T* const& p) {
-  theirs(p);
-}
-template <class T>
-void look_at(const View<T>& v) {
-  theirs(v.data);
+void translate(T*& p) {
+  go_inside(p);
 }
 template <class T>
-void look_at(const std::span<T>& all);
-
-void look_at(const kernels::Bytes& x) { theirs(x.data); }
-void look_at(const kernels::Target& x) { theirs(x.data); }
-void look_at(const std::initializer_list<kernels::Source>& all) {
-  for (const kernels::Source& x : all) theirs(x.data);
+void translate(View<T>& v) {
+  go_inside(v.data);
 }
-void look_at(const kernels::Gemm& g) { theirs(g.a, g.b, g.b_scale, g.c, g.bias, g.plus); }
-void look_at(const kernels::Affine& x) { theirs(x.w, x.b); }
-void look_at(const kernels::Moments& x) { theirs(x.mean, x.rstd); }
-void look_at(const kernels::Normed& x) { theirs(x.x, x.at.mean, x.at.rstd, x.dy); }
-void look_at(const kernels::NormGradients& x) { theirs(x.x, x.w, x.b); }
-void look_at(const kernels::Targets& x) { theirs(x.ids); }
-void look_at(const kernels::LogSums& x) { theirs(x.max, x.log); }
-void look_at(const kernels::LossGradient& x) { theirs(x.d_loss); }
-void look_at(const kernels::HeadRows& x) { theirs(x.data); }
-void look_at(const kernels::Angles& x) { theirs(x.cos, x.sin); }
-void look_at(const kernels::CellRows& x) { theirs(x.active); }
-void look_at(const kernels::RnnStep& x) { theirs(x.u, x.h, x.h_next); }
-void look_at(const kernels::RnnGradient& x) { theirs(x.h_next, x.d_out, x.dh_next, x.du, x.dh); }
-void look_at(const kernels::GruStep& x) { theirs(x.x, x.u, x.h, x.h_next, x.kept); }
-void look_at(const kernels::GruGradient& x) {
-  theirs(x.kept, x.h, x.d_out, x.dh_next, x.dx, x.du, x.dh);
+void translate(kernels::Bytes& x) { go_inside(x.data); }
+void translate(kernels::Target& x) { go_inside(x.data); }
+void translate(kernels::Source& x) { go_inside(x.data); }
+void translate(kernels::Gemm& g) { go_inside(g.a, g.b, g.b_scale, g.c, g.bias, g.plus); }
+void translate(kernels::Affine& x) { go_inside(x.w, x.b); }
+void translate(kernels::Moments& x) { go_inside(x.mean, x.rstd); }
+void translate(kernels::Normed& x) { go_inside(x.x, x.at.mean, x.at.rstd, x.dy); }
+void translate(kernels::NormGradients& x) { go_inside(x.x, x.w, x.b); }
+void translate(kernels::Targets& x) { go_inside(x.ids); }
+void translate(kernels::LogSums& x) { go_inside(x.max, x.log); }
+void translate(kernels::LossGradient& x) { go_inside(x.d_loss); }
+void translate(kernels::HeadRows& x) { go_inside(x.data); }
+void translate(kernels::Angles& x) { go_inside(x.cos, x.sin); }
+void translate(kernels::CellRows& x) { go_inside(x.active); }
+void translate(kernels::RnnStep& x) { go_inside(x.u, x.h, x.h_next); }
+void translate(kernels::RnnGradient& x) { go_inside(x.h_next, x.d_out, x.dh_next, x.du, x.dh); }
+void translate(kernels::GruStep& x) { go_inside(x.x, x.u, x.h, x.h_next, x.kept); }
+void translate(kernels::GruGradient& x) {
+  go_inside(x.kept, x.h, x.d_out, x.dh_next, x.dx, x.du, x.dh);
 }
-void look_at(const kernels::LstmStep& x) { theirs(x.u, x.h, x.c, x.h_next, x.c_next, x.kept); }
-void look_at(const kernels::LstmGradient& x) {
-  theirs(x.kept, x.c, x.d_out, x.dh_next, x.dc_next, x.du, x.dh, x.dc);
+void translate(kernels::LstmStep& x) { go_inside(x.u, x.h, x.c, x.h_next, x.c_next, x.kept); }
+void translate(kernels::LstmGradient& x) {
+  go_inside(x.kept, x.c, x.d_out, x.dh_next, x.dc_next, x.du, x.dh, x.dc);
 }
-void look_at(const kernels::Learned& x) { theirs(x.weight, x.gradient, x.first, x.second); }
-void look_at(const kernels::Values& x) { theirs(x.data); }
-void look_at(const kernels::Averaged& x) { theirs(x.average, x.value); }
-void look_at(const kernels::AttentionProblem& p) {
-  theirs(p.q.data, p.k.data, p.v.data, p.u, p.given.data, p.begin.data, p.end.data, p.allowed.data,
-         p.bias.data, p.center.data, p.sink);
+void translate(kernels::Learned& x) { go_inside(x.weight, x.gradient, x.first, x.second); }
+void translate(kernels::Values& x) { go_inside(x.data); }
+void translate(kernels::Averaged& x) { go_inside(x.average, x.value); }
+void translate(kernels::AttentionProblem& p) {
+  go_inside(p.q.data, p.k.data, p.v.data, p.u, p.given.data, p.begin.data, p.end.data,
+            p.allowed.data, p.bias.data, p.center.data, p.sink);
 }
-void look_at(const kernels::AttentionResult& r) {
-  theirs(r.context.data, r.stat, r.chosen, r.weights.data, r.kept);
+void translate(kernels::AttentionResult& r) {
+  go_inside(r.context.data, r.stat, r.chosen, r.weights.data, r.kept);
 }
-void look_at(const kernels::AttentionGradients& g) {
-  theirs(g.context.data, g.d_context.data, g.d_weights.data, g.d_stat, g.d_log_prob, g.d_entropy,
-         g.entropy, g.stat, g.chosen, g.kept);
-  theirs(g.dq.data, g.dk.data, g.dv.data, g.dgiven.data, g.du, g.dcenter, g.dsink, g.dbias.data);
+void translate(kernels::AttentionGradients& g) {
+  go_inside(g.context.data, g.d_context.data, g.d_weights.data, g.d_stat, g.d_log_prob, g.d_entropy,
+            g.entropy, g.stat, g.chosen, g.kept);
+  go_inside(g.dq.data, g.dk.data, g.dv.data, g.dgiven.data, g.du, g.dcenter, g.dsink, g.dbias.data);
 }
 template <class T>
-void look_at(const std::span<T>& all) {
-  for (const auto& x : all) look_at(x);
+void translate(std::vector<T>& all) {
+  for (T& x : all) translate(x);
 }
 
-// A member of the table by the CPU's, in opened memory.
+// Of an argument, what can be changed.
+template <class T>
+T copy_of(const T& x) {
+  return x;
+}
+template <class T>
+std::vector<T> copy_of(std::span<const T> all) {
+  return {all.begin(), all.end()};
+}
+
+// A member of the table by the CPU's, on memory inside.
 template <auto kMember>
 struct Through;
 template <class R, class... Args, R (*Kernels::*kMember)(Args...)>
 struct Through<kMember> {
   static R call(Args... args) {
-    (look_at(args), ...);
-    const Opened opened;
-    return (kCpu.*kMember)(args...);
+    auto there = std::make_tuple(copy_of(args)...);
+    std::apply([](auto&... x) { (translate(x), ...); }, there);
+    return std::apply(kCpu.*kMember, there);
   }
 };
+
+void elementwise(kernels::Op op, std::span<const int64_t> shape,
+                 std::initializer_list<kernels::Source> inputs, kernels::Target out,
+                 kernels::Numbers numbers) {
+  std::vector<kernels::Source> x(inputs.begin(), inputs.end());
+  translate(x);
+  translate(out);
+  switch (x.size()) {
+    case 1:
+      return kCpu.elementwise(op, shape, {x[0]}, out, numbers);
+    case 2:
+      return kCpu.elementwise(op, shape, {x[0], x[1]}, out, numbers);
+    case 3:
+      return kCpu.elementwise(op, shape, {x[0], x[1], x[2]}, out, numbers);
+    default:
+      throw Error("shadow", "elementwise has " + std::to_string(x.size()) + " inputs");
+  }
+}
 
 void expect_done(const kernels::AttentionProblem& p, const kernels::AttentionGradients* g) {
   if (const char* reason = kernels::refused_by_devices(p, g)) throw Error("shadow", reason);
@@ -219,14 +210,10 @@ Kernels make_table() {
   k.allocate = [](size_t bytes) { return region().take(bytes); };
   k.give_back = [](void* block) { region().give_back(block); };
   k.upload = [](void* to, const void* from, size_t bytes) {
-    theirs(to);
-    const Opened opened;
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    if (bytes > 0) std::memcpy(region().inside(to), from, bytes);
   };
   k.download = [](void* to, const void* from, size_t bytes) {
-    theirs(from);
-    const Opened opened;
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    if (bytes > 0) std::memcpy(to, region().inside(from), bytes);
   };
   k.synchronize = [] {};
 #define FOVEA_THROUGH(member) k.member = Through<&Kernels::member>::call
@@ -236,7 +223,6 @@ Kernels make_table() {
   FOVEA_THROUGH(strided_add);
   FOVEA_THROUGH(to_floats);
   FOVEA_THROUGH(truth_of);
-  FOVEA_THROUGH(elementwise);
   FOVEA_THROUGH(reduce);
   FOVEA_THROUGH(argmax);
   FOVEA_THROUGH(gemm);
@@ -276,6 +262,7 @@ Kernels make_table() {
   FOVEA_THROUGH(swap);
   FOVEA_THROUGH(all_finite);
 #undef FOVEA_THROUGH
+  k.elementwise = elementwise;
   k.refuses = kernels::refused_by_devices;
   k.attention_forward = [](const kernels::AttentionProblem& p, const kernels::AttentionResult& r) {
     expect_done(p, nullptr);

@@ -48,6 +48,15 @@ TEST_F(OnADevice, TheHostDoesNotRead) {
   EXPECT_DEATH((void)*numbers, "host code touched memory of the device");
 }
 
+TEST_F(OnADevice, CallsAreHeldToWhatTheyAreGiven) {
+  const Tensor x = there({64}, 1);
+  float here = 0;
+  const kernels::Kernels& shadow = kernels::on(Device::cuda);
+  EXPECT_EQ(error_of([&] { shadow.fill(1, 1.0f, &here); }),
+            "[shadow] a call points to memory of the host");
+  EXPECT_DEATH(shadow.fill(1 << 20, 1.0f, raw(x)), "a call went beyond what it was given");
+}
+
 TEST_F(OnADevice, ResultsAreWhereInputsAre) {
   const Tensor x = there({4, 6}, 1), w = there({3, 6}, 2), b = there({3}, 3);
   for (const Tensor& t : {x + 1.0f, 2.0f / x, x * x, softmax(x), sum(x, {0}), max(x, {1}),
