@@ -11,11 +11,8 @@ if(FOVEA_FUZZ)
   add_compile_definitions(HWY_COMPILE_ONLY_STATIC)  # parsers need no SIMD: one instruction set
 endif()
 
-# What the tests need in their environment: FOVEA_TEST_QUICK asks for reduced sizes.
+# What the tests need in their environment.
 set(FOVEA_TEST_ENVIRONMENT "")
-if(FOVEA_SANITIZE)
-  list(APPEND FOVEA_TEST_ENVIRONMENT FOVEA_TEST_QUICK=1)
-endif()
 if(FOVEA_SANITIZE MATCHES address)
   list(APPEND FOVEA_TEST_ENVIRONMENT
     LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/leaks.supp:print_suppressions=0)

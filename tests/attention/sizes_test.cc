@@ -198,8 +198,25 @@ std::vector<std::pair<std::string, Tensor>> layouts(const Tensor& t) {
           {"negative strides", negative}};
 }
 
-TEST(Views, OfAnyStridesAreAsContiguous) {
-  const Sizes n{.B = 2, .H = 4, .Hk = 2, .Lq = 35, .Lk = 50, .Dq = 16, .Dk = 16, .Dv = 24};
+// Gradients that are summed in another order: a sum of float32 is as exact as its terms, which the
+// largest of a tensor shows, where they cancel too.
+void expect_near_by_largest(const Results& found, const Results& expected,
+                            const std::string& what) {
+  for (const auto& [name, x] : expected) {
+    const bool gradient = name.find(" of ") != name.npos;
+    float largest = 0;
+    for (const float y : x) largest = std::max(largest, std::abs(y));
+    expect_near(found.at(name), x, gradient ? Tolerance{2e-6 * largest, 0} : Tolerance{2e-6, 2e-6},
+                what + " " + name);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// With so few keys that the CPU keeps their weights for the backward pass, and with more.
+class AnyStrides : public testing::TestWithParam<int64_t> {};
+
+TEST_P(AnyStrides, AreAsContiguous) {
+  const Sizes n{.B = 2, .H = 4, .Hk = 2, .Lq = 35, .Lk = GetParam(), .Dq = 16, .Dk = 16, .Dv = 24};
   for (const std::string& score : families()) {
     for (const char* weighting : {"softmax", "none", "entmax15", "gumbel"}) {
       Call x = call(n, {score_for(score, n), masks::causal(), fovea::weighting(weighting)});
@@ -212,13 +229,15 @@ TEST(Views, OfAnyStridesAreAsContiguous) {
         y.k = ks[(i + 1) % ks.size()].second;
         y.v = vs[(i + 2) % vs.size()].second;
         y.d_context = ds[(i + 3) % ds.size()].second;
-        expect_near(results(y, Ask::context), expected, {2e-6, 2e-6}, {1e-5, 1e-5},
-                    score + " " + weighting + " q " + qs[i].first);
+        expect_near_by_largest(results(y, Ask::context), expected,
+                               score + " " + weighting + " q " + qs[i].first);
         if (HasFatalFailure()) return;
       }
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Keys, AnyStrides, testing::Values(50, 70));
 
 TEST(Views, WithStrideZeroAreAsExpanded) {
   const Sizes n{.B = 3, .H = 4, .Hk = 2, .Lq = 20, .Lk = 33, .Dq = 16, .Dk = 16, .Dv = 16};

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 
 #include "report/heatmap.h"
@@ -15,12 +14,6 @@
 // it looks at the year.
 namespace fovea::tasks::translation {
 namespace {
-
-const char* why_skipped() {
-  if (test::reduced()) return "a minute of training takes an hour under sanitizers";
-  const char* quick = std::getenv("FOVEA_TEST_QUICK");
-  return quick != nullptr && *quick != '\0' ? "FOVEA_TEST_QUICK is set" : nullptr;
-}
 
 // Steps at which the first four characters, the year, were written, and where they looked.
 struct Looks {
@@ -42,7 +35,7 @@ void add_looks(Looks& looks, const report::Heatmap& map, const DatePlaces& year)
 }
 
 TEST(SlowDates, AreRightAndTheirYearsAreLookedAt) {
-  if (const char* why = why_skipped()) GTEST_SKIP() << why;
+  if (test::reduced()) GTEST_SKIP() << "a minute of training takes an hour under sanitizers";
   const test::Folder folder;
   TranslateConfig config = defaults_for({});
   const RunFolder run(folder / "run");
