@@ -55,7 +55,12 @@ class Translate(Page):
         self.assertNotIn("row=", self.driver.current_url)
         webdriver.ActionChains(self.driver).send_keys("n").perform()
         self.assertIn("largest of its row", self.text(".legend"))
-        webdriver.ActionChains(self.driver).send_keys("?").perform()
+        webdriver.ActionChains(self.driver).send_keys("n").perform()
+        most = re.search(r"0\s+([\d.]+)\s+· maximum here ([\d.]+)", self.text(".legend"))
+        self.assertEqual(most[1], most[2], "full colour is the largest")
+        self.assertIn("scale=map", self.driver.current_url)
+        webdriver.ActionChains(self.driver).send_keys("n", "?").perform()
+        self.assertNotIn("scale", self.driver.current_url)
         self.assertTrue(self.one("#keys").is_displayed())
 
     def test_the_address_brings_it_all_back(self):

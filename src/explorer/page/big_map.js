@@ -1,5 +1,5 @@
 import { dark, element } from './dom.js';
-import { full_of, Matrix, shades } from './matrix.js';
+import { full_of, largest, Matrix, shades } from './matrix.js';
 
 // A map that is too large to be read at once: all of it small, each dot the largest of what falls into
 // it, and a part of it with labels. The part follows a press, a drag or the arrows.
@@ -23,7 +23,7 @@ export const pooled = ({ weights, rows: { length: high }, columns: { length: wid
 export class BigMap {
   constructor(map, options) {
     Object.assign(this, { map, options, top: 0, left: 0 });
-    this.full = full_of(map.weights, map.signed);
+    Object.assign(this, { most: largest(map.weights), given: full_of(map.weights, map.signed) });
     this.high = Math.min(kPart, map.rows.length);
     this.wide = Math.min(kPart, map.columns.length);
     this.canvas = element('canvas', {
@@ -48,7 +48,7 @@ export class BigMap {
     const part = { ...map, weights, rows: map.rows.slice(top, top + high), columns: map.columns.slice(left, left + wide) };
     const shifted = act => i => act?.(i < 0 ? i : i + top);
     this.matrix = new Matrix(part, {
-      ...this.options, full: this.full, onRow: shifted(this.options.onRow), onHold: shifted(this.options.onHold),
+      ...this.options, full: this.given, most: this.most, onRow: shifted(this.options.onRow), onHold: shifted(this.options.onHold),
     });
     this.place.replaceChildren(this.matrix.node);
     this.say.textContent = `rows ${top + 1} to ${top + high} of ${map.rows.length}, columns ${left + 1} to ${left + wide} of ${n}`;
@@ -81,9 +81,9 @@ export class BigMap {
     const { map } = this, rows = Math.min(kOverview, map.rows.length), columns = Math.min(kOverview, map.columns.length);
     this.canvas.width = columns;
     this.canvas.height = rows;
-    const most = pooled(map, rows, columns), table = shades(dark(), false), pixels = new ImageData(columns, rows);
+    const full = this.options.scale === 'map' ? this.most || 1 : this.given, most = pooled(map, rows, columns), table = shades(dark(), false), pixels = new ImageData(columns, rows);
     for (let i = 0; i < most.length; ++i) {
-      const shade = 4 * Math.round(255 * Math.min(most[i] / this.full, 1));
+      const shade = 4 * Math.round(255 * Math.min(most[i] / full, 1));
       pixels.data.set(table.subarray(shade, shade + 4), 4 * i);
     }
     this.picture = pixels;
@@ -105,7 +105,11 @@ export class BigMap {
     if (row < this.top || row >= this.top + this.high) this.move(row - this.high / 2, this.left);
     this.matrix.hold(row - this.top);
   }
-  set_scale(scale) { this.options = { ...this.options, scale }; this.matrix.set_scale(scale); }
+  set_scale(scale) {
+    this.options = { ...this.options, scale };
+    this.matrix.scale = scale;
+    this.draw();
+  }
   table() { return this.matrix.table(); }
 }
 

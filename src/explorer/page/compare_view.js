@@ -1,7 +1,7 @@
 import * as api from './api.js';
 import { byId, element, short } from './dom.js';
 import { export_buttons } from './exported.js';
-import { full_of, largest, Matrix } from './matrix.js';
+import { full_of, largest, Matrix, next_scale, scale_name } from './matrix.js';
 import { figure_of } from './pictures.js';
 import { shaded, sizes_of } from './shaded.js';
 import { keep, now, state } from './state.js';
@@ -85,14 +85,14 @@ const maps_side_by_side = (first, second, redraw) => {
     all.push(one);
     return one.matrix;
   };
-  const scaled = map => one_scale ? { full } : measure(map) === 'attention' ? {} : { full: largest(map.weights) };
+  const most = Math.max(largest(a.weights), largest(b.weights));
+  const scaled = map => one_scale ? { full, most } : measure(map) === 'attention' ? {} : { full: largest(map.weights) };
   const left = add(a, 0, scaled(a)), right = add(b, 1, scaled(b));
   const third = minus ? add(minus, -1, {}) : null;
-  const scale_name = () => state.scale === 'row' ? 'Scale: each row' : one_scale ? 'Scale: both' : 'Scale: each map';
   const rescale = () => {
-    keep({ scale: state.scale === 'row' ? 'one' : 'row' });
+    keep({ scale: next_scale(state.scale) });
     for (const one of all) one.matrix.set_scale(state.scale);
-    byId('scale').textContent = scale_name();
+    byId('scale').textContent = scale_name(state.scale);
   };
   const as_table = () => { keep({ table: state.table ? '' : 'yes' }); redraw(); };
   const draw = () => { for (const one of all) one.matrix.draw(); };
@@ -101,7 +101,7 @@ const maps_side_by_side = (first, second, redraw) => {
   return {
     nodes: [
       element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
-          element('button', { type: 'button', id: 'scale', onclick: rescale }, scale_name()),
+          element('button', { type: 'button', id: 'scale', onclick: rescale, title: 'What full colour stands for' }, scale_name(state.scale)),
           element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
           export_buttons(() => minus ? [a, b, minus] : [a, b])),
       element('div', { class: 'pair' }, left.node, right.node),

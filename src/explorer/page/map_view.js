@@ -3,6 +3,7 @@ import { export_buttons } from './exported.js';
 import { Layout } from './layout.js';
 import { Links } from './links.js';
 import { kLarge, map_of } from './big_map.js';
+import { next_scale, scale_name } from './matrix.js';
 import { keep, state } from './state.js';
 
 const kLong = 40;  // tokens from which on a text is shown in its own lines, beside its map
@@ -31,11 +32,10 @@ export const map_view = (maps, { redraw }) => {
     keep({ map: String((chosen + by + maps.length) % maps.length), row: '' });
     redraw();
   };
-  const scale_name = () => state.scale === 'row' ? 'Scale: each row' : 'Scale: whole map';
   const rescale = () => {
-    keep({ scale: state.scale === 'row' ? 'one' : 'row' });
+    keep({ scale: next_scale(state.scale) });
     matrix.set_scale(state.scale);
-    byId('scale').textContent = scale_name();
+    byId('scale').textContent = scale_name(state.scale);
   };
   const as_table = () => { keep({ table: state.table ? '' : 'yes' }); redraw(); };
   const toolbar = element('div', { class: 'toolbar', role: 'toolbar', 'aria-label': 'Picture' },
@@ -43,7 +43,7 @@ export const map_view = (maps, { redraw }) => {
         'aria-label': 'Which picture', id: 'which',
         onchange: e => { keep({ map: e.target.value, row: '' }); redraw(); },
       }, maps.map((m, i) => element('option', { value: i, selected: i === chosen ? true : undefined }, cut(m.title, 60) || `picture ${i + 1}`))) : null,
-      element('button', { type: 'button', id: 'scale', onclick: rescale }, scale_name()),
+      element('button', { type: 'button', id: 'scale', onclick: rescale, title: 'What full colour stands for' }, scale_name(state.scale)),
       element('button', { type: 'button', id: 'as-table', 'aria-pressed': String(!!state.table), onclick: as_table }, 'Table'),
       export_buttons(() => [map]));
   return {

@@ -33,6 +33,10 @@ export const full_of = (weights, signed = false) => {
   return signed || most > 1 || most < 0.05 ? most || 1 : 1;
 };
 
+// What full colour stands for, and what a press of the button makes of it: 1, each row's largest, the map's.
+export const next_scale = scale => ({ one: 'row', row: 'map' }[scale] ?? 'one');
+export const scale_name = scale => `Scale: ${{ row: 'each row', map: 'largest of all' }[scale] ?? '0 to 1'}`;
+
 // In nats; rows that do not sum to 1 are taken as shares.
 export const entropy = row => {
   let sum = 0, h = 0;
@@ -46,10 +50,10 @@ const kWidest = 96, kHighest = 28, kAxis = 18;  // pixels: of a cell, and of the
 const kAxes = ['output', 'input'];              // what rows and columns are, where a map does not say it
 
 export class Matrix {
-  // full: what the whole of the scale stands for, where others are drawn by the same. axes: what rows and
-  // columns are.
-  constructor(map, { scale = 'one', full = 0, axes = map.axes ?? kAxes, title = map.title, onRow = () => {}, onHold = () => {}, onCell = () => {} }) {
-    Object.assign(this, { map, scale, given: full, axes, onRow, onHold, onCell });
+  // full: what the whole of the scale stands for, and most: the largest weight, where others are drawn by the same.
+  // axes: what rows and columns are.
+  constructor(map, { scale = 'one', full = 0, most = 0, axes = map.axes ?? kAxes, title = map.title, onRow = () => {}, onHold = () => {}, onCell = () => {} }) {
+    Object.assign(this, { map, scale, given: full, most, axes, onRow, onHold, onCell });
     this.at = null;
     this.held = -1;
     this.say = element('p', { class: 'say', role: 'status', 'aria-live': 'polite' });
@@ -152,7 +156,7 @@ export class Matrix {
 
   paint_cells(pen, night) {
     const { rows, columns, weights, signed } = this.map, table = shades(night, signed);
-    this.full = this.given || full_of(weights, signed);
+    this.full = this.scale === 'map' ? this.most || largest(weights) || 1 : this.given || full_of(weights, signed);
     const pixels = new ImageData(columns.length || 1, rows.length || 1);
     for (let i = 0; i < rows.length; ++i) {
       const full = this.scale === 'row' ? largest(this.row(i)) || 1 : this.full;
