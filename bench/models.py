@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import asdict
 
@@ -67,14 +66,19 @@ def theirs(name):
 
 
 def write_model(folder):
-    """A folder as hubs have them, and the weights by our names."""
+    """A folder as hubs have them, and the weights by our names; made once."""
+    config = os.path.join(folder, "config.json")
+    if os.path.exists(config):
+        return
+    note("writes the model")
+    os.makedirs(folder, exist_ok=True)
     weights = make_weights(MODEL, VARIED)
     tensors.save(os.path.join(folder, "weights"), weights)
     matrices = (".self.in.weight", ".self.out.weight", ".mlp.up.weight", ".mlp.down.weight")
     tensors.save(os.path.join(folder, "model.safetensors"),
                  {theirs(name): array.T.copy() if name.endswith(matrices) else array
                   for name, array in weights.items()})
-    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+    with open(config, "w", encoding="utf-8") as file:
         json.dump({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
                    "activation_function": "gelu", "n_embd": MODEL.width, "n_head": MODEL.heads,
                    "n_layer": MODEL.blocks, "n_positions": MODEL.context,
@@ -185,11 +189,10 @@ def show(sides, length, ratios):
 
 def run(options, sides):
     results, faults = [], []
-    with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
-        note("writes the model")
-        write_model(folder)
-        for side in sides:
-            side.load(folder)
+    folder = os.path.join(options.build, "bench", "gpt2-small")
+    write_model(folder)
+    for side in sides:
+        side.load(folder)
     for number in range(options.turns):
         for length in options.prompts:
             prompt = [(7 * number + 13 * i) % (MODEL.vocabulary - 1) + 1 for i in range(length)]
