@@ -72,7 +72,7 @@ std::string to_png(const std::vector<Chart>& charts) {
 
 void write(const std::filesystem::path& path, const std::vector<Chart>& charts) {
   const PictureFormat format = picture_format(path);
-  if (format == PictureFormat::json) {
+  if (format == PictureFormat::json || format == PictureFormat::csv) {
     throw Error("write", path.string() + ": a chart is drawn as .svg or .png");
   }
   const std::string bytes = format == PictureFormat::svg ? to_svg(charts) : to_png(charts);

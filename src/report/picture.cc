@@ -83,11 +83,14 @@ PictureFormat picture_format(const std::filesystem::path& path) {
   if (ending == ".json") return PictureFormat::json;
   if (ending == ".svg") return PictureFormat::svg;
   if (ending == ".png") return PictureFormat::png;
-  throw Error("write", fmt::format("{}: a picture ends in .json, .svg or .png", path.string()));
+  if (ending == ".csv") return PictureFormat::csv;
+  throw Error("write",
+              fmt::format("{}: a picture ends in .json, .csv, .svg or .png", path.string()));
 }
 
 void write(const std::filesystem::path& path, const std::vector<Picture>& pictures) {
   const PictureFormat format = picture_format(path);
+  if (format == PictureFormat::csv) return write_file(path, to_csv(pictures));
   if (format != PictureFormat::json) {
     return write_file(path, format == PictureFormat::svg ? to_svg(pictures) : to_png(pictures));
   }

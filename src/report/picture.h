@@ -105,8 +105,8 @@ std::string to_svg(const std::vector<Picture>&);
 std::string to_png(const std::vector<Picture>&);
 std::string to_csv(const std::vector<Picture>&);  // a kind after the other
 
-// By the ending: .json (a list where they are several), .svg or .png. Whole or not at all.
-enum class PictureFormat : uint8_t { json, svg, png };
+// By the ending: .json (a list where they are several), .csv, .svg or .png. Whole or not at all.
+enum class PictureFormat : uint8_t { json, csv, svg, png };
 PictureFormat picture_format(const std::filesystem::path&);  // anything else throws
 void write(const std::filesystem::path&, const std::vector<Picture>&);
 

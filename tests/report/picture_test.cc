@@ -320,6 +320,7 @@ TEST(Write, GoesByTheEnding) {
 
 TEST(Write, ANameSaysItsFormat) {
   EXPECT_EQ(picture_format("a/map.json"), PictureFormat::json);
+  EXPECT_EQ(picture_format("map.csv"), PictureFormat::csv);
   EXPECT_EQ(picture_format("map.svg"), PictureFormat::svg);
   EXPECT_EQ(picture_format("m.txt.png"), PictureFormat::png);
   for (const char* name : {"map.txt", "map", "png", ".png", "map.PNG", ""}) {
