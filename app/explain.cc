@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kWeights = "weights";
 
 struct ExplainOptions {
-  std::string run, picture;
+  std::string run, picture, beside;
   std::vector<std::string> inputs, by;
   tasks::Explaining how;
   bool json = false;
@@ -77,6 +77,19 @@ void show_weights(const ExplainOptions& o, const tasks::Run& run, const tasks::T
   print_out("{}\n", list.dump());
 }
 
+// Its first rows; --json has all of them.
+void print_table(const tasks::Explanation& e) {
+  constexpr size_t kMost = 24;
+  // Of a lens the map says enough, unless one place was asked for.
+  if (e.table.rows.empty() || (e.by == tasks::By::lens && e.table.rows.size() > kMost)) return;
+  report::Table some = e.table;
+  some.rows.resize(std::min(some.rows.size(), kMost));
+  print_out("\n{}", report::to_text(some));
+  if (some.rows.size() < e.table.rows.size()) {
+    print_out("… {} of {}; --json has all\n", kMost, e.table.rows.size());
+  }
+}
+
 void show(const ExplainOptions& o, const std::string& name, const tasks::Inside& inside,
           const std::vector<tasks::Explanation>& all) {
   const std::vector<report::Picture> pictures = tasks::pictures_of(inside, all);
@@ -91,6 +104,7 @@ void show(const ExplainOptions& o, const std::string& name, const tasks::Inside&
   }
   print_out("{}\n", report::for_terminal(inside.title));
   print_pictures(pictures);
+  for (const tasks::Explanation& e : all) print_table(e);
   for (const tasks::Explanation& e : all) {
     if (!e.note.empty()) {
       print_out("\n{}: {}\n", name_of(e.by), report::for_terminal(e.note));
@@ -118,8 +132,16 @@ void run(const ExplainOptions& o) {
                                        o.inputs.size()));
   }
   const tasks::Inside inside = inside_of(*opened, task, o.inputs.front());
+  std::optional<tasks::Inside> beside;
+  if (!o.beside.empty()) {
+    if (std::ranges::count(how.by, tasks::By::patching) == 0) {
+      throw Error("explain", "--beside is for --by patching");
+    }
+    beside = inside_of(*opened, task, o.beside);
+    how.beside = &*beside;
+  }
   if (how.by.empty()) {
-    if (inside.attention) how.by.push_back(tasks::By::attention);
+    if (inside.attention && how.against.empty()) how.by.push_back(tasks::By::attention);
     how.by.push_back(inside.convolution ? tasks::By::gradcam_places : tasks::By::jacobian);
   }
   ProgressLine line;
@@ -142,6 +164,9 @@ std::string explain_help() {
       "  fovea explain RUN \"some text\" --by attention,jacobian,occlusion --picture why.svg\n"
       "  fovea explain RUN \"one text\" \"another\" --by weights\n"
       "  fovea explain RUN photo.jpg --by attention,hirescam,occlusion --picture why.png\n"
+      "  fovea explain RUN \"some text\" --by occlusion --output is --against are\n"
+      "  fovea explain RUN \"some text\" --by lens,heads\n"
+      "  fovea explain RUN \"some text\" --by patching --beside \"another text\"\n"
       "Methods:";
   for (const tasks::By by : tasks::ways()) {
     text += fmt::format("\n  {:<20} {}", name_of(by), about(by));
@@ -164,11 +189,19 @@ void add_explain(CLI::App& program) {
       ->check(not_empty);
   verb->add_option("--output", o->how.output, "One output: its number from 1, or its name")
       ->check(not_empty);
+  verb->add_option("--against", o->how.against,
+                   "Why the output rather than this one: a class, or a token")
+      ->check(not_empty);
+  verb->add_option("--beside", o->beside,
+                   "patching: another input, of as many tokens, whose rows are taken")
+      ->check(not_empty);
+  verb->add_option("--top", o->how.top, "lens: how many tokens are listed [5]")
+      ->check(CLI::Range(1, 1000));
   verb->add_option("--layer", o->how.layer,
                    "attention: a layer's name, or its number, the first layer being 1")
       ->check(not_empty);
   verb->add_option("--head", o->how.head, "attention: a head from 1 [the mean]")->check(not_empty);
-  verb->add_option("--picture", o->picture, "Draw: FILE.svg, .png, .json or .html")
+  verb->add_option("--picture", o->picture, "Draw: FILE.svg, .png, .json, .csv or .html")
       ->check(not_empty);
   verb->add_flag("--json", o->json, "For programs to read");
   verb->callback([o] { run(*o); });

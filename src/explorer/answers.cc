@@ -85,7 +85,9 @@ Answerable answerable(const Runs::Opened& opened, const std::vector<tasks::Examp
     const tasks::Input input = examples.empty() ? tasks::Text{"a"} : examples.front().input;
     const std::optional<tasks::Inside> inside = opened.run->inside(input);
     if (!inside) return {};
-    return {tasks::ways_for(*inside), inside->hooked != nullptr, inside->look != nullptr};
+    return {tasks::ways_for(*inside),
+            inside->opens != tasks::Inside::Opens::outputs && inside->attention,
+            inside->look != nullptr};
   } catch (const Error&) {
     return {};
   }

@@ -18,6 +18,9 @@
 //                                (asked.h says what an input is)
 //   GET  /api/ways               of looking inside
 //   POST /api/runs/NAME/explain  {"input" or "file", "by", "layer", "head"} → pictures, and τ
+//                                also "output", "against", "beside", "top", and "from", "count":
+//                                outputs from the one on
+//   POST /api/runs/NAME/inside   the same, of what takes long: lines {"done"} …, then the answer
 //   POST /api/runs/NAME/hold     {"input", "weights"} → what it says with other weights
 //   POST /api/runs/NAME/heads    {"input"} → every head, small, and what it is like
 //   POST /api/runs/NAME/weights  {"input", "layer"} → the weights of all heads of a layer

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 
 #include "explorer/answers.h"
 #include "explorer/asked.h"
@@ -9,6 +11,7 @@
 #include "io/base64.h"
 #include "io/json.h"
 #include "report/packed.h"
+#include "tasks/inside_blocks.h"
 
 // The heads of a Transformer: all of them small, and what it says where some are switched off.
 namespace fovea::explorer {
@@ -17,76 +20,25 @@ namespace {
 constexpr int64_t kThumb = 64;  // cells of a side, at most
 constexpr int64_t kMostWeights = int64_t{1} << 22;
 
-// The weights of one head, rows × columns.
-struct Weights {
-  const float* at;
-  int64_t rows, columns;
-  double operator()(int64_t i, int64_t j) const { return static_cast<double>(at[i * columns + j]); }
-};
-
 // The largest weight of each part, as a share of the largest of all, in bytes: a mean would lose
 // the peaks.
-Json thumb_of(const Weights& w, double largest) {
-  const int64_t rows = std::min(w.rows, kThumb), columns = std::min(w.columns, kThumb);
+Json thumb_of(const std::vector<float>& w, int64_t w_columns, double largest) {
+  const int64_t w_rows = static_cast<int64_t>(w.size()) / w_columns;
+  const int64_t rows = std::min(w_rows, kThumb), columns = std::min(w_columns, kThumb);
   std::string bytes(static_cast<size_t>(rows * columns), '\0');
-  std::vector<double> most(bytes.size(), 0.0);
-  for (int64_t i = 0; i < w.rows; ++i) {
-    for (int64_t j = 0; j < w.columns; ++j) {
-      double& part =
-          most[static_cast<size_t>(i * rows / w.rows * columns + j * columns / w.columns)];
-      part = std::max(part, w(i, j));
+  std::vector<float> most(bytes.size(), 0.0f);
+  for (int64_t i = 0; i < w_rows; ++i) {
+    for (int64_t j = 0; j < w_columns; ++j) {
+      float& part =
+          most[static_cast<size_t>(i * rows / w_rows * columns + j * columns / w_columns)];
+      part = std::max(part, w[static_cast<size_t>(i * w_columns + j)]);
     }
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<char>(std::lround(255 * (largest > 0 ? most[i] / largest : 0.0)));
+    const double share = largest > 0 ? static_cast<double>(most[i]) / largest : 0.0;
+    bytes[i] = static_cast<char>(std::lround(255 * share));
   }
   return {{"rows", rows}, {"columns", columns}, {"bytes", to_base64(bytes)}};
-}
-
-// Means over rows: entropy as a share of log n (n the columns with any weight), how far away it
-// looks, and how much of it goes to the row before, to its own and to the first.
-struct Kind {
-  double entropy = 0, distance = 0, before = 0, own = 0, first = 0, largest = 0;
-};
-Kind kind_of(const Weights& w) {
-  Kind k;
-  for (int64_t i = 0; i < w.rows; ++i) {
-    double h = 0, away = 0, n = 0;
-    for (int64_t j = 0; j < w.columns; ++j) {
-      const double p = w(i, j);
-      k.largest = std::max(k.largest, p);
-      if (p <= 0) continue;
-      h -= p * std::log(p);
-      away += p * static_cast<double>(std::abs(i - j));
-      n += 1;
-    }
-    k.entropy += n > 1 ? h / std::log(n) : 0;
-    k.distance += away;
-    k.first += w(i, 0);
-    if (i < w.columns) k.own += w(i, i);
-    if (i > 0 && i <= w.columns) k.before += w(i, i - 1);
-  }
-  const auto rows = static_cast<double>(std::max<int64_t>(w.rows, 1));
-  return {k.entropy / rows, k.distance / rows, k.before / rows,
-          k.own / rows,     k.first / rows,    k.largest};
-}
-
-// What a head does, where one word says it.
-const char* pattern_of(const Kind& k) {
-  constexpr double kMuch = 0.5, kEven = 0.9;
-  if (k.before > kMuch) return "previous";
-  if (k.own > kMuch) return "own";
-  if (k.first > kMuch) return "first";
-  return k.entropy > kEven ? "diffuse" : "";
-}
-
-Json json_of(const Weights& w) {
-  const Kind k = kind_of(w);
-  return {{"thumb", thumb_of(w, k.largest)},
-          {"entropy", k.entropy},
-          {"distance", k.distance},
-          {"largest", k.largest},
-          {"pattern", pattern_of(k)}};
 }
 
 std::vector<tasks::HeadOff> off_in(const Json& asked) {
@@ -100,26 +52,36 @@ std::vector<tasks::HeadOff> off_in(const Json& asked) {
 
 }  // namespace
 
+// One head's weights at a time: of a long text all of them would not fit.
 Json heads(Runs& runs, const std::string& name, const Json& asked) {
   const Runs::Opened opened = runs.open(name);
   const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
-  if (!inside.hooked || !inside.attention) throw Error("heads", "this model has no heads to show");
+  tasks::expect_heads(inside, "heads");
+  std::map<std::pair<std::string, int64_t>, Json> each;
+  const auto visit = [&](const std::string& layer, int64_t head, const std::vector<float>& weights,
+                         int64_t columns) {
+    const float largest = *std::max_element(weights.begin(), weights.end());
+    each[{layer, head}] = {{"thumb", thumb_of(weights, columns, static_cast<double>(largest))},
+                           {"rows", static_cast<int64_t>(weights.size()) / columns},
+                           {"columns", columns}};
+  };
+  const std::vector<tasks::HeadFound> found = tasks::patterns_of(inside, visit);
   Json layers = Json::array();
-  const std::vector<tasks::LayerSeen> seen = inside.attention();
-  for (const size_t i : tasks::natural_order(seen)) {
-    const tasks::LayerSeen& l = seen[i];
-    if (l.weights.size(0) < 2 && l.name == "look") continue;
-    const std::vector<float> all = l.weights.to_vector();
-    const int64_t rows = l.weights.size(1), columns = l.weights.size(2);
-    Json heads = Json::array();
-    for (int64_t h = 0; h < l.weights.size(0); ++h) {
-      heads.push_back(json_of(Weights{all.data() + h * rows * columns, rows, columns}));
+  for (const tasks::HeadFound& h : found) {
+    Json& one = each.at({h.layer, h.head});
+    if (h.head == 0) {
+      layers.push_back({{"name", h.layer},
+                        {"title", tasks::title_of(h.layer)},
+                        {"rows", one["rows"]},
+                        {"columns", one["columns"]},
+                        {"heads", Json::array()}});
     }
-    layers.push_back({{"name", l.name},
-                      {"title", title_of(l)},
-                      {"rows", rows},
-                      {"columns", columns},
-                      {"heads", heads}});
+    layers.back()["heads"].push_back({{"thumb", one["thumb"]},
+                                      {"entropy", h.on_text.entropy},
+                                      {"distance", h.on_text.distance},
+                                      {"largest", h.on_text.largest},
+                                      {"induction", h.on_repeated.induction},
+                                      {"pattern", h.does}});
   }
   return {{"title", inside.title}, {"layers", layers}};
 }
@@ -132,7 +94,7 @@ Json layer_weights(Runs& runs, const std::string& name, const Json& asked) {
   const std::vector<tasks::LayerSeen> seen = inside.attention();
   Json layers = Json::array();
   for (const size_t i : tasks::natural_order(seen)) {
-    layers.push_back({{"name", seen[i].name}, {"title", title_of(seen[i])}});
+    layers.push_back({{"name", seen[i].name}, {"title", tasks::title_of(seen[i].name)}});
   }
   const auto found = std::find_if(seen.begin(), seen.end(), [&](const tasks::LayerSeen& l) {
     return wanted.empty() || l.name == wanted;
@@ -140,15 +102,17 @@ Json layer_weights(Runs& runs, const std::string& name, const Json& asked) {
   if (found == seen.end()) {
     throw Error("weights", fmt::format("there is no layer \"{}\"", wanted));
   }
-  if (found->weights.numel() > kMostWeights) {
+  const auto rows = static_cast<int64_t>(found->rows.size()),
+             columns = static_cast<int64_t>(found->columns.size());
+  if (found->heads * rows * columns > kMostWeights) {
     throw Error("weights", fmt::format("the layer has {} weights, at most {} are sent; ask about a "
                                        "shorter text",
-                                       found->weights.numel(), kMostWeights));
+                                       found->heads * rows * columns, kMostWeights));
   }
-  Json answer = {{"name", found->name}, {"title", title_of(*found)},
-                 {"layers", layers},    {"heads", found->weights.size(0)},
+  Json answer = {{"name", found->name}, {"title", tasks::title_of(found->name)},
+                 {"layers", layers},    {"heads", found->heads},
                  {"rows", found->rows}, {"columns", found->columns}};
-  report::put_weights(answer, found->weights.to_vector(), report::Numbers::exact);
+  report::put_weights(answer, found->weights({}).to_vector(), report::Numbers::exact);
   return answer;
 }
 
@@ -170,24 +134,31 @@ Json compare(Runs& runs, const std::string& name, const Json& asked) {
 Json without_heads(Runs& runs, const std::string& name, const Json& asked) {
   const Runs::Opened opened = runs.open(name);
   const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
-  if (!inside.hooked) throw Error("heads", "this model has no heads to switch off");
+  tasks::expect_heads(inside, "heads");
   const NoGrad none;
-  const Tensor own = inside.hooked({}), without = inside.hooked(tasks::without(off_in(asked)));
-  const int64_t T = own.size(0), V = own.size(1);
-  const std::vector<float> before = own.to_vector(), after = without.to_vector();
+  const Tensor x = inside.x.unsqueeze(0);
+  const Tensor own = inside.states(x, {}),
+               without = inside.states(x, {.hook = tasks::without(off_in(asked))});
+  std::vector<int64_t> places(static_cast<size_t>(own.size(1)));
+  std::iota(places.begin(), places.end(), int64_t{0});
+  const auto best = [](std::span<const float> log_p) {
+    return std::max_element(log_p.begin(), log_p.end()) - log_p.begin();
+  };
+  std::vector<std::pair<int64_t, double>> before;  // what was said, and its log p
+  tasks::each_log_p(inside, own, places, [&](size_t, std::span<const float> log_p) {
+    before.emplace_back(best(log_p), log_p[static_cast<size_t>(best(log_p))]);
+  });
   Json rows = Json::array();
-  for (int64_t t = 0; t < T; ++t) {
-    const auto best = [&](const std::vector<float>& p) {
-      return std::max_element(p.begin() + t * V, p.begin() + (t + 1) * V) - p.begin() - t * V;
-    };
-    const int64_t said = best(before), instead = best(after);
-    const auto at = static_cast<size_t>(t * V + said);
-    rows.push_back({{"output", inside.named(said)},
-                    {"before", number(std::exp(static_cast<double>(before[at])))},
-                    {"after", number(std::exp(static_cast<double>(after[at])))},
-                    {"same", said == instead},
-                    {"instead", inside.named(instead)}});
-  }
+  tasks::each_log_p(inside, without, places, [&](size_t i, std::span<const float> log_p) {
+    const auto [said, log_before] = before[i];
+    const int64_t instead = best(log_p);
+    rows.push_back(
+        {{"output", inside.named(said)},
+         {"before", number(std::exp(log_before))},
+         {"after", number(std::exp(static_cast<double>(log_p[static_cast<size_t>(said)])))},
+         {"same", said == instead},
+         {"instead", inside.named(instead)}});
+  });
   return {{"rows", rows}};
 }
 

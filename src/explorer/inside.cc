@@ -32,6 +32,17 @@ models::Intervention intervention_of(const Json& asked, const Tensor& own) {
   return models::interventions::given(Tensor::from(weights, {1, own.size(0), n}));
 }
 
+// Outputs "from" … "from" + "count" − 1, from 0: where a text is long, not all at once.
+std::vector<size_t> chosen_in(const Json& asked, const tasks::Inside& inside) {
+  if (!asked.contains("from") || inside.side_by_side) return {};
+  const auto n = static_cast<int64_t>(inside.outputs.size());
+  const int64_t from = std::clamp<int64_t>(whole_number(asked.at("from")), 0, n - 1),
+                count = std::clamp<int64_t>(whole_number(asked.at("count")), 1, n - from);
+  std::vector<size_t> some;
+  for (int64_t t = from; t < from + count; ++t) some.push_back(static_cast<size_t>(t));
+  return some;
+}
+
 }  // namespace
 
 tasks::Inside inside_of(const Runs::Opened& opened, const tasks::Input& input) {
@@ -43,8 +54,10 @@ tasks::Inside inside_of(const Runs::Opened& opened, const tasks::Input& input) {
 Json ways_of_looking() {
   Json list = Json::array();
   for (const tasks::By by : tasks::ways()) {
-    list.push_back(
-        {{"name", name_of(by)}, {"title", tasks::title_of(by)}, {"about", tasks::about(by)}});
+    list.push_back({{"name", name_of(by)},
+                    {"title", tasks::title_of(by)},
+                    {"about", tasks::about(by)},
+                    {"inputs", tasks::is_of_inputs(by)}});
   }
   return list;
 }
@@ -57,9 +70,20 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
   how.layer = asked.value("layer", "");
   how.head = asked.value("head", "");
   how.output = asked.value("output", "");
+  how.against = asked.value("against", "");
+  how.top = std::clamp<int64_t>(asked.value("top", how.top), 1, 100);
+  how.only = chosen_in(asked, inside);
+  std::optional<tasks::Inside> beside;
+  if (asked.contains("beside")) {
+    beside = inside_of(opened, asked_about(*opened.task, {{"input", asked.at("beside")}}));
+    how.beside = &*beside;
+  }
   how.done = done;
   const std::vector<tasks::Explanation> all = tasks::explain(inside, how);
-  Json notes = Json::array();
+  Json notes = Json::array(), tables = Json::array();
+  for (const tasks::Explanation& e : all) {
+    if (!e.table.rows.empty()) tables.push_back(json_of(e.table));
+  }
   for (const tasks::Explanation& e : all) {
     if (!e.note.empty()) notes.push_back(fmt::format("{}: {}", title_of(e.by), e.note));
   }
@@ -68,12 +92,14 @@ Json explain(Runs& runs, const std::string& name, const Json& asked, const tasks
     const std::vector<tasks::LayerSeen> all_layers = inside.attention();
     for (const size_t i : tasks::natural_order(all_layers)) {
       const tasks::LayerSeen& l = all_layers[i];
-      layers.push_back({{"name", l.name}, {"title", title_of(l)}, {"heads", l.weights.size(0)}});
+      layers.push_back({{"name", l.name}, {"title", tasks::title_of(l.name)}, {"heads", l.heads}});
     }
   }
   return {{"title", inside.title},
           {"pictures", packed(tasks::pictures_of(inside, all))},
           {"notes", notes},
+          {"tables", tables},
+          {"outputs", inside.side_by_side ? 1 : inside.outputs.size()},
           {"layers", layers},
           {"agreement", json_of(tasks::agreement_of(all))},
           {"agreement_signed", json_of(tasks::agreement_of(all, tasks::TauOf::values))}};

@@ -76,6 +76,10 @@ const std::vector<Route>& routes() {
       {"POST", {"runs", "*", "explain"}, as_json([](auto& q) {
          return explain(q.runs, q.name, q.body(), giving_up(q.caller));
        })},
+      {"POST",
+       {"runs", "*", "inside"},
+       as_json([](auto& q) { return explain(q.runs, q.name, q.body(), telling(q.caller)); }),
+       Takes::any},
       {"POST", {"runs", "*", "hold"}, as_json([](auto& q) {
          return hold(q.runs, q.name, q.body());
        })},

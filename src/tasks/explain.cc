@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include "core/nearest.h"
 #include "fovea/error.h"
 #include "fovea/ops.h"
+#include "tasks/explain_blocks.h"
 
 namespace fovea::tasks {
 namespace {
@@ -25,6 +25,7 @@ struct Way {
   const char *name, *title, *about;
   const char* before = "";  // the name that it had, which is still taken
   Scale scale = Scale::from_zero;
+  bool of_inputs = true;
 };
 constexpr Way kWays[] = {
     {By::attention, "attention", "Attention", "The model's own weights: of a layer, of a head."},
@@ -50,27 +51,20 @@ constexpr Way kWays[] = {
      "The maps of the last convolution, each weighed by its mean gradient."},
     {By::gradcam_places, "hirescam", "HiResCAM",
      "The maps of the last convolution, each place weighed by its own gradient.", "gradcam-places"},
+    {By::lens, "lens", "Logit lens",
+     "What each block would say already: the last norm and the output layer on its rows.", "",
+     Scale::from_zero, false},
+    {By::heads, "heads", "Heads left out",
+     "How much less likely the output is without each head, and what the head does.", "",
+     Scale::around_zero, false},
+    {By::patching, "patching", "Patching",
+     "How far the output follows when a row of a block is that of another text (--beside).", "",
+     Scale::around_zero, false},
 };
 
 const Way& way_of(By by) { return kWays[static_cast<size_t>(by)]; }
 
 [[noreturn]] void refuse(const std::string& why) { throw Error("explain", why); }
-
-std::optional<int64_t> number_in(const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
-// A number from 1 … n as an index.
-size_t index_of(const char* option, const std::string& typed, size_t n) {
-  const std::optional<int64_t> value = number_in(typed);
-  if (!value || *value < 1 || *value > static_cast<int64_t>(n)) {
-    refuse(fmt::format("--{} must be in 1 … {}, found {}", option, n, typed));
-  }
-  return static_cast<size_t>(*value - 1);
-}
 
 // Which outputs are explained.
 std::vector<int64_t> outputs_of(const Inside& in, const Explaining& how) {
@@ -81,16 +75,18 @@ std::vector<int64_t> outputs_of(const Inside& in, const Explaining& how) {
     if (in.side_by_side) return {static_cast<int64_t>(in.shown)};
     return all;
   }
-  const auto found = std::find(in.outputs.begin(), in.outputs.end(), how.output);
-  if (found != in.outputs.end() && !number_in(how.output)) return {found - in.outputs.begin()};
-  if (in.side_by_side && !number_in(how.output)) {
+  const auto found =
+      std::find_if(in.outputs.begin(), in.outputs.end(),
+                   [&](const std::string& label) { return is_named(label, how.output); });
+  if (found != in.outputs.end() && !typed_number(how.output)) return {found - in.outputs.begin()};
+  if (in.side_by_side && !typed_number(how.output)) {
     constexpr size_t kMost = 20;
     const size_t n = in.outputs.size();
     refuse(fmt::format("--output must be one of {}{}, or in 1 … {}, found {}",
                        fmt::join(std::span(in.outputs).first(std::min(n, kMost)), ", "),
                        n > kMost ? ", …" : "", n, how.output));
   }
-  return {static_cast<int64_t>(index_of("output", how.output, in.outputs.size()))};
+  return {static_cast<int64_t>(typed_index("output", how.output, in.outputs.size()))};
 }
 
 struct Inquiry {
@@ -145,10 +141,10 @@ Tensor chosen_rows(const Tensor& all, const std::vector<int64_t>& outputs) {
 const LayerSeen& layer_of(const std::vector<LayerSeen>& layers, const std::string& typed) {
   if (typed.empty()) return layers.front();
   for (const LayerSeen& l : layers) {
-    if (l.name == typed || title_of(l) == typed) return l;
+    if (l.name == typed || title_of(l.name) == typed) return l;
   }
-  if (number_in(typed)) {
-    return layers[natural_order(layers)[index_of("layer", typed, layers.size())]];
+  if (typed_number(typed)) {
+    return layers[natural_order(layers)[typed_index("layer", typed, layers.size())]];
   }
   std::vector<std::string> names;
   for (const LayerSeen& l : layers) names.push_back(l.name);
@@ -156,9 +152,9 @@ const LayerSeen& layer_of(const std::vector<LayerSeen>& layers, const std::strin
 }
 
 Tensor head_of(const LayerSeen& layer, const std::string& typed) {
-  const auto heads = static_cast<size_t>(layer.weights.size(0));
-  if (typed.empty()) return mean(layer.weights, {0});
-  return layer.weights.select(0, static_cast<int64_t>(index_of("head", typed, heads)));
+  if (typed.empty()) return mean(layer.weights({}), {0});
+  const size_t head = typed_index("head", typed, static_cast<size_t>(layer.heads));
+  return layer.weights({.heads = {static_cast<int64_t>(head)}}).select(0, 0);
 }
 
 Explanation by_attention(const Inquiry& a) {
@@ -178,11 +174,10 @@ Explanation by_attention(const Inquiry& a) {
              .weights = weights.to_vector(),
              .axes = {"query", "key"}};
   }
-  const auto heads = layer.weights.size(0);
   const std::string which = !a.how.head.empty() ? ", head " + a.how.head
-                            : heads > 1         ? fmt::format(", mean of {} heads", heads)
+                            : layer.heads > 1   ? fmt::format(", mean of {} heads", layer.heads)
                                                 : "";
-  e.map.title = fmt::format("{}{}", title_of(layer), which);
+  e.map.title = fmt::format("{}{}", title_of(layer.name), which);
   return e;
 }
 
@@ -292,6 +287,16 @@ Explanation one(const Inquiry& a, By by) {
   }
 }
 
+// Weights are what they are, whatever is asked of them.
+void expect_contrast(By by) {
+  if (by == By::attention || by == By::rollout) {
+    refuse(
+        fmt::format("{} is the same for every output, so it tells nothing of one against "
+                    "another; --against is for the other ways",
+                    way_of(by).name));
+  }
+}
+
 }  // namespace
 
 const char* name_of(By by) { return way_of(by).name; }
@@ -304,6 +309,8 @@ std::vector<By> ways() {
   return all;
 }
 
+bool is_of_inputs(By by) { return way_of(by).of_inputs; }
+
 std::vector<By> ways_for(const Inside& in) {
   std::vector<By> some;
   for (const Way& w : kWays) {
@@ -311,7 +318,9 @@ std::vector<By> ways_for(const Inside& in) {
                      : w.by == By::rollout ? in.rollout != nullptr
                      : w.by == By::gradcam || w.by == By::gradcam_places
                          ? in.convolution.has_value()
-                         : in.log_odds != nullptr;
+                     : w.by == By::heads ? in.opens != Inside::Opens::outputs && in.attention
+                     : w.of_inputs       ? in.log_odds != nullptr
+                                         : in.opens == Inside::Opens::blocks;
     if (can) some.push_back(w.by);
   }
   return some;
@@ -327,13 +336,26 @@ By way(const std::string& name) {
 }
 
 std::vector<Explanation> explain(const Inside& in, const Explaining& how) {
-  Inquiry asked{in, how, outputs_of(in, how), {.rows = rows_at_once(in), .progress = {}}};
+  std::optional<Contrast> contrast;
+  if (!how.against.empty()) {
+    for (const By by : how.by) expect_contrast(by);
+    contrast = contrast_of(in, how.output, how.against);
+  }
+  const Inside of_two = contrast ? contrasted(in, *contrast) : Inside{};
+  const std::vector<int64_t> outputs = contrast ? std::vector<int64_t>{0} : outputs_of(in, how);
+  Inquiry asked{contrast ? of_two : in, how, outputs, {.rows = rows_at_once(in), .progress = {}}};
   std::vector<Explanation> all;
   const auto n = static_cast<double>(how.by.size());
-  for (const By by : how.by) {
+  for (size_t i = 0; i < how.by.size(); ++i) {
+    const By by = how.by[i];
     if (how.done) {
-      const auto before = static_cast<double>(all.size());
+      const auto before = static_cast<double>(i);
       asked.effort.progress = [&how, before, n](double part) { how.done((before + part) / n); };
+    }
+    if (!is_of_inputs(by)) {
+      const OfBlocks question{in, how, contrast, asked.outputs, asked.effort.progress};
+      for (Explanation& e : explained_by_blocks(question, by)) all.push_back(std::move(e));
+      continue;
     }
     all.push_back(one(asked, by));
     if (all.back().of_outputs) all.back().outputs = asked.outputs;
@@ -397,9 +419,11 @@ report::Table agreement_of(const std::vector<Explanation>& all, TauOf what) {
 Json to_json(const Inside& in, const std::vector<Explanation>& all) {
   Json list = Json::array();
   for (const Explanation& e : all) {
-    const report::Picture picture = in.picture() ? picture_of(in, e) : e.map;
+    const bool as_drawn = in.picture() || !e.words.empty();
+    const report::Picture picture = as_drawn ? picture_of(in, e) : e.map;
     Json one = picture.kind().json(picture);
     one["by"] = name_of(e.by);
+    if (!e.table.rows.empty()) one["table"] = {{"header", e.table.header}, {"rows", e.table.rows}};
     if (!e.note.empty()) one["note"] = e.note;
     list.push_back(std::move(one));
   }

@@ -24,10 +24,14 @@ enum class By : uint8_t {
   occlusion,
   gradcam,
   gradcam_places,
+  lens,
+  heads,
+  patching,
 };
 const char* name_of(By);                  // as it is typed
 const char* title_of(By);                 // as papers call it: "Integrated Gradients"
 const char* about(By);                    // a line
+bool is_of_inputs(By);                    // outputs by inputs, as most are; else it is of blocks
 std::vector<By> ways();                   // all of them
 std::vector<By> ways_for(const Inside&);  // those that it can answer
 By way(const std::string&);               // older names too; throws, with the nearest there is
@@ -35,9 +39,12 @@ By way(const std::string&);               // older names too; throws, with the n
 struct Explaining {
   std::vector<By> by;
   std::string output;  // its number from 1, or its label; empty: all, or the one that was said
-  std::vector<size_t> only;  // these outputs; empty: as `output` says
-  std::string layer;         // its name or number from 1; empty: the one to show
-  std::string head;          // its number from 1; empty: the mean
+  std::vector<size_t> only;        // these outputs; empty: as `output` says
+  std::string layer;               // its name or number from 1; empty: the one to show
+  std::string head;                // its number from 1; empty: the mean
+  std::string against;             // why the output rather than this one
+  const Inside* beside = nullptr;  // patching: the other text
+  int64_t top = 5;                 // lens: how many are listed
   ShareDone done;
 };
 
@@ -45,6 +52,8 @@ struct Explaining {
 struct Explanation {
   By by;
   report::Heatmap map;
+  std::vector<std::string> words, notes;  // in the cells, where it has any; under the pointer
+  report::Table table;                    // what does not go into a map
   bool of_outputs = true;        // comparable with others: not the weights of a layer of other rows
   std::string note;              // what should be known about it
   Tensor fine;                   // [T,Y,X]: what came to more places of a picture than its grid has

@@ -7,6 +7,7 @@
 #include "fovea/error.h"
 #include "fovea/ops.h"
 #include "report/shaded_text.h"
+#include "report/word_map.h"
 #include "tasks/explain.h"
 
 namespace fovea::tasks {
@@ -108,7 +109,16 @@ report::SeenImage seen_of(const Inside& in, const Explanation& e) {
 }  // namespace
 
 report::Picture picture_of(const Inside& in, const Explanation& e) {
-  if (in.picture()) return seen_of(in, e);
+  if (!e.words.empty()) {
+    return report::WordMap{.title = e.map.title,
+                           .rows = e.map.rows,
+                           .columns = e.map.columns,
+                           .words = e.words,
+                           .notes = e.notes,
+                           .weights = e.map.weights,
+                           .scale = e.map.scale};
+  }
+  if (in.picture() && is_of_inputs(e.by)) return seen_of(in, e);
   if (!in.lines.empty() && e.of_outputs && e.map.rows.size() == 1) return text_of(in, e);
   return e.map;
 }
@@ -129,6 +139,9 @@ report::Page page_of(const std::string& title, const Inside& in,
     how.rows.push_back({title_of(e.by), about(e.by) + (e.note.empty() ? "" : " " + e.note)});
   }
   maps.blocks.push_back(std::move(how));
+  for (const Explanation& e : all) {
+    if (!e.table.rows.empty()) maps.blocks.push_back(e.table);
+  }
   page.sections.push_back(std::move(maps));
   const report::Table sizes = agreement_of(all), values = agreement_of(all, TauOf::values);
   if (sizes.rows.empty()) return page;

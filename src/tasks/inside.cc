@@ -121,8 +121,8 @@ LayerName parts_of(const std::string& name) {
 
 }  // namespace
 
-std::string title_of(const LayerSeen& layer) {
-  const LayerName n = parts_of(layer.name);
+std::string title_of(const std::string& layer) {
+  const LayerName n = parts_of(layer);
   if (n.number < 0) return n.of == "look" ? "Attention" : "Attention, " + n.of;
   std::string of = n.of;
   std::replace(of.begin(), of.end(), '.', ' ');
@@ -144,10 +144,42 @@ std::vector<size_t> natural_order(const std::vector<LayerSeen>& layers) {
   return order;
 }
 
+LayerSeen layer_of_weights(const std::string& name, const Tensor& weights,
+                           const std::vector<std::string>& rows,
+                           const std::vector<std::string>& columns) {
+  return {name, rows, columns, weights.size(0), [weights](const Select& asked) {
+            const auto some = [](const Tensor& of, int dim, const std::vector<int64_t>& which) {
+              if (which.empty()) return of;
+              return index_select(of, dim,
+                                  Tensor::from_ids(which, {static_cast<int64_t>(which.size())}));
+            };
+            return some(some(weights, 0, asked.heads), 1, asked.rows);
+          }};
+}
+
+int64_t place_of(const Inside& in, int64_t output) { return in.side_by_side ? 0 : output; }
+int64_t target_of(const Inside& in, int64_t output) {
+  return in.side_by_side ? output : in.targets.at(static_cast<size_t>(output));
+}
+
+Tensor weights_in(const Passing& pass, const std::string& layer, const Select& asked) {
+  const NoGrad off;
+  Tensor found;
+  pass({.hook =
+            [&](const nn::Heads& heads) {
+              if (heads.name == layer) found = heads.attended.weights(asked).select(0, 0);
+              return Tensor();
+            },
+        .block = [&](const nn::Block& block, const Tensor& x,
+                     const nn::BlockPass& how) { return found ? x : block(x, how); }});
+  if (!found) throw Error("explain", "no attention of the name '" + layer + "' passed");
+  return found;
+}
+
 nn::HeadsHook HeadsSeen::hook() {
   return [this](const nn::Heads& heads) {
     const Tensor w = heads.attended.weights().detach();  // [1,H,Lq,Lk]
-    seen_.emplace_back(heads.name, w.select(0, 0));
+    seen_.emplace_back(heads.name, mean(w.select(0, 0), {0}, Keep::yes));
     return Tensor();
   };
 }
@@ -161,19 +193,20 @@ Tensor HeadsSeen::named(const std::string& name) const {
 
 nn::HeadsHook without(const std::vector<HeadOff>& off) {
   return [off](const nn::Heads& heads) {
-    const Tensor w = heads.attended.weights();  // [B,H,Lq,Lk]
-    std::vector<float> on(static_cast<size_t>(w.size(1)), 1.0f);
+    const int64_t H = heads.queries.size(1);
+    std::vector<float> on(static_cast<size_t>(H), 1.0f);
     bool all = true;
     for (const HeadOff& one : off) {
       if (one.layer != heads.name) continue;
-      if (one.head < 0 || one.head >= w.size(1)) {
-        throw Error("heads", one.layer + " has heads 1 … " + std::to_string(w.size(1)) +
-                                 ", found " + std::to_string(one.head + 1));
+      if (one.head < 0 || one.head >= H) {
+        throw Error("heads", one.layer + " has heads 1 … " + std::to_string(H) + ", found " +
+                                 std::to_string(one.head + 1));
       }
       on[static_cast<size_t>(one.head)] = 0.0f;
       all = false;
     }
-    return all ? Tensor() : w * Tensor::from(on, {1, w.size(1), 1, 1});
+    if (all) return Tensor();
+    return heads.attended.weights() * Tensor::from(on, {1, H, 1, 1});  // [B,H,Lq,Lk]
   };
 }
 

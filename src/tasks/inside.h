@@ -9,6 +9,7 @@
 #include "fovea/faithful.h"
 #include "fovea/layers.h"
 #include "fovea/tensor.h"
+#include "fovea/transformer.h"
 #include "image/image.h"
 #include "report/seen_image.h"
 
@@ -16,19 +17,31 @@
 // out is refused by name.
 namespace fovea::tasks {
 
-// The weights of one layer: who looked at whom, head by head.
+// One layer that looks: who looked at whom, head by head. Weights are computed when they are asked
+// for, of the heads and rows that are.
 struct LayerSeen {
   std::string name;  // "look", "decoder.1.cross"
-  Tensor weights;    // [H,rows,columns]
   std::vector<std::string> rows, columns;
+  int64_t heads = 1;
+  std::function<Tensor(const Select&)> weights;  // [H′,rows′,columns]
 };
+// Of weights [H,rows,columns] that are there already.
+LayerSeen layer_of_weights(const std::string& name, const Tensor& weights,
+                           const std::vector<std::string>& rows,
+                           const std::vector<std::string>& columns);
 
 // As people say it, counted from 1 as heads are: "decoder layer 2, cross-attention". A model with a
 // single look has "attention".
-std::string title_of(const LayerSeen&);
+std::string title_of(const std::string& layer);
 // Their places in the order in which the data pass them: encoder before decoder, first to last, a
 // layer's look at itself before its look elsewhere.
 std::vector<size_t> natural_order(const std::vector<LayerSeen>&);
+
+// Random tokens, n of them twice: what comes after n of them can be told by looking back.
+struct Repeated {
+  int64_t n = 32, rows = 4;
+  uint64_t seed = 1;
+};
 
 // The run's model on one input. Letters: S inputs, E their width, T outputs, R rows at once.
 struct Inside {
@@ -46,10 +59,17 @@ struct Inside {
   std::function<Tensor()> rollout;  // [T,S], or [1,S] where outputs stand side by side
   explain::LookAt look;             // open to an intervention
   explain::Outputs held;            // the same, the looks' weights held as they are
-  // Of heads: log p of what each output can be, [T,V], every layer of them through a hook; and how
-  // one of the V is shown.
-  std::function<Tensor(const nn::HeadsHook&)> hooked;
+  // What outputs are said of, a row each, [R,…] → [R,T,…] ([R,1,…] where they stand side by side);
+  // the logits of such rows, [n,…] → [n,V]; how one of the V is shown, and which each output is.
+  std::function<Tensor(const Tensor& rows, const models::TransformerPass&)> states;
+  std::function<Tensor(const Tensor& states)> said;
   std::function<std::string(int64_t)> named;
+  std::vector<int64_t> targets;  // [T]; none where outputs stand side by side
+  // Which hooks of a pass are followed: none, those of heads, those of blocks too.
+  enum class Opens : uint8_t { outputs, heads, blocks };
+  Opens opens = Opens::outputs;
+  // Runs the model on random tokens that come twice, and gives these: i64 [rows,2n].
+  std::function<Tensor(const Repeated&, const models::TransformerPass&)> on_repeated;
   // The maps of the last convolution, [R,…] → [R,C′,rows,columns], and the outputs made of maps.
   struct Convolution {
     explain::Outputs maps, log_odds;
@@ -93,11 +113,20 @@ void say_class(Inside&);
 // The mean of a table's vectors: [V,E] → [E].
 Tensor mean_vector(const Tensor& table);
 
-// Keeps the weights of every layer that passes, by name in order.
+// Where output t is said, and which of the V it is.
+int64_t place_of(const Inside&, int64_t output);
+int64_t target_of(const Inside&, int64_t output);
+
+// A pass on the input, for whoever hooks into it.
+using Passing = std::function<void(const models::TransformerPass&)>;
+// The weights of the layer of that name; blocks after it are left out. [H′,Lq′,Lk]
+Tensor weights_in(const Passing&, const std::string& layer, const Select&);
+
+// Keeps the mean over the heads of every layer that passes, by name in order.
 class HeadsSeen {
  public:
   nn::HeadsHook hook();
-  Tensor named(const std::string& name) const;  // [H,Lq,Lk]; throws where none passed
+  Tensor named(const std::string& name) const;  // [1,Lq,Lk]; throws where none passed
 
  private:
   std::vector<std::pair<std::string, Tensor>> seen_;

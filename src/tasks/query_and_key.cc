@@ -13,15 +13,14 @@ std::vector<float> vector_at(const Tensor& rows, int64_t head, int64_t at) {  //
   return rows.select(0, 0).select(0, head).select(0, at).to_vector();
 }
 
-void check_cell(const Cell& cell, const Tensor& weights) {  // [1,H,Lq,Lk]
-  const auto within = [&](const char* what, int64_t at, int dim) {
-    if (at >= 0 && at < weights.size(dim)) return;
-    throw Error("heads",
-                fmt::format("{} must be in 1 … {}, found {}", what, weights.size(dim), at + 1));
+void check_cell(const Cell& cell, const nn::Heads& heads) {
+  const auto within = [&](const char* what, int64_t at, int64_t most) {
+    if (at >= 0 && at < most) return;
+    throw Error("heads", fmt::format("{} must be in 1 … {}, found {}", what, most, at + 1));
   };
-  within("the head", cell.head, 1);
-  within("the row", cell.row, 2);
-  within("the column", cell.column, 3);
+  within("the head", cell.head, heads.queries.size(1));
+  within("the row", cell.row, heads.queries.size(2));
+  within("the column", cell.column, heads.keys.size(2));
 }
 
 // As the kernels get them (attention/def.h): each side lowered by itself.
@@ -32,7 +31,7 @@ QueryAndKey found_in(const nn::Heads& heads, const Cell& cell) {
     throw Error("heads", fmt::format("the score {} is no dot product, so it has no terms to show",
                                      def.name));
   }
-  check_cell(cell, heads.attended.weights());
+  check_cell(cell, heads);
   const bool keys_too = def.keys != nullptr && !(def.either && def.queries != nullptr);
   const Tensor q = def.queries != nullptr ? def.queries(heads.queries, score.parameters)
                                           : heads.queries,
@@ -50,13 +49,14 @@ QueryAndKey found_in(const nn::Heads& heads, const Cell& cell) {
 }  // namespace
 
 QueryAndKey query_and_key(const Inside& in, const Cell& cell) {
-  if (!in.hooked) throw Error("heads", "this model has no heads");
+  if (in.opens == Inside::Opens::outputs) throw Error("heads", "this model has no heads");
   const NoGrad off;
   std::optional<QueryAndKey> found;
-  in.hooked([&](const nn::Heads& heads) {
+  const nn::HeadsHook hook = [&](const nn::Heads& heads) {
     if (heads.name == cell.layer) found = found_in(heads, cell);
     return Tensor();
-  });
+  };
+  in.states(in.x.unsqueeze(0), {.hook = hook});
   if (!found) throw Error("heads", fmt::format("there is no layer \"{}\"", cell.layer));
   return std::move(*found);
 }

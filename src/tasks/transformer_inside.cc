@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/random.h"
 #include "fovea/error.h"
 #include "fovea/ops.h"
 
@@ -9,6 +10,8 @@ namespace fovea::tasks {
 namespace {
 
 using models::Intervention;
+
+constexpr int64_t kSpecialIds = 4;  // ids that stand for no piece are usually the first
 
 // Ids of a sequence, the same in each of R rows: [R,L].
 Tensor in_rows(const std::vector<int64_t>& ids, int64_t R) {
@@ -22,10 +25,9 @@ Tensor vectors_of(const nn::Embedding& table, const std::vector<int64_t>& ids) {
 
 // A translator's rows [R,S,E] of a source → the decoder's [R,T,W].
 Tensor states_of(const models::Transformer& m, const Written& w, const Tensor& rows,
-                 const nn::HeadsHook& hook) {
-  const Tensor encoded = models::encode(m.config, m.encoder, rows, {}, {.hook = hook});
-  return models::decode_all(m, in_rows(w.in, rows.size(0)), models::project(m, encoded),
-                            {.hook = hook});
+                 const models::TransformerPass& pass) {
+  const Tensor encoded = models::encode(m.config, m.encoder, rows, {}, pass);
+  return models::decode_all(m, in_rows(w.in, rows.size(0)), models::project(m, encoded), pass);
 }
 
 // Through the encoder's layers, then through the decoder's: half of a row stays what it was, and of
@@ -43,17 +45,29 @@ Tensor rolled_out(const models::Transformer& m, const HeadsSeen& seen) {
   return flow / sum(flow, {1}, Keep::yes);
 }
 
-std::vector<LayerSeen> layers_of(const models::Transformer& m, const HeadsSeen& seen,
+LayerSeen layer_in(const Passing& pass, const nn::MultiHead& heads,
+                   const std::vector<std::string>& rows, const std::vector<std::string>& columns) {
+  return {heads.name, rows, columns, heads.config.heads,
+          [pass, name = heads.name](const Select& asked) { return weights_in(pass, name, asked); }};
+}
+
+// What each row of a decoder that looks at a source had read.
+std::vector<std::string> read_before(const std::vector<std::string>& outputs) {
+  std::vector<std::string> before = {"⇥"};
+  before.insert(before.end(), outputs.begin(), outputs.end() - 1);
+  return before;
+}
+
+std::vector<LayerSeen> layers_of(const models::Transformer& m, const Passing& pass,
                                  const Inside& inside) {
   std::vector<LayerSeen> all;
   const auto add = [&](const nn::MultiHead& heads, const auto& rows, const auto& columns) {
-    all.push_back({heads.name, seen.named(heads.name), rows, columns});
+    all.push_back(layer_in(pass, heads, rows, columns));
   };
   for (auto b = m.decoder.blocks.rbegin(); b != m.decoder.blocks.rend(); ++b) {
     add(b->cross, inside.outputs, inside.inputs);
   }
-  std::vector<std::string> before = {"⇥"};  // what each row of the decoder had read
-  before.insert(before.end(), inside.outputs.begin(), inside.outputs.end() - 1);
+  const std::vector<std::string> before = read_before(inside.outputs);
   for (const nn::Block& b : m.decoder.blocks) add(b.self, inside.outputs, before);
   for (const nn::Block& b : m.encoder.blocks) add(b.self, inside.inputs, inside.inputs);
   return all;
@@ -93,23 +107,38 @@ Tensor log_odds_of_own(const models::Transformer& m, const Tensor& states,
   return log_odds_of(models::logits(m, rows).unsqueeze(1), own).select(0, 0);  // [R,1,V] → [1,R]
 }
 
-void add_stack_attention(const models::Stack& stack, const std::function<HeadsSeen()>& seen_of,
-                         Inside& inside) {
-  inside.attention = [&stack, seen_of, inputs = inside.inputs,
+void add_stack_attention(const models::Stack& stack, const Passing& pass, Inside& inside) {
+  inside.attention = [&stack, pass, inputs = inside.inputs,
                       rows = stack.causal ? inside.outputs : inside.inputs] {
-    const HeadsSeen seen = seen_of();
     std::vector<LayerSeen> layers;
     for (auto b = stack.blocks.rbegin(); b != stack.blocks.rend(); ++b) {
-      layers.push_back({b->self.name, seen.named(b->self.name), rows, inputs});
+      layers.push_back(layer_in(pass, b->self, rows, inputs));
     }
     return layers;
   };
-  inside.rollout = [&stack, seen_of] {
-    const HeadsSeen seen = seen_of();
+  inside.rollout = [&stack, pass] {
+    const NoGrad off;
+    HeadsSeen seen;
+    pass({.hook = seen.hook()});
     std::vector<Tensor> layers;
     for (const nn::Block& b : stack.blocks) layers.push_back(seen.named(b.self.name));
     return explain::rollout(layers);
   };
+}
+
+Tensor repeated_ids(const models::TransformerConfig& c, const Repeated& asked, int64_t vocabulary) {
+  const bool bounded = c.positions == nn::Positions::learned;
+  const int64_t n = bounded ? std::min(asked.n, c.longest / 2) : asked.n;
+  const int64_t first = std::min(kSpecialIds, vocabulary - 1);
+  std::vector<int64_t> ids;
+  for (int64_t r = 0; r < asked.rows; ++r) {
+    const Seed seed = Seed(asked.seed).at(r);
+    for (int64_t i = 0; i < 2 * n; ++i) {
+      ids.push_back(first + static_cast<int64_t>(seed.at(i % n).value() %
+                                                 static_cast<uint64_t>(vocabulary - first)));
+    }
+  }
+  return Tensor::from_ids(ids, {asked.rows, 2 * n});
 }
 
 void look_inside_decoder(const models::Transformer& m, const std::vector<int64_t>& ids,
@@ -117,25 +146,30 @@ void look_inside_decoder(const models::Transformer& m, const std::vector<int64_t
   inside.x = vectors_of(m.target, ids);
   inside.blank = mean_vector(m.target.table);
   inside.choices = m.output.weight.size(0);
-  const auto states = [&m](const Tensor& rows, const nn::HeadsHook& hook) {
-    return models::decode_embedded(m, rows, {}, {.hook = hook});
+  inside.targets = out;
+  inside.states = [&m](const Tensor& rows, const models::TransformerPass& pass) {
+    return models::decode_embedded(m, rows, {}, pass);
   };
-  inside.log_odds = [&m, states, out](const Tensor& rows) {
+  inside.said = [&m](const Tensor& states) { return models::logits(m, states); };
+  inside.log_odds = [&m, out, states = inside.states](const Tensor& rows) {
     return log_odds_of(m, states(rows, {}), out);
   };
-  inside.log_odds_each = [&m, states, out](const Tensor& rows, std::span<const int64_t> which) {
+  inside.log_odds_each = [&m, out, states = inside.states](const Tensor& rows,
+                                                           std::span<const int64_t> which) {
     return log_odds_of_own(m, states(rows, {}), out, which);
   };
+  inside.opens = Inside::Opens::blocks;
   if (m.config.linear) return;  // its weights are never computed
-  const auto seen_of = [states, x = inside.x] {
-    const NoGrad off;
-    HeadsSeen seen;
-    states(x.unsqueeze(0), seen.hook());
-    return seen;
-  };
-  add_stack_attention(m.decoder, seen_of, inside);
-  inside.hooked = [&m, states, x = inside.x](const nn::HeadsHook& hook) {
-    return log_softmax(models::logits(m, states(x.unsqueeze(0), hook)).select(0, 0));
+  add_stack_attention(
+      m.decoder,
+      [states = inside.states, x = inside.x](const models::TransformerPass& pass) {
+        states(x.unsqueeze(0), pass);
+      },
+      inside);
+  inside.on_repeated = [&m](const Repeated& asked, const models::TransformerPass& pass) {
+    const Tensor drawn = repeated_ids(m.config, asked, m.config.target_vocabulary);
+    models::decode_all(m, drawn, {}, pass);
+    return drawn;
   };
 }
 
@@ -143,37 +177,48 @@ void look_inside_translator(const models::Transformer& m, const Written& w, Insi
   inside.x = vectors_of(m.source, w.source);
   inside.blank = mean_vector(m.source.table);
   inside.choices = m.output.weight.size(0);
+  inside.targets = w.out;
+  inside.states = [&m, w](const Tensor& rows, const models::TransformerPass& pass) {
+    return states_of(m, w, rows, pass);
+  };
+  inside.said = [&m](const Tensor& states) { return models::logits(m, states); };
   inside.log_odds = [&m, w](const Tensor& rows) {
     return log_odds_of(m, states_of(m, w, rows, {}), w.out);
   };
   inside.log_odds_each = [&m, w](const Tensor& rows, std::span<const int64_t> which) {
     return log_odds_of_own(m, states_of(m, w, rows, {}), w.out, which);
   };
+  inside.opens = Inside::Opens::blocks;
   if (m.config.linear) return;
-  const auto seen_of = [&m, w, x = inside.x] {
+  const Passing passing = [&m, w, x = inside.x](const models::TransformerPass& pass) {
+    states_of(m, w, x.unsqueeze(0), pass);
+  };
+  inside.attention = [&m, passing,
+                      labels = Inside{.inputs = inside.inputs, .outputs = inside.outputs}] {
+    return layers_of(m, passing, labels);
+  };
+  inside.rollout = [&m, passing] {
     const NoGrad off;
     HeadsSeen seen;
-    states_of(m, w, x.unsqueeze(0), seen.hook());
-    return seen;
+    passing({.hook = seen.hook()});
+    return rolled_out(m, seen);
   };
-  inside.attention = [&m, seen_of,
-                      labels = Inside{.inputs = inside.inputs, .outputs = inside.outputs}] {
-    return layers_of(m, seen_of(), labels);
+  inside.on_repeated = [&m](const Repeated& asked, const models::TransformerPass& pass) {
+    const Tensor ids = repeated_ids(
+        m.config, asked, std::min(m.config.source_vocabulary, m.config.target_vocabulary));
+    models::decode_all(m, ids, models::project(m, models::encode(m, ids, {}, pass)), pass);
+    return ids;
   };
-  inside.rollout = [&m, seen_of] { return rolled_out(m, seen_of()); };
-  const auto log_p = [&m, w, x = inside.x](const nn::HeadsHook& hook) {
-    return log_softmax(models::logits(m, states_of(m, w, x.unsqueeze(0), hook)).select(0, 0));
-  };
-  inside.hooked = log_p;
   inside.held = [&m, w](const Tensor& rows) {
     const nn::HeadsHook hook = on_heads(models::interventions::held(), ".cross", nullptr);
-    return log_odds_of(m, states_of(m, w, rows, hook), w.out);
+    return log_odds_of(m, states_of(m, w, rows, {.hook = hook}), w.out);
   };
   // Its looks are all heads of all layers that see the source; their mean is what is seen.
-  inside.look = [log_p](const Intervention& how) {
+  inside.look = [&m, w, x = inside.x](const Intervention& how) {
     std::vector<Tensor> used;  // by layer, [H,T,S]
-    const Tensor seen = log_p(on_heads(how, ".cross", &used));
-    return explain::Seen{seen, mean(concatenate(used, 0), {0})};
+    const nn::HeadsHook hook = on_heads(how, ".cross", &used);
+    const Tensor logits = models::logits(m, states_of(m, w, x.unsqueeze(0), {.hook = hook}));
+    return explain::Seen{log_softmax(logits.select(0, 0)), mean(concatenate(used, 0), {0})};
   };
 }
 

@@ -30,6 +30,8 @@ struct Written {
 void look_inside_translator(const models::Transformer&, const Written&, Inside&);
 
 // Rows of a stack by themselves: what its blocks' self-attention looks at, and through all of them.
-void add_stack_attention(const models::Stack&, const std::function<HeadsSeen()>& seen, Inside&);
+void add_stack_attention(const models::Stack&, const Passing&, Inside&);
+// Ids below `vocabulary`, drawn, and no more of them than the model reads: i64 [rows,2n].
+Tensor repeated_ids(const models::TransformerConfig&, const Repeated&, int64_t vocabulary);
 
 }  // namespace fovea::tasks

@@ -197,6 +197,42 @@ TEST_F(Answers, ARunOffersOnlyWhatItCanAnswer) {
   }
 }
 
+TEST_F(Answers, BlocksAreTakenApart) {
+  const std::string input = json("GET", "/api/runs/heads")["examples"][0]["input"];
+  const auto asked = [&](const char* route, const char* way, const Json& more) {
+    Json body = {{"input", input}, {"by", {way}}};
+    body.update(more);
+    return ask("POST", std::string("/api/runs/heads/") + route, body);
+  };
+  const Json lens =
+      Json::parse(asked("explain", "lens", {{"from", 1}, {"count", 2}, {"top", 3}}).body);
+  const Json& words = lens["pictures"][0];
+  EXPECT_EQ(words["kind"], "word_map");
+  EXPECT_EQ(words["columns"].size(), 2u);
+  EXPECT_EQ(words["rows"], (Json{"embedding", "block 1", "block 2"}));
+  EXPECT_EQ(words["words"].size(), 6u);
+  EXPECT_EQ(lens["tables"][0]["rows"].size(), 6u);
+  EXPECT_GT(lens["outputs"], 2);
+  const Json last = Json::parse(asked("explain", "lens", {{"from", 1000000}, {"count", 9}}).body);
+  EXPECT_EQ(last["pictures"][0]["columns"].size(), 1u);
+  const Json heads = Json::parse(asked("inside", "heads", Json::object()).body);
+  EXPECT_EQ(heads["pictures"][0]["rows"].size(), 6u);
+  EXPECT_EQ(heads["tables"][0]["rows"].size(), 12u);
+  std::string other = input;
+  other.back() = other.back() == '1' ? '2' : '1';
+  const Json patched = Json::parse(asked("inside", "patching", {{"beside", other}}).body);
+  EXPECT_EQ(patched["pictures"].size(), 2u) << patched;  // what reads and what writes
+  EXPECT_EQ(asked("inside", "patching", {{"beside", other + "1"}}).status, 422);
+  EXPECT_EQ(asked("inside", "patching", Json::object()).status, 422);
+  const Json why =
+      Json::parse(asked("explain", "occlusion", {{"output", "1"}, {"against", "9"}}).body);
+  EXPECT_EQ(why["pictures"][0]["rows"].size(), 1u) << why;
+  for (const Json& way : json("GET", "/api/ways")) {
+    EXPECT_EQ(way["inputs"] == false,
+              way["name"] == "lens" || way["name"] == "heads" || way["name"] == "patching");
+  }
+}
+
 TEST_F(Answers, AllWeightsOfALayerAndOneProductOfThem) {
   const std::string input = json("GET", "/api/runs/heads")["examples"][0]["input"];
   const Json layer =

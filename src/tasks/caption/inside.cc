@@ -61,7 +61,8 @@ void look_inside(const CaptionModel& m, const Said& said, float grey, Inside& in
   inside.look = look_at(m, said, inside.x.unsqueeze(0) + grey);
   inside.attention = [look = inside.look, inputs = inside.inputs, outputs = inside.outputs] {
     const NoGrad off;
-    return std::vector<LayerSeen>{{"look", look({}).weights.unsqueeze(0), outputs, inputs}};
+    return std::vector<LayerSeen>{
+        layer_of_weights("look", look({}).weights.unsqueeze(0), outputs, inputs)};
   };
 }
 
@@ -76,9 +77,10 @@ Inside inside(const CaptionModel& m, const CaptionedImage& x) {
   said.in.insert(said.in.end(), said.out.begin(), said.out.end() - 1);
 
   Inside inside{.title = m.words.decode(d.tokens)};
-  for (const int64_t token : said.out) {
-    inside.outputs.push_back(token == text::kEnd ? "⏎" : m.words.token(token));
-  }
+  const auto shown = [&m](int64_t token) {
+    return token == text::kEnd ? std::string("⏎") : m.words.token(token);
+  };
+  for (const int64_t token : said.out) inside.outputs.push_back(shown(token));
   float grey =
       set_picture(inside, unpacked(x.pixels, fit_of(m.config)),
                   {models::rows_of(m.config.network), models::columns_of(m.config.network)});
@@ -94,6 +96,12 @@ Inside inside(const CaptionModel& m, const CaptionedImage& x) {
   };
   inside.convolution = {maps_of, of_maps};
   inside.log_odds = [maps_of, of_maps](const Tensor& rows) { return of_maps(maps_of(rows)); };
+  inside.targets = said.out;
+  inside.states = [&m, said, maps_of](const Tensor& rows, const models::TransformerPass&) {
+    return logits_of(m, said, models::grid_of_maps(m.model, maps_of(rows)), {}).transpose(0, 1);
+  };
+  inside.said = [](const Tensor& logits) { return logits; };
+  inside.named = shown;
   if (x.scene) inside.boxed = boxed_in(m, *x.scene, said);
   if (looks(m.config)) look_inside(m, said, grey, inside);
   return inside;

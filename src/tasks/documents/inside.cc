@@ -92,13 +92,13 @@ explain::LookAt looks_at(const Copies& copies) {
   };
 }
 
-HeadsSeen heads_seen(const Copies& copies) {
-  const NoGrad off;
-  HeadsSeen seen;
-  models::DocumentPass pass;
-  pass.hook = seen.hook();
-  models::classify(copies.classifier().model, copies.batch(1), pass);
-  return seen;
+// Its blocks go as they go: heads alone are open.
+Passing passing(const Copies& copies) {
+  return [copies](const models::TransformerPass& how) {
+    models::DocumentPass pass;
+    pass.hook = how.hook;
+    models::classify(copies.classifier().model, copies.batch(1), pass);
+  };
 }
 
 void look_inside(const Copies& copies, Inside& inside) {
@@ -111,26 +111,34 @@ void look_inside(const Copies& copies, Inside& inside) {
   if (encoder != nullptr && encoder->config.linear) encoder = nullptr;
   inside.attention = [copies, encoder, look = inside.look, inputs = inside.inputs] {
     const NoGrad off;
-    std::vector<LayerSeen> layers = {{"look", look({}).weights.unsqueeze(0), {"the text"}, inputs}};
+    std::vector<LayerSeen> layers = {
+        layer_of_weights("look", look({}).weights.unsqueeze(0), {"the text"}, inputs)};
     if (encoder == nullptr) return layers;
-    const HeadsSeen seen = heads_seen(copies);
     for (const nn::Block& b : encoder->stack.blocks) {
-      layers.push_back({b.self.name, seen.named(b.self.name), inputs, inputs});
+      layers.push_back({b.self.name, inputs, inputs, b.self.config.heads,
+                        [copies, name = b.self.name](const Select& asked) {
+                          return weights_in(passing(copies), name, asked);
+                        }});
     }
     return layers;
   };
   if (encoder == nullptr) return;
-  inside.hooked = [copies](const nn::HeadsHook& hook) {
+  inside.states = [copies](const Tensor& rows, const models::TransformerPass& how) {
+    const models::DocumentBatch batch = copies.batch(rows.size(0));
     models::DocumentPass pass;
-    pass.hook = hook;
-    return log_softmax(models::classify(copies.classifier().model, copies.batch(1), pass).logits);
+    pass.hook = how.hook;
+    pass.embedded = {copies.grouped(rows, batch)};
+    return models::classify(copies.classifier().model, batch, pass).logits.unsqueeze(1);
   };
+  inside.said = [](const Tensor& logits) { return logits; };
+  inside.opens = Inside::Opens::heads;
   inside.named = [copies](int64_t c) {
     return copies.classifier().known.classes.at(static_cast<size_t>(c));
   };
   inside.rollout = [copies, encoder, look = inside.look] {
     const NoGrad off;
-    const HeadsSeen seen = heads_seen(copies);
+    HeadsSeen seen;
+    passing(copies)({.hook = seen.hook()});
     std::vector<Tensor> layers;
     for (const nn::Block& b : encoder->stack.blocks) layers.push_back(seen.named(b.self.name));
     return matmul(look({}).weights, explain::rollout(layers));

@@ -18,15 +18,14 @@ std::vector<LayerSeen> layers_of(const ImageModel& m, const Tensor& image, const
   const Tensor all = mean(weights, {1}, Keep::yes);                                   // [H,1,S]
   const std::vector<int64_t> most =
       most_attended(mean(all, {0, 1}).to_vector(), labels.grid.columns, kPlaces);
-  LayerSeen from{
-      "places",
-      index_select(weights, 1, Tensor::from_ids(most, {static_cast<int64_t>(most.size())})),
-      {},
-      labels.inputs};
+  std::vector<std::string> from;
   for (const int64_t place : most) {
-    from.rows.push_back("from " + labels.inputs[static_cast<size_t>(place)]);
+    from.push_back("from " + labels.inputs[static_cast<size_t>(place)]);
   }
-  return {{"all", all, {"all places"}, labels.inputs}, std::move(from)};
+  const Tensor of_most =
+      index_select(weights, 1, Tensor::from_ids(most, {static_cast<int64_t>(most.size())}));
+  return {layer_of_weights("all", all, {"all places"}, labels.inputs),
+          layer_of_weights("places", of_most, from, labels.inputs)};
 }
 
 }  // namespace

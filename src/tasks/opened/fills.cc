@@ -38,11 +38,12 @@ Masked masked_in(const Opened& o, const std::string& text) {
   return m;
 }
 
-// Of the places alone: rows [R,L,W] → [R,T,V].
+// Rows [R,L,W] → those of the places, [R,T,W], and what they say, [R,T,V].
+Tensor rows_at(const Tensor& rows, const std::vector<int64_t>& places) {
+  return index_select(rows, 1, Tensor::from_ids(places, {static_cast<int64_t>(places.size())}));
+}
 Tensor logits_at(const Opened& o, const Tensor& rows, const std::vector<int64_t>& places) {
-  const auto T = static_cast<int64_t>(places.size());
-  return checkpoints::said(*o.head, o.about.purpose,
-                           index_select(rows, 1, Tensor::from_ids(places, {T})));
+  return checkpoints::said(*o.head, o.about.purpose, rows_at(rows, places));
 }
 
 Tensor read_rows(const Opened& o, const Ids& ids) {
@@ -63,15 +64,16 @@ Inside inside_masks(const Opened& o, const std::string& text) {
   inside.title = t.decode(filled);
   inside.choices = found.size(2) * static_cast<int64_t>(said.size());
   const models::Transformer& m = o.model;
-  const auto logits = [&o, &m, places = masked.places](const Tensor& rows,
-                                                       const nn::HeadsHook& hook) {
-    return logits_at(o, models::encode(m.config, m.encoder, rows, {}, {.hook = hook}), places);
+  inside.targets = said;
+  inside.states = [&m, places = masked.places](const Tensor& rows,
+                                               const models::TransformerPass& pass) {
+    return rows_at(models::encode(m.config, m.encoder, rows, {}, pass), places);
   };
-  inside.log_odds = [logits, said](const Tensor& rows) {
-    return log_odds_of(logits(rows, {}).transpose(0, 1), said);
+  inside.said = [&o](const Tensor& states) {
+    return checkpoints::said(*o.head, o.about.purpose, states);
   };
-  inside.hooked = [logits, x = inside.x](const nn::HeadsHook& hook) {
-    return log_softmax(logits(x.unsqueeze(0), hook).select(0, 0));
+  inside.log_odds = [said, states = inside.states, logits = inside.said](const Tensor& rows) {
+    return log_odds_of(logits(states(rows, {})).transpose(0, 1), said);
   };
   inside.named = [&t](int64_t id) { return labels_of(t, {id}).front(); };
   inside.rollout = [all = inside.rollout, places = masked.places] {

@@ -256,13 +256,30 @@ void look_inside_encoder(const Opened& o, const Ids& ids, Inside& inside) {
   inside.blank = mean_vector(m.source.table);
   add_stack_attention(
       m.encoder,
-      [&m, x = inside.x] {
-        const NoGrad off;
-        HeadsSeen seen;
-        models::encode(m.config, m.encoder, x.unsqueeze(0), {}, {.hook = seen.hook()});
-        return seen;
+      [&m, x = inside.x](const models::TransformerPass& pass) {
+        models::encode(m.config, m.encoder, x.unsqueeze(0), {}, pass);
       },
       inside);
+  inside.opens = Inside::Opens::blocks;
+  inside.on_repeated = [&m](const Repeated& asked, const models::TransformerPass& pass) {
+    const Tensor ids = repeated_ids(m.config, asked, m.config.source_vocabulary);
+    models::encode(m, ids, {}, pass);
+    return ids;
+  };
+}
+
+void say_of_first_rows(const Opened& o, int64_t count, const Encoding& encode, Inside& inside) {
+  inside.states = [encode, count](const Tensor& rows, const models::TransformerPass& pass) {
+    return encode(rows, pass).slice(1, 0, count).unsqueeze(1);  // [R,1,count,W]
+  };
+  inside.said = [&o](const Tensor& states) {
+    return checkpoints::said(*o.head, o.about.purpose, states);
+  };
+  inside.log_odds = [states = inside.states, said = inside.said](const Tensor& rows) {
+    return log_odds_of_classes(said(states(rows, {}).squeeze(1)));
+  };
+  inside.named = [&o](int64_t k) { return o.about.classes.at(static_cast<size_t>(k)); };
+  inside.opens = Inside::Opens::blocks;
 }
 
 std::optional<explain::BlocksAtWork> blocks_of(const Opened& o, const models::Stack& stack,

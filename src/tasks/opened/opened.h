@@ -93,6 +93,9 @@ Evaluation accuracy_of(const std::vector<std::string>& classes, const std::vecto
                        const std::vector<std::vector<float>>& logits, const std::string& unit);
 // Of an encoder's self-attention, and of what is said of its rows [R,L,·] by them.
 void look_inside_encoder(const Opened&, const Ids&, Inside&);
+// Of an encoder that tells a class: the first `count` of its rows, which the class is said of.
+using Encoding = std::function<Tensor(const Tensor& rows, const models::TransformerPass&)>;
+void say_of_first_rows(const Opened&, int64_t count, const Encoding&, Inside&);
 // Rows of the sentences, for rank.
 std::optional<explain::BlocksAtWork> blocks_of(const Opened&, const models::Stack&,
                                                const nn::Embedding&, int64_t sequences);

@@ -31,10 +31,11 @@ Tensor by_channel(const std::vector<float>& numbers) {
 }
 
 // Pixels [R,C,Y,X] from 0 to 1 → rows.
-Tensor read_pictures(const Opened& o, const Tensor& pixels, const nn::HeadsHook& hook = {}) {
+Tensor read_pictures(const Opened& o, const Tensor& pixels,
+                     const models::TransformerPass& pass = {}) {
   const checkpoints::PictureRows& p = *o.picture;
   const Tensor rows = p((pixels - by_channel(p.mean)) / by_channel(p.deviation));
-  return models::encode(o.model.config, o.model.encoder, rows, {}, {.hook = hook});
+  return models::encode(o.model.config, o.model.encoder, rows, {}, pass);
 }
 
 Tensor pixels_of(const image::Image& i) {
@@ -48,17 +49,18 @@ Tensor picture_logits(const Opened& o, const image::Image& picture) {
 }
 
 // What the row that is judged looks at among the places: [H,1,places].
-std::vector<LayerSeen> looks_of(const Opened& o, const Tensor& pixels,
+std::vector<LayerSeen> looks_of(const Opened& o, const Passing& pass,
                                 const std::vector<std::string>& places) {
-  const NoGrad off;
-  HeadsSeen seen;
-  read_pictures(o, pixels, seen.hook());
-  const int64_t first = o.picture->plan.tokens;
   std::vector<LayerSeen> layers;
   for (auto b = o.model.encoder.blocks.rbegin(); b != o.model.encoder.blocks.rend(); ++b) {
-    const Tensor w = seen.named(b->self.name);
-    layers.push_back(
-        {b->self.name, w.slice(1, 0, 1).slice(2, first, w.size(2)), {"the picture"}, places});
+    layers.push_back({b->self.name,
+                      {"the picture"},
+                      places,
+                      b->self.config.heads,
+                      [pass, name = b->self.name, &o](const Select& asked) {
+                        const Tensor w = weights_in(pass, name, {asked.heads, {0}});
+                        return w.slice(2, o.picture->plan.tokens, w.size(2));
+                      }});
   }
   return layers;
 }
@@ -69,20 +71,21 @@ Inside inside_picture(const Opened& o, const image::Image& picture) {
   Inside inside{.outputs = o.about.classes};
   const float grey =
       set_picture(inside, brought_to_size(o, picture), {p.side / p.patch, p.side / p.patch});
-  const auto logits = [&o, grey](const Tensor& rows, const nn::HeadsHook& hook) {
-    return checkpoints::said(*o.head, o.about.purpose, read_pictures(o, rows + grey, hook));
+  say_of_first_rows(
+      o, p.tokens,
+      [&o, grey](const Tensor& rows, const models::TransformerPass& pass) {
+        return read_pictures(o, rows + grey, pass);
+      },
+      inside);
+  const Passing passing = [&o, pixels = inside.x.unsqueeze(0) +
+                                        grey](const models::TransformerPass& pass) {
+    read_pictures(o, pixels, pass);
   };
-  inside.log_odds = [logits](const Tensor& rows) { return log_odds_of_classes(logits(rows, {})); };
-  inside.hooked = [logits, x = inside.x](const nn::HeadsHook& hook) {
-    return log_softmax(logits(x.unsqueeze(0), hook));
-  };
-  inside.named = [&o](int64_t k) { return o.about.classes.at(static_cast<size_t>(k)); };
-  const Tensor pixels = inside.x.unsqueeze(0) + grey;
-  inside.attention = [&o, pixels, places = inside.inputs] { return looks_of(o, pixels, places); };
-  inside.rollout = [&o, pixels] {
+  inside.attention = [&o, passing, places = inside.inputs] { return looks_of(o, passing, places); };
+  inside.rollout = [&o, passing] {
     const NoGrad none;
     HeadsSeen seen;
-    read_pictures(o, pixels, seen.hook());
+    passing({.hook = seen.hook()});
     std::vector<Tensor> layers;
     for (const nn::Block& b : o.model.encoder.blocks) layers.push_back(seen.named(b.self.name));
     const Tensor all = explain::rollout(layers);

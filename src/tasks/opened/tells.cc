@@ -32,15 +32,12 @@ Inside inside_class(const Opened& o, const std::string& text) {
   inside.lines = {inside.inputs.size()};
   look_inside_encoder(o, ids, inside);
   const models::Transformer& m = o.model;
-  const auto logits = [&o, &m](const Tensor& rows, const nn::HeadsHook& hook) {
-    const Tensor read = models::encode(m.config, m.encoder, rows, {}, {.hook = hook});
-    return checkpoints::said(*o.head, o.about.purpose, read);
-  };
-  inside.log_odds = [logits](const Tensor& rows) { return log_odds_of_classes(logits(rows, {})); };
-  inside.hooked = [logits, x = inside.x](const nn::HeadsHook& hook) {
-    return log_softmax(logits(x.unsqueeze(0), hook));
-  };
-  inside.named = [&o](int64_t k) { return o.about.classes.at(static_cast<size_t>(k)); };
+  say_of_first_rows(
+      o, 1,
+      [&m](const Tensor& rows, const models::TransformerPass& pass) {
+        return models::encode(m.config, m.encoder, rows, {}, pass);
+      },
+      inside);
   // The class is said of the first row.
   inside.rollout = [all = inside.rollout] { return all().slice(0, 0, 1); };
   say_class(inside);

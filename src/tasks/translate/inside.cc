@@ -35,6 +35,11 @@ void look_inside(const models::Seq2Seq& m, const Written& w, Inside& inside) {
   inside.log_odds = [&m, w](const Tensor& rows) {
     return log_odds_of(logits_of(m, w, rows, Intervention()), w.out);
   };
+  inside.targets = w.out;
+  inside.states = [&m, w](const Tensor& rows, const models::TransformerPass&) {
+    return logits_of(m, w, rows, Intervention()).transpose(0, 1);
+  };
+  inside.said = [](const Tensor& logits) { return logits; };
   if (m.config.context == models::Context::fixed) return;
   inside.held = [&m, w](const Tensor& rows) {
     return log_odds_of(logits_of(m, w, rows, models::interventions::held()), w.out);
@@ -50,7 +55,8 @@ void look_inside(const models::Seq2Seq& m, const Written& w, Inside& inside) {
   };
   inside.attention = [look = inside.look, inputs = inside.inputs, outputs = inside.outputs] {
     const NoGrad off;
-    return std::vector<LayerSeen>{{"look", look({}).weights.unsqueeze(0), outputs, inputs}};
+    return std::vector<LayerSeen>{
+        layer_of_weights("look", look({}).weights.unsqueeze(0), outputs, inputs)};
   };
 }
 
