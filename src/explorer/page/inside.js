@@ -1,4 +1,5 @@
 import * as api from './api.js';
+import { contrast } from './contrast.js';
 import { element, short, visible } from './dom.js';
 import { largest } from './matrix.js';
 import { figure_of, unpacked } from './pictures.js';
@@ -42,10 +43,10 @@ const held = (place, { rows }) => place.replaceChildren(element('table', { class
 export const inside = async ({ run, question, cell }) => {
   if (!run.ways.length) return null;
   ways ??= await api.get('ways');
-  const able = ways.filter(w => run.ways.includes(w.name));
+  const able = ways.filter(w => w.inputs && run.ways.includes(w.name));
   const result = element('div', { id: 'explained', 'aria-live': 'polite' });
   const hand = element('div', { id: 'held', 'aria-live': 'polite' });
-  const chosen = new Set(listed(state.ways).filter(name => run.ways.includes(name)));
+  const chosen = new Set(listed(state.ways).filter(name => able.some(w => w.name === name)));
   const which = element('span', { id: 'which-head', hidden: true });
   const remember = () => keep({ ways: [...chosen].join(',') });
   // What the methods that are chosen compute, in a line each.
@@ -67,12 +68,13 @@ export const inside = async ({ run, question, cell }) => {
         select('Layer', layer, [['', 'layer: the last that looks at the input'], ...layers.map(l => [l.name, l.title])], v => keep({ layer: v, of: '' })),
         select('Head', head, [['', 'heads: their mean'], ...Array.from({ length: heads }, (_, i) => [String(i + 1), `head ${i + 1}`])], v => keep({ of: v })));
   };
+  const why = contrast(() => ask());
   const fail = (place, error, retry = null) => place.replaceChildren(problem_of(error, { retry }));
   const ask = async () => {
     if (!chosen.size) return result.replaceChildren();
     result.setAttribute('aria-busy', 'true');
     try {
-      const answer = await asked(signal => api.post(['runs', run.name, 'explain'], { ...question(), by: [...chosen], layer: state.layer, head: state.of }, signal));
+      const answer = await asked(signal => api.post(['runs', run.name, 'explain'], { ...question(), by: [...chosen], layer: state.layer, head: state.of, ...why.asked() }, signal));
       if (!answer) return;
       offer(answer.layers);
       draw(result, answer);
@@ -107,7 +109,7 @@ export const inside = async ({ run, question, cell }) => {
     hand] : [];
   const node = element('details', { id: 'inside' }, element('summary', {}, 'Attribution methods'),
       element('p', { class: 'muted' }, 'Which inputs moved the output, by one method or several side by side.'),
-      element('fieldset', { class: 'ways' }, element('legend', {}, 'Methods'), able.map(box), which),
+      element('fieldset', { class: 'ways' }, element('legend', {}, 'Methods'), able.map(box), which, why.node),
       abouts, result, intervene);
   return { node, renew: () => { hand.replaceChildren(); ask(); } };
 };

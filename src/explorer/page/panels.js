@@ -4,9 +4,11 @@ import { edit_word } from './edit_word.js';
 import { faithful } from './faithful.js';
 import { heads } from './heads.js';
 import { inside } from './inside.js';
+import { lens } from './lens.js';
 import { lines } from './lines.js';
 import { model_graph } from './model_graph.js';
 import { rank } from './rank.js';
+import { patching, ranking } from './ranking.js';
 import { keep, listed, state } from './state.js';
 import { data_table } from './table.js';
 
@@ -18,7 +20,7 @@ const show = input => {
 // What can be opened under the view. A panel is a function of {run, question, cell}; it gives (a promise
 // of) null where the run has no answer, or {node, renew}: a <details> that stays as long as the run does,
 // and what is to be done when the input is another and it is open. Which are open is in the address.
-const panels = [inside, heads, lines, faithful, rank, edit_word(give), data_table(show), model_graph];
+const panels = [inside, lens, heads, ranking, patching, lines, faithful, rank, edit_word(give), data_table(show), model_graph];
 
 let of = '', made = [], stale = new Set();
 

@@ -3,6 +3,7 @@ import { element } from './dom.js';
 import { Matrix } from './matrix.js';
 import { sheet } from './seen.js';
 import { shaded } from './shaded.js';
+import { words_of } from './words.js';
 
 // Pictures as the server sends them, {kind, title, …}: wherever there are cells, with their weights.
 export const unpacked = part => {
@@ -32,6 +33,6 @@ export const figure_of = picture => {
     const matrix = new Matrix(picture, { full: picture.full });
     return { node: matrix.node, draw: () => matrix.draw() };
   }
-  const nodes = { seen_image: sheet, shaded_text: text => shaded(text, { signed: text.signed }) };
+  const nodes = { seen_image: sheet, word_map: words_of, shaded_text: text => shaded(text, { signed: text.signed }) };
   return { node: (nodes[picture.kind] ?? image_of)(picture), draw: () => {} };
 };

@@ -7,11 +7,13 @@ const start = {
   open: '',                                // panels
   ways: '', layer: '', of: '',             // methods of explanation; of attention, the layer and the head
   head: '', off: '', order: '',            // the head that is shown large, those that are switched off, their order
+  output: '', against: '',                 // why the one output rather than the other
+  lens: '',                                // the first place that the lens shows
   lines: '', hidden: '', query: '', key: '',  // of lines: the layer, heads that are not drawn, a query and a key
 };
 // What belongs to one run, or to one input of it.
-export const fresh_run = { input: '', row: '', map: '0', beside: '', step: '', pick: '0', without: '', layer: '', of: '', head: '', off: '', lines: '', hidden: '', query: '', key: '' };
-export const fresh_input = { row: '', pick: '0', without: '', query: '', key: '' };
+export const fresh_run = { input: '', row: '', map: '0', beside: '', step: '', pick: '0', without: '', layer: '', of: '', head: '', off: '', output: '', against: '', lens: '', lines: '', hidden: '', query: '', key: '' };
+export const fresh_input = { lens: '', row: '', pick: '0', without: '', query: '', key: '' };
 
 // Lists in the address.
 export const listed = (text, between = ',') => text ? text.split(between) : [];
