@@ -193,20 +193,19 @@ Tensor HeadsSeen::named(const std::string& name) const {
 
 nn::HeadsHook without(const std::vector<HeadOff>& off) {
   return [off](const nn::Heads& heads) {
+    const NoGrad none;
     const int64_t H = heads.queries.size(1);
-    std::vector<float> on(static_cast<size_t>(H), 1.0f);
-    bool all = true;
+    Tensor w;  // [B,H,Lq,Lk]
     for (const HeadOff& one : off) {
       if (one.layer != heads.name) continue;
       if (one.head < 0 || one.head >= H) {
         throw Error("heads", one.layer + " has heads 1 … " + std::to_string(H) + ", found " +
                                  std::to_string(one.head + 1));
       }
-      on[static_cast<size_t>(one.head)] = 0.0f;
-      all = false;
+      if (!w) w = heads.attended.weights();
+      w.slice(1, one.head, one.head + 1).fill_(0.0f);
     }
-    if (all) return Tensor();
-    return heads.attended.weights() * Tensor::from(on, {1, H, 1, 1});  // [B,H,Lq,Lk]
+    return w;
   };
 }
 
