@@ -3,16 +3,20 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <memory>
 #include <string>
+
+#include "dlpack.h"
 
 namespace nb = nanobind;
 
 namespace fovea::python {
 namespace {
 
-struct TorchTypes {
+struct Torch {
   PyObject *f32 = nullptr, *i64 = nullptr, *boolean = nullptr;
-} torch_types;
+  const dlpack::Exchange* exchange = nullptr;  // not before 2.10
+} torch;
 
 // "a list", "a numpy.ndarray of float64"
 std::string described(nb::handle x) {
@@ -52,18 +56,66 @@ nb::dlpack::dtype type_for(DType t) {
                            : nb::dtype<bool>();
 }
 
+void* address_of(const Tensor& t) {
+  const void* data = t.dtype() == DType::f32   ? static_cast<const void*>(t.data<float>())
+                     : t.dtype() == DType::i64 ? static_cast<const void*>(t.data<int64_t>())
+                                               : static_cast<const void*>(t.data<uint8_t>());
+  return const_cast<void*>(data);
+}
+
 template <class Framework>
 nb::object as(const Tensor& t) {
   const nb::capsule owner(new Tensor(t), [](void* p) noexcept { delete static_cast<Tensor*>(p); });
   const Shape& shape = t.shape();
   const std::vector<size_t> sizes(shape.begin(), shape.end());
-  const nb::ndarray<Framework> array(
-      const_cast<void*>(static_cast<const void*>(t.dtype() == DType::f32 ? t.data<float>()
-                                                 : t.dtype() == DType::i64
-                                                     ? (const void*)t.data<int64_t>()
-                                                     : t.data<uint8_t>())),
-      sizes.size(), sizes.data(), owner, t.strides().data(), type_for(t.dtype()));
+  const nb::ndarray<Framework> array(address_of(t), sizes.size(), sizes.data(), owner,
+                                     t.strides().data(), type_for(t.dtype()));
   return nb::cast(array);
+}
+
+// ---- PyTorch, by the exchange in C: 0.1 µs in and 0.5 out, instead of 1 and 5 ------------------
+
+// A tensor, and DLPack's view of it; torch frees both, with the GIL or without.
+struct Lent {
+  Tensor tensor;
+  dlpack::Managed managed;
+};
+
+nb::object lend(const Tensor& t) {
+  auto lent = std::make_unique<Lent>(Lent{t, {}});
+  const Shape &shape = lent->tensor.shape(), &strides = lent->tensor.strides();
+  lent->managed = {.version = {1, 0},
+                   .context = lent.get(),
+                   .deleter = [](dlpack::Managed* m) { delete static_cast<Lent*>(m->context); },
+                   .flags = 0,
+                   .tensor = {.data = address_of(t),
+                              .device = {nb::device::cpu::value, 0},
+                              .ndim = static_cast<int32_t>(shape.size()),
+                              .dtype = type_for(t.dtype()),
+                              .shape = const_cast<int64_t*>(shape.data()),
+                              .strides = const_cast<int64_t*>(strides.data())}};
+  void* object = nullptr;
+  if (torch.exchange->to_object(&lent->managed, &object) != 0) throw nb::python_error();
+  lent.release();
+  return nb::steal(static_cast<PyObject*>(object));
+}
+
+// Nothing where torch has no such view of it, or the engine no such tensor.
+Tensor shown(nb::handle x) {
+  nb::dlpack::dltensor view;
+  if (torch.exchange->from_object(x.ptr(), &view) != 0) {
+    PyErr_Clear();
+    return {};
+  }
+  const bool f32 = view.dtype == nb::dtype<float>(), i64 = view.dtype == nb::dtype<int64_t>();
+  if (view.device.device_type != nb::device::cpu::value) return {};
+  if (!f32 && !i64 && view.dtype != nb::dtype<bool>()) return {};
+  return Tensor::borrow(static_cast<std::byte*>(view.data) + view.byte_offset,
+                        Shape(view.shape, view.shape + view.ndim),
+                        Shape(view.strides, view.strides + view.ndim), nullptr,
+                        f32   ? DType::f32
+                        : i64 ? DType::i64
+                              : DType::boolean);
 }
 
 }  // namespace
@@ -87,18 +139,26 @@ Tensor take(const char* call, const char* name, nb::handle x) {
   return Tensor::borrow(data, shape, strides, std::move(owner), dtype);
 }
 
-void know_torch(nb::object f32, nb::object i64, nb::object boolean) {
-  torch_types = {f32.release().ptr(), i64.release().ptr(), boolean.release().ptr()};
+void know_torch(nb::object f32, nb::object i64, nb::object boolean, nb::object exchange) {
+  torch = {f32.release().ptr(), i64.release().ptr(), boolean.release().ptr(), nullptr};
+  if (!PyCapsule_IsValid(exchange.ptr(), dlpack::kExchange)) return;
+  const auto* newest =
+      static_cast<const dlpack::Exchange*>(PyCapsule_GetPointer(exchange.ptr(), dlpack::kExchange));
+  while (newest != nullptr && newest->version.major > 1) newest = newest->older;
+  if (newest != nullptr && newest->from_object != nullptr) torch.exchange = newest;
 }
 
 Tensor take_torch(const char* call, const char* name, nb::handle x) {
+  if (torch.exchange != nullptr) {
+    if (Tensor t = shown(x)) return t;
+  }
   const nb::object type = x.attr("dtype");
   DType dtype = DType::f32;
-  if (type.ptr() == torch_types.i64) {
+  if (type.ptr() == torch.i64) {
     dtype = DType::i64;
-  } else if (type.ptr() == torch_types.boolean) {
+  } else if (type.ptr() == torch.boolean) {
     dtype = DType::boolean;
-  } else if (type.ptr() != torch_types.f32) {
+  } else if (type.ptr() != torch.f32) {
     refuse(call, name, x, "torch.float32 (ids of int64, masks of bool): x.float()");
   }
   if (!nb::cast<bool>(x.attr("is_cpu"))) refuse(call, name, x, kHere);
@@ -122,7 +182,7 @@ void translate_errors() {
 
 nb::object give(const Tensor& t, Kind kind) {
   if (kind == Kind::numpy) return as<nb::numpy>(t);
-  if (kind == Kind::torch) return as<nb::pytorch>(t);
+  if (kind == Kind::torch) return torch.exchange ? lend(t) : as<nb::pytorch>(t);
   return as<nb::array_api>(t);
 }
 

@@ -16,10 +16,12 @@ enum class Kind : uint8_t { numpy, torch, dlpack };
 // alive. Throws Error(call, "NAME is …, expected …") for whatever else.
 Tensor take(const char* call, const char* name, nanobind::handle array);
 
-// A tensor of PyTorch's, by its pointer: a third of the time. It must outlive what is returned.
+// A tensor of PyTorch's, with a gradient or without. It must outlive what is returned.
 Tensor take_torch(const char* call, const char* name, nanobind::handle tensor);
-// What take_torch() compares with, kept for good: torch.float32, torch.int64 and torch.bool.
-void know_torch(nanobind::object f32, nanobind::object i64, nanobind::object boolean);
+// What take_torch() compares with, kept for good: torch.float32, torch.int64, torch.bool, and
+// torch.Tensor.__dlpack_c_exchange_api__ or, where torch has none, None.
+void know_torch(nanobind::object f32, nanobind::object i64, nanobind::object boolean,
+                nanobind::object exchange);
 
 // The array owns the tensor.
 nanobind::object give(const Tensor&, Kind);

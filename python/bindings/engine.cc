@@ -283,7 +283,7 @@ void bind_arrays(nb::module_& m) {
 }
 
 void bind_torch(nb::module_& m) {
-  m.def("know_torch", &know_torch);
+  m.def("know_torch", &know_torch, "f32"_a, "i64"_a, "boolean"_a, "exchange"_a.none());
   m.def("torch_attend", &torch_attend, "qkv"_a, "parameters"_a, "choice"_a, "seed"_a);
   m.def(
       "torch_look",

@@ -198,6 +198,53 @@ def test_opcheck(number):
                                         *rest, *computed))
 
 
+class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+    """The operators that torch's dispatcher is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        self.names.append(str(op))
+        return op(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_with_the_dispatcher_and_without(number):
+    """Where nobody else wants to see a call it does not go through the dispatcher: the same bits."""
+    from fovea.torch import _operators
+
+    def gradients(attend, call):
+        context = attend(*call)[0]
+        learned = [x for x in (*call[:3], *call[3]) if x.requires_grad]
+        return [context, *torch.autograd.grad(context.square().sum(), learned)]
+
+    call = list(calls())[number]
+    plain = gradients(_operators.attend, call)
+    for found, right in zip(gradients(_operators.attend_op, call), plain):
+        assert torch.equal(found, right) and found.stride() == right.stride()
+    seen = Seen()
+    with seen:
+        for found, right in zip(gradients(_operators.attend, call), plain):
+            assert torch.equal(found, right)
+    assert "fovea.attend.default" in seen.names and "fovea.attend_backward.default" in seen.names
+
+
+def test_a_subclass_is_told():
+    told = []
+
+    class Telling(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, f, types, args=(), kwargs=None):
+            told.append(str(f))
+            return super().__torch_function__(f, types, args, kwargs)
+
+    x = torch.ones(1, 1, 3, 4).as_subclass(Telling)
+    assert isinstance(fovea.attend(x, x, x).context, Telling)
+    assert "fovea.attend.default" in told
+
+
 def test_memory_order_of_the_queries():
     t = inputs(Case("scaled_dot", "everything", "softmax"))
     q, k, v = (split_off(t[x]) for x in "qkv")
@@ -256,8 +303,9 @@ def test_double_backward():
     q = t["q"].requires_grad_()
     context = fovea.attend(q, t["k"], t["v"]).context
     d, = torch.autograd.grad(context.square().sum(), q, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+    with pytest.raises(RuntimeError, match=r"\[attend\] there is no double backward") as error:
         d.sum().backward()
+    assert "\n" not in str(error.value)
 
 
 def test_nan_and_queries_that_see_nothing():

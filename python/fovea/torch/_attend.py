@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import _engine
 from .._attend import Attended
 from .._choice import choice_of, collected, how as how_of
-from ._operators import attend_op, look_op, seed_of
+from ._operators import attend as attend_recorded, look_op, seed_of
 
 
 class Looks:
@@ -85,4 +85,4 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, score: str = "scaled_dot", mask: 
         seed = torch.tensor(seed) if seed else None
     call = (q, k, v, [_parameter(x) for x in named.values()], how, seed)
     what = f"{score} {mask} {weighting}" if mask else f"{score} {weighting}"
-    return Attended(Looks(call, attend_op(*call)), None, what)
+    return Attended(Looks(call, attend_recorded(*call)), None, what)

@@ -7,19 +7,28 @@
 No state crosses them: what the backward pass reads is the inputs, the context and a number a row
 (chosen: two). So they may run apart, as torch.compile, export and checkpointing do. `how` is the
 choice as text; `seed` a tensor, so that a graph may draw it.
+
+They are defined by torch.library.Library: custom_op flattens a Tensor[] by Python's pytrees, 350 µs
+a call with gradients.
 """
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple
+import threading
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, _C
 
 from .. import _engine
 from .._choice import choice_of
 
-_engine.know_torch(torch.float32, torch.int64, torch.bool)
+_engine.know_torch(torch.float32, torch.int64, torch.bool,
+                   getattr(torch.Tensor, "__dlpack_c_exchange_api__", None))
+
+_LIBRARY = torch.library.Library("fovea", "DEF")
+_CALL = "Tensor q, Tensor k, Tensor v, Tensor[] parameters, str how, Tensor? seed"
+_COMPUTED = "Tensor context, Tensor stat, Tensor chosen"
 
 
 def seed_of(seed: Optional[Tensor]) -> int:
@@ -33,7 +42,7 @@ def empty_in_order_of(like: Tensor, shape: Sequence[int]) -> Tensor:
     order = list(range(n))
     wide = [d for d in range(n - 1) if like.shape[d] != 1]
     if all(like.stride(d) != 0 for d in wide):
-        for to, of in zip(wide, sorted(wide, key=lambda d: -like.stride(d))):
+        for to, of in zip(wide, sorted(wide, key=like.stride, reverse=True)):
             order[to] = of
     inverse = [0] * n
     for i, d in enumerate(order):
@@ -41,73 +50,154 @@ def empty_in_order_of(like: Tensor, shape: Sequence[int]) -> Tensor:
     return like.new_empty([shape[d] for d in order]).permute(inverse)
 
 
+# ---- The dispatcher, and when it has nothing to do ------------------------------------------------
+
+
+_included, _excluded = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set
+_keys = _C._dispatch_keys
+
+
+def _usual() -> List[Any]:
+    """What a thread that nobody has changed has, and a plain tensor."""
+    found: List[Any] = []
+    fresh = threading.Thread(target=lambda: found.extend((_included(), _excluded(),
+                                                          _keys(torch.empty(0, device="cpu")))))
+    fresh.start()
+    fresh.join()
+    return found
+
+
+_USUALLY_IN, _USUALLY_OUT, _USUAL = _usual()
+
+
+def _is_plain(*tensors: Tensor) -> bool:
+    """Whether the dispatcher would only record the call and compute it: no compiler, mode,
+    transform, autocast or subclass. Then both are done without it, which saves 30 µs."""
+    if (torch.compiler.is_compiling() or torch.overrides.has_torch_function(tensors)
+            or not (_included() == _USUALLY_IN and _excluded() == _USUALLY_OUT)):
+        return False
+    for x in tensors:
+        if not _keys(x) == _USUAL:
+            return False
+    return True
+
+
+def _define(schema: str, kernel: Callable, fake: Callable, autograd: Callable) -> Any:
+    name = schema.partition("(")[0]
+    _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
+    _LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"fovea::{name}", fake, lib=_LIBRARY)
+    _LIBRARY.impl(name, autograd, "Autograd", with_keyset=True)
+    return getattr(torch.ops.fovea, name).default
+
+
+def _below_autograd(op: Any, keyset: Any, *args: Any) -> Any:
+    with _C._AutoDispatchBelowAutograd():
+        return op.redispatch(keyset & _C._after_autograd_keyset, *args)
+
+
+# ---- Autograd -------------------------------------------------------------------------------------
+
+
+def _learns(tensors: Sequence[Tensor]) -> bool:
+    if torch.is_grad_enabled():
+        for x in tensors:
+            if x.requires_grad:
+                return True
+    return False
+
+
+class Attend(torch.autograd.Function):
+    """`compute()`, recorded as what was `asked` (of, heads, rows) of a call with these inputs. Only
+    the context and looks have gradients: Attended.lse is a look."""
+
+    @staticmethod
+    def forward(ctx, compute, asked, how, seed, computed, *inputs):
+        found = compute()
+        if computed is None:
+            computed = found
+            ctx.mark_non_differentiable(*found[1:])
+        ctx.asked, ctx.how = asked, how
+        ctx.save_for_backward(seed, *computed, *inputs)
+        ctx.set_materialize_grads(False)
+        return found
+
+    @staticmethod
+    def backward(ctx, d, *_):
+        needs = list(ctx.needs_input_grad[5:])
+        if d is None:
+            return (None,) * (5 + len(needs))
+        # Once: checkpointing computes what was saved anew when it is asked for.
+        seed, context, stat, chosen, q, k, v, *parameters = ctx.saved_tensors
+        found = iter(attend_backward(d, *ctx.asked, needs, q, k, v, parameters, ctx.how, seed,
+                                     context, stat, chosen))
+        return (None, None, None, None, None, *(next(found) if need else None for need in needs))
+
+
+class AttendTwice(torch.autograd.Function):
+    """Of a backward pass that is recorded itself."""
+
+    @staticmethod
+    def forward(ctx, compute, *inputs):
+        return tuple(compute())
+
+    @staticmethod
+    def backward(ctx, *_):
+        raise RuntimeError("[attend] there is no double backward: gradients of gradients are not computed")
+
+
+def _recorded(compute, asked, how, seed, computed, inputs):
+    if _learns(inputs):
+        return Attend.apply(compute, asked, how, seed, computed, *inputs)
+    return compute()
+
+
 # ---- attend ---------------------------------------------------------------------------------------
 
+_CONTEXT: Tuple[str, List[int], List[int]] = ("context", [], [])
 
-@torch.library.custom_op("fovea::attend", mutates_args=())
-def attend_op(q: Tensor, k: Tensor, v: Tensor, parameters: List[Tensor], how: str,
-              seed: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, parameters: List[Tensor], how: str,
+            seed: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
     return _engine.torch_attend((q, k, v), parameters, choice_of(how), seed_of(seed))
 
 
-@attend_op.register_fake
-def _(q, k, v, parameters, how, seed):
+def _attend_fake(q, k, v, parameters, how, seed):
     rows = q.shape[:-1]
     context = empty_in_order_of(q, [*rows, v.shape[-1]])
     chosen = q.new_empty(rows if choice_of(how).hard else (0,), dtype=torch.int64)
     return context, q.new_empty(rows), chosen
 
 
-def _keep(ctx, inputs, output):
-    q, k, v, parameters, ctx.how, seed = inputs
-    ctx.seeded, ctx.count = seed is not None, len(parameters)
-    ctx.save_for_backward(*([seed] if ctx.seeded else []), *output, q, k, v, *parameters)
-    ctx.mark_non_differentiable(*output[1:])  # Attended.lse has gradients
+def _attend_autograd(keyset, q, k, v, parameters, how, seed):
+    call = (q, k, v, parameters, how, seed)
+    return _recorded(lambda: _below_autograd(attend_op, keyset, *call), _CONTEXT, how, seed, None,
+                     (q, k, v, *parameters))
 
 
-def _kept(ctx):
-    """Once: checkpointing computes what was saved anew when it is asked for."""
-    saved = list(ctx.saved_tensors)
-    seed = saved.pop(0) if ctx.seeded else None
-    return saved[:3], saved[3:6], saved[6:], seed
+attend_op = _define(f"attend({_CALL}) -> (Tensor, Tensor, Tensor)", _attend, _attend_fake,
+                    _attend_autograd)
 
 
-def _gradients(ctx, d, of, heads, rows, needs_qkv, needs_parameters):
-    """One for each of q, k, v, and a list for the parameters."""
-    computed, qkv, parameters, seed = _kept(ctx)
-    needs = [*needs_qkv, *(t.is_floating_point() and need
-                           for t, need in zip(parameters, needs_parameters))]
-    found = iter(backward_op(d, of, heads, rows, needs, *qkv, parameters, ctx.how, seed, *computed))
-    spread = [next(found) if need else None for need in needs]
-    return spread[:3], spread[3:]
+def attend(q: Tensor, k: Tensor, v: Tensor, parameters: List[Tensor], how: str,
+           seed: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
+    inputs = (q, k, v, *parameters)
+    if not _is_plain(*inputs):
+        return attend_op(q, k, v, parameters, how, seed)
+    return _recorded(lambda: _attend(q, k, v, parameters, how, seed), _CONTEXT, how, seed, None, inputs)
 
-
-def _needed(need, n):
-    """Of a list of tensors: one answer for all, or one each."""
-    return need if isinstance(need, (list, tuple)) else [need] * n
-
-
-def _attend_gradients(ctx, d_context, d_stat, d_chosen):
-    needs = ctx.needs_input_grad
-    qkv, parameters = _gradients(ctx, d_context, "context", [], [], needs[:3], _needed(needs[3], ctx.count))
-    return (*qkv, parameters, None, None)
-
-
-attend_op.register_autograd(_attend_gradients, setup_context=_keep)
 
 # ---- look -----------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("fovea::look", mutates_args=())
-def look_op(of: str, heads: List[int], rows: List[int], q: Tensor, k: Tensor, v: Tensor,
-            parameters: List[Tensor], how: str, seed: Optional[Tensor], context: Tensor,
-            stat: Tensor, chosen: Tensor) -> Tensor:
+def _look(of: str, heads: List[int], rows: List[int], q: Tensor, k: Tensor, v: Tensor,
+          parameters: List[Tensor], how: str, seed: Optional[Tensor], context: Tensor, stat: Tensor,
+          chosen: Tensor) -> Any:
     return _engine.torch_look((q, k, v), parameters, choice_of(how), seed_of(seed),
                               (context, stat, chosen), of, heads, rows)
 
 
-@look_op.register_fake
-def _(of, heads, rows, q, k, v, parameters, how, seed, context, stat, chosen):
+def _look_fake(of, heads, rows, q, k, v, parameters, how, seed, context, stat, chosen):
     shape = list(q.shape[:-1])
     if of == "weights":
         if rows:
@@ -118,44 +208,68 @@ def _(of, heads, rows, q, k, v, parameters, how, seed, context, stat, chosen):
     return q.new_empty(shape)
 
 
-def _keep_look(ctx, inputs, output):
-    of, heads, rows, q, k, v, parameters, ctx.how, seed, context, stat, chosen = inputs
-    ctx.asked = of, list(heads), list(rows)
-    ctx.seeded, ctx.count = seed is not None, len(parameters)
-    ctx.save_for_backward(*([seed] if ctx.seeded else []), context, stat, chosen, q, k, v,
-                          *parameters)
+def _look_autograd(keyset, of, heads, rows, q, k, v, parameters, how, seed, *computed):
+    call = (of, heads, rows, q, k, v, parameters, how, seed, *computed)
+    return _recorded(lambda: _below_autograd(look_op, keyset, *call), (of, heads, rows), how, seed,
+                     computed, (q, k, v, *parameters))
 
 
-def _look_gradients(ctx, d):
-    needs = ctx.needs_input_grad
-    qkv, parameters = _gradients(ctx, d, *ctx.asked, needs[3:6], _needed(needs[6], ctx.count))
-    none = [None if picked else [] for picked in ctx.asked[1:]]  # of ints; as autograd counts lists
-    return (None, *none, *qkv, parameters, None, None, None, None, None)
-
-
-look_op.register_autograd(_look_gradients, setup_context=_keep_look)
+look_op = _define(f"look(str of, int[] heads, int[] rows, {_CALL}, {_COMPUTED}) -> Tensor", _look,
+                  _look_fake, _look_autograd)
 
 # ---- backward -------------------------------------------------------------------------------------
 
 
-@torch.library.custom_op("fovea::attend_backward", mutates_args=())
-def backward_op(d: Tensor, of: str, heads: List[int], rows: List[int], needs: List[bool], q: Tensor,
-                k: Tensor, v: Tensor, parameters: List[Tensor], how: str, seed: Optional[Tensor],
-                context: Tensor, stat: Tensor, chosen: Tensor) -> List[Tensor]:
+def _backward(d: Tensor, of: str, heads: List[int], rows: List[int], needs: List[bool], q: Tensor,
+              k: Tensor, v: Tensor, parameters: List[Tensor], how: str, seed: Optional[Tensor],
+              context: Tensor, stat: Tensor, chosen: Tensor) -> List[Tensor]:
     return _engine.torch_backward(d, needs, (q, k, v), parameters, choice_of(how), seed_of(seed),
                                   (context, stat, chosen), of, heads, rows)
 
 
-@backward_op.register_fake
-def _(d, of, heads, rows, needs, q, k, v, parameters, how, seed, context, stat, chosen):
+def _backward_fake(d, of, heads, rows, needs, q, k, v, parameters, how, seed, context, stat, chosen):
     return [empty_in_order_of(t, t.shape)
             for t, need in zip([q, k, v, *parameters], needs) if need]
 
 
+def _backward_autograd(keyset, d, of, heads, rows, needs, q, k, v, parameters, *rest):
+    call = (d, of, heads, rows, needs, q, k, v, parameters, *rest)
+    inputs = (d, q, k, v, *parameters)
+    if _learns(inputs):
+        return list(AttendTwice.apply(lambda: _below_autograd(backward_op, keyset, *call), *inputs))
+    return _below_autograd(backward_op, keyset, *call)
+
+
+backward_op = _define(f"attend_backward(Tensor d, str of, int[] heads, int[] rows, bool[] needs, {_CALL}, "
+                      f"{_COMPUTED}) -> Tensor[]", _backward, _backward_fake, _backward_autograd)
+
+
+def attend_backward(d: Tensor, of: str, heads: List[int], rows: List[int], needs: List[bool],
+                    q: Tensor, k: Tensor, v: Tensor, parameters: List[Tensor], *rest: Any) -> List[Tensor]:
+    run = _backward if not torch.is_grad_enabled() and _is_plain(d, q, k, v, *parameters) else backward_op
+    return run(d, of, heads, rows, needs, q, k, v, parameters, *rest)
+
+
 # ---- autocast and vmap ----------------------------------------------------------------------------
 
+
+
+def _in_float32(x):
+    if isinstance(x, (list, tuple)):
+        return [_in_float32(y) for y in x]
+    return x.float() if isinstance(x, Tensor) and x.is_floating_point() else x
+
+
+def _autocast(op):
+    def kernel(*args):
+        with _C._ExcludeDispatchKeyGuard(_C.DispatchKeySet(_C.DispatchKey.AutocastCPU)):
+            return op(*_in_float32(args))
+
+    return kernel
+
+
 for _op in (attend_op, look_op):
-    _op.register_autocast("cpu", torch.float32)
+    _LIBRARY.impl(_op, _autocast(_op), "AutocastCPU")
 
 
 def _sliced(x, dim, i):
@@ -201,6 +315,6 @@ def _attend_vmapped(info, in_dims, *args):
     return tuple(unfolded), (0, 0, 0)
 
 
-attend_op.register_vmap(_attend_vmapped)
-look_op.register_vmap(_one_by_one(look_op))
-backward_op.register_vmap(_one_by_one(backward_op))
+for _name, _rule in (("attend", _attend_vmapped), ("look", _one_by_one(look_op)),
+                     ("attend_backward", _one_by_one(backward_op))):
+    torch.library.register_vmap(f"fovea::{_name}", _rule, lib=_LIBRARY)
