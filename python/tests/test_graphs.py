@@ -1,6 +1,7 @@
 """torch.compile, export, checkpointing, vmap and autocast."""
 
 import copy
+import shutil
 
 import pytest
 
@@ -53,6 +54,7 @@ def losses(model, forward, steps):
     return found
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs g++")
 def test_four_layers_compiled_learn_as_eager_ones():
     torch.manual_seed(0)
     eager = Model()

@@ -39,19 +39,19 @@ def _of_score(name: str, sizes: dict) -> dict:
     return made
 
 
-class _Number:
+def _number(name: str) -> Any:
     """A float of a module, kept as text: torch.compile(dynamic=True) would make a variable of it,
     and a choice is a constant of the graph."""
+    kept = f"_{name}_as_text"
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = f"_{name}_as_text"
-
-    def __get__(self, module: Any, owner: type) -> Any:
-        text = module.__dict__[self.name]
+    def get(self: nn.Module) -> Any:
+        text: Any = getattr(self, kept)
         return None if text == "None" else float(text)
 
-    def __set__(self, module: Any, x: Any) -> None:
-        module.__dict__[self.name] = repr(x if x is None else float(x))
+    def put(self: nn.Module, x: Any) -> None:
+        setattr(self, kept, repr(x if x is None else float(x)))
+
+    return property(get, put)
 
 
 class AdditiveAttention(nn.Module):
@@ -63,7 +63,7 @@ class AdditiveAttention(nn.Module):
     mask and weighting are those of `fovea.attend`; lengths= of the mask "lengths" goes to the call.
     """
 
-    dropout = _Number()
+    dropout = _number("dropout")
 
     def __init__(self, query_dim: int, key_dim: int, hidden: int, *, bias: bool = True,
                  mask: str = "", weighting: str = "softmax", dropout: float = 0.0):
@@ -99,7 +99,7 @@ class MultiheadAttention(nn.Module):
     hidden widths are `hidden`, a head's width where None; `longest` is that of "location".
     """
 
-    dropout, softcap = _Number(), _Number()
+    dropout, softcap = _number("dropout"), _number("softcap")
 
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
                  kdim: Optional[int] = None, vdim: Optional[int] = None, batch_first: bool = False,
@@ -130,10 +130,10 @@ class MultiheadAttention(nn.Module):
         width = embed_dim // num_heads
         sizes = {"A": hidden or width, "A2": hidden or width, "Dq": width, "Dk": width,
                  "D": width, "Dq+Dk": 2 * width, "H": num_heads, "H?": num_heads, "Lmax": longest}
-        self._of_score = _of_score(score, sizes)
-        for name, x in self._of_score.items():
+        of_score = _of_score(score, sizes)
+        for name, x in of_score.items():
             self.register_parameter(f"score_{name}", nn.Parameter(x))
-        self._of_score = tuple(self._of_score)
+        self._of_score = tuple(of_score)
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> Tuple[Tensor, ...]:
         if hasattr(self, "in_proj_weight"):
@@ -210,6 +210,9 @@ class HardAttention(nn.Module):
     the values of the chosen keys. A draw has no gradient: add `loss(found, reward)` to the loss,
     REINFORCE with a moving average of the rewards as the baseline.
     """
+
+    baseline: Tensor
+    seen: Tensor
 
     def __init__(self, score: str = "scaled_dot", mask: str = "", momentum: float = 0.9):
         super().__init__()
