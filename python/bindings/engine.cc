@@ -155,6 +155,7 @@ nb::tuple torch_top(nb::handle qkv, nb::handle parameters, const Choice& choice,
 
 // In the memory order of its input, as the operator's fake says.
 Tensor laid_as(const Tensor& input, const Tensor& gradient) {
+  if (gradient.strides() == input.strides()) return gradient;
   Tensor right = empty_in_order_of(input, input.shape());
   if (right.strides() == gradient.strides()) return gradient;
   right.copy_(gradient);
@@ -317,16 +318,22 @@ void bind_torch(nb::module_& m) {
 void bind_runtime(nb::module_& m) {
   m.def("time_forward", &time_forward, "qkv"_a, "choice"_a, "calls"_a);
   m.def("time_both", &time_both, "qkv"_a, "choice"_a, "calls"_a);
-  m.def("threads", &threads);
-  m.def("set_threads", &set_threads, "n"_a);
-  m.def("isa", &isa);
+  m.def("threads", &threads, "How many threads a call may use.");
+  m.def("set_threads", &set_threads, "n"_a, "From now on a call may use n threads, 1 to 4096.");
+  m.def("isa", &isa, "The instruction set in use, as in avx3; FOVEA_ISA asks for another.");
   m.def("version", &version);
-  m.def("memory_in_use", &memory_in_use);
-  m.def("memory_peak", &memory_peak);
-  m.def("reset_memory_peak", &reset_memory_peak);
-  m.def("scores", [] { return listed(list_scores()); });
-  m.def("masks", [] { return listed(list_masks()); });
-  m.def("weightings", [] { return listed(list_weightings()); });
+  m.def("memory_in_use", &memory_in_use, "Bytes that the engine's tensors take now.");
+  m.def("memory_peak", &memory_peak, "The most bytes at once since reset_memory_peak().");
+  m.def("reset_memory_peak", &reset_memory_peak, "Peaks are counted from now on.");
+  m.def(
+      "scores", [] { return listed(list_scores()); },
+      "Each score: its name, formula, parameters with their shapes, and numbers.");
+  m.def(
+      "masks", [] { return listed(list_masks()); },
+      "Each mask: its name, formula, parameters with their shapes, and numbers.");
+  m.def(
+      "weightings", [] { return listed(list_weightings()); },
+      "Each weighting: its name, formula, parameters, and whether it chooses one key (hard).");
   memory_in_use();  // the allocator, before anybody can fork
 }
 

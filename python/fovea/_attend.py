@@ -58,9 +58,10 @@ class Attended:
     @property
     def context(self) -> Array:
         """float32 [B,H,Lq,Dv]: the values, summed by their weights."""
-        if self._context is None:
-            self._context = self._given(self._looks.context)
-        return self._context
+        found = self._context
+        if found is None:
+            found = self._context = self._given(self._looks.context)
+        return found
 
     def weights(self, heads: Pick = None, rows: Pick = None) -> Array:
         """float32 [B,H',Lq',Lk]: of all heads and rows, or of those picked (an int, a slice or

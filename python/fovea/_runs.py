@@ -63,7 +63,7 @@ class Run:
         """How many numbers it learned."""
         return self._opened.weights
 
-    def predict(self, inputs: Any, *, pictures: bool = False, **settings: Any) -> list:
+    def predict(self, inputs: Any, *, pictures: bool = False, **settings: Any) -> Any:
         """What the model makes of texts, or of images by their file names: for each input its best
         Prediction, or a list of them where the settings ask for several. Settings are the options
         of `fovea predict RUN`, as in beam=5."""
@@ -87,8 +87,9 @@ class Run:
         `fovea.ways()` lists them: attention, rollout, jacobian, saliency, occlusion, …"""
         ways = [by] if isinstance(by, str) else list(by)
         which = {"output": str(output), "layer": str(layer), "head": str(head)}
-        found = [Explanation(*some, Picture(drawn, some[4]))
-                 for *some, drawn in self._opened.explain(os.fspath(text), ways, which)]
+        found = [Explanation(way, weights, outputs, inputs, note, Picture(drawn, note))
+                 for way, weights, outputs, inputs, note, drawn
+                 in self._opened.explain(os.fspath(text), ways, which)]
         return found[0] if isinstance(by, str) else found
 
     def __repr__(self) -> str:
