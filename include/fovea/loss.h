@@ -9,10 +9,11 @@
 // What a model that writes tokens learns from, and what it is judged by.
 namespace fovea::models {
 
-// Sentences side by side, time-major, padded with 0 at the end.
+// Sentences side by side, time-major, padded at the end.
 struct Batch {
   Tensor source, source_lengths;  // i64 [S,B], [B]
   Tensor target_in, target_out;   // i64 [T,B]: begin y_1 …, and y_1 … end
+  int64_t padding = 0;            // in target_out, what is not learned
 };
 
 // And how hard attention learns: loss = −log p(y|a), or the mean of the two ways' where each row

@@ -44,6 +44,8 @@ struct TransformerConfig {
   int64_t embedding_width = 0;  // narrower vectors, widened before the first block; 0: depth
   bool shared_blocks = false;   // all blocks have the weights of the first
   float epsilon = 1e-5f;        // of the norms
+  int64_t first_position = 0;   // of those that are learned: the first token's
+  int64_t types = 0;            // of tokens, a learned row each; those of one text are of the first
   bool embedding_norm = false;  // one more, of what goes into the first block
   std::optional<float> embedding_scale;  // absent: √depth for sinusoidal positions, 1 for others
   nn::RotaryConfig rotary;
@@ -70,7 +72,8 @@ struct FOVEA_API Stack {
   nn::Norm first;    // of what is embedded, where there is one
   nn::Linear widen;  // of narrower vectors
   nn::Norm last;     // pre-norm alone
-  Tensor positions;  // learned [longest,W], or t5's [buckets,H]
+  Tensor positions;  // learned [first + longest,W], or t5's [buckets,H]
+  Tensor types;      // [types,W], where there are any
   bool causal = false;
 };
 

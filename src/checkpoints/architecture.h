@@ -58,6 +58,7 @@ struct Architecture {
   std::string title;   // "GPT-2"
   std::string prefix;  // of the inner model's tensors, there or not: "transformer."
   Plan (*plan)(const Config&, const Stored&);
+  std::string for_classes = {};  // what transformers calls it with a head that tells classes
 };
 
 std::span<const Architecture* const> architecture_table();

@@ -18,33 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders whose weights are no plain numbers, or whose model is a program beside them.
-void refuse_odd(const Config& c, const fs::path& folder) {
-  if (c.has("quantization_config")) {
-    c.refuse("quantization_config", "and only weights as plain numbers are read: F32, F16 or BF16");
-  }
-  if (c.has("auto_map")) {
-    c.refuse("auto_map", "which says that the model is a program in the folder: it is not run");
-  }
-  std::error_code none;
-  if (fs::exists(folder / "adapter_config.json", none)) {
-    throw Error("open", fmt::format("{} is an adapter, not a model: merge it into its model first, "
-                                    "by peft's merge_and_unload()",
-                                    folder.string()));
-  }
-}
-
-std::vector<std::string> classes_in(const Config& c, int64_t count) {
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < count; ++i) names.push_back(fmt::format("LABEL_{}", i));
-  const std::optional<Config> labels = c.object("id2label");
-  if (!labels) return names;
-  for (int64_t i = 0; i < count; ++i) {
-    names[static_cast<size_t>(i)] = labels->text(std::to_string(i), names[static_cast<size_t>(i)]);
-  }
-  return names;
-}
-
 // What a plan makes of weights, drawn, sketched or given.
 struct Built {
   models::Transformer model;
@@ -104,7 +77,7 @@ void count(const Tensors& all, const Opening& o, About& of) {
   for (const auto& [name, t] : all) {
     const From& from = o.plan.recipe.at(name);
     const bool shared =
-        !from.then && from.parts.size() == 1 && !counted.insert(from.parts[0].name).second;
+        is_plain(from) && from.parts.size() == 1 && !counted.insert(from.parts[0].name).second;
     if (shared) continue;
     const DType dtype = type_of(o.stored, name, from, of.kept);
     of.weights += t.numel();
@@ -231,6 +204,32 @@ void keep_ids(Generation& g, int64_t vocabulary) {
 }
 
 }  // namespace
+
+void refuse_odd(const Config& c, const fs::path& folder) {
+  if (c.has("quantization_config")) {
+    c.refuse("quantization_config", "and only weights as plain numbers are read: F32, F16 or BF16");
+  }
+  if (c.has("auto_map")) {
+    c.refuse("auto_map", "which says that the model is a program in the folder: it is not run");
+  }
+  std::error_code none;
+  if (fs::exists(folder / "adapter_config.json", none)) {
+    throw Error("open", fmt::format("{} is an adapter, not a model: merge it into its model first, "
+                                    "by peft's merge_and_unload()",
+                                    folder.string()));
+  }
+}
+
+std::vector<std::string> classes_in(const Config& c, int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(fmt::format("LABEL_{}", i));
+  const std::optional<Config> labels = c.object("id2label");
+  if (!labels) return names;
+  for (int64_t i = 0; i < count; ++i) {
+    names[static_cast<size_t>(i)] = labels->text(std::to_string(i), names[static_cast<size_t>(i)]);
+  }
+  return names;
+}
 
 About about(const fs::path& path, KeptAs kept) { return opening(path, kept).about; }
 

@@ -58,6 +58,10 @@ struct Checkpoint {
 // Shapes are checked against the headers, and memory is foreseen, before any data are read.
 Checkpoint open(const std::filesystem::path&, KeptAs = default_kept());
 
+// Throws where weights are no plain numbers, or the model is a program beside them.
+void refuse_odd(const Config&, const std::filesystem::path& folder);
+std::vector<std::string> classes_in(const Config&, int64_t count);  // by id2label, or LABEL_0 …
+
 // What an encoder's rows [R,L,W] say: of every row [R,L,V] where it fills in tokens, else of the
 // whole [R,classes].
 Tensor said(const Head&, Purpose, const Tensor& rows);

@@ -43,6 +43,9 @@ DType stored_type(const Stored& stored, const std::vector<Part>& parts) {
   return alike ? first : DType::f32;
 }
 
+// In dimension 0 of what it becomes rows of.
+int64_t rows_of(const Part& part) { return part.transposed ? part.shape[1] : part.shape[0]; }
+
 // Sizes of dimension 0 added up; the others agree.
 Shape shape_of(const std::vector<Part>& parts) {
   Shape shape;
@@ -64,7 +67,7 @@ Tensor parts_of(const Stored& stored, const std::vector<Part>& parts, DType dtyp
   const int64_t row = whole.numel() / whole.size(0) * size_of(dtype);  // bytes
   int64_t at = 0;
   for (const Part& part : parts) {
-    const int64_t rows = part.transposed ? part.shape[1] : part.shape[0];
+    const int64_t rows = rows_of(part);
     if (part.transposed) {
       whole.slice(0, at, at + rows).copy_(stored_tensor(stored, part, dtype));
     } else {
@@ -99,8 +102,19 @@ Stored::Stored(const std::vector<std::filesystem::path>& files, std::string pref
   }
 }
 
+Stored::Stored(const std::map<std::string, Shape>& listed, std::string prefix)
+    : prefix_(std::move(prefix)) {
+  listed_.reserve(listed.size());
+  for (const auto& [name, shape] : listed) {
+    listed_.push_back({.name = name, .shape = shape});
+    places_.emplace(name, Place{0, &listed_.back()});
+  }
+}
+
 std::string Stored::name_of(const std::string& name) const {
-  for (const std::string& one : {prefix_ + name, name, prefix_ + old_name(name), old_name(name)}) {
+  const std::string bare = name.starts_with(prefix_) ? name.substr(prefix_.size()) : name;
+  for (const std::string& one :
+       {prefix_ + name, name, bare, prefix_ + old_name(name), old_name(name)}) {
     if (places_.contains(one)) return one;
   }
   return name;
@@ -145,8 +159,14 @@ DType Stored::type_of(const std::string& name) const {
 
 void Stored::read(const std::string& name, DType dtype, void* to) const {
   const Place* place = find(name);
-  if (place == nullptr) refuse_tensor(fmt::format("tensor {} is missing", quoted(name)));
+  if (place == nullptr || files_.empty()) {
+    refuse_tensor(fmt::format("tensor {} is missing", quoted(name)));
+  }
   files_[place->file].read(*place->entry, dtype, to);
+}
+
+bool is_plain(const From& from) {
+  return from.shape.empty() && from.times == 1.0f && from.plus == 0.0f && !from.computed;
 }
 
 void check(const Stored& stored, const Recipe& recipe,
@@ -166,7 +186,6 @@ void check(const Stored& stored, const Recipe& recipe,
   };
   for (const auto& [ours, from] : recipe) {
     for (const Part& part : from.parts) expect(part);
-    for (const Part& part : from.also) expect(part);
   }
   for (const std::string& name : stored.names()) {
     if (used.contains(name) || passed_by(name)) continue;
@@ -178,7 +197,7 @@ void check(const Stored& stored, const Recipe& recipe,
 }
 
 DType type_of(const Stored& stored, const std::string& ours, const From& from, KeptAs kept) {
-  const bool matrix = !from.then && ours.ends_with(".weight") && shape_of(from.parts).size() == 2;
+  const bool matrix = is_plain(from) && ours.ends_with(".weight") && shape_of(from.parts).size() == 2;
   return matrix ? type_of(kept, stored_type(stored, from.parts)) : DType::f32;
 }
 
@@ -186,11 +205,15 @@ Made read(const Stored& stored, const Recipe& recipe, KeptAs kept) {
   Made made;
   std::map<std::string, Tensor> shared;
   for (const auto& [ours, from] : recipe) {
-    if (from.then) {
-      std::vector<Tensor> also;
-      for (const Part& part : from.also) also.push_back(stored_tensor(stored, part, DType::f32));
-      made.tensors[ours] =
-          from.then(from.parts.empty() ? Tensor() : parts_of(stored, from.parts, DType::f32), also);
+    if (from.computed) {
+      made.tensors[ours] = from.computed();
+      continue;
+    }
+    if (!is_plain(from)) {
+      Tensor t = parts_of(stored, from.parts, DType::f32);
+      if (!from.shape.empty()) t = t.reshape(from.shape);
+      if (from.times != 1.0f) t = t * from.times;
+      made.tensors[ours] = from.plus != 0.0f ? t + from.plus : t;
       continue;
     }
     const DType dtype = type_of(stored, ours, from, kept);
@@ -203,6 +226,25 @@ Made read(const Stored& stored, const Recipe& recipe, KeptAs kept) {
     made.tensors[ours] = one;
   }
   return made;
+}
+
+Tensors taken_apart(const Tensors& ours, const Recipe& recipe) {
+  const NoGrad off;
+  Tensors theirs;
+  for (const auto& [name, from] : recipe) {
+    if (from.computed) continue;
+    Tensor whole = ours.at(name).detach().to(Device::cpu);
+    if (from.plus != 0.0f) whole = whole - from.plus;
+    if (from.times != 1.0f) whole = whole / from.times;
+    if (!from.shape.empty()) whole = whole.reshape(shape_of(from.parts));
+    int64_t at = 0;
+    for (const Part& part : from.parts) {
+      const Tensor own = whole.slice(0, at, at + rows_of(part));
+      at += rows_of(part);
+      theirs.emplace(part.name, (part.transposed ? own.transpose(0, 1) : own).contiguous());
+    }
+  }
+  return theirs;
 }
 
 }  // namespace fovea::checkpoints

@@ -22,6 +22,8 @@ class Stored {
  public:
   // `prefix`: what may stand before the names of the inner model, or may not.
   Stored(const std::vector<std::filesystem::path>& files, std::string prefix);
+  // Names and shapes of tensors that lie nowhere.
+  Stored(const std::map<std::string, Shape>& listed, std::string prefix);
 
   // The name in the files: with the prefix or without, LayerNorm's gamma and beta of old; the name
   // as it is where there is none.
@@ -43,6 +45,7 @@ class Stored {
   const Place* find(const std::string& name) const;
 
   std::vector<TensorReader> files_;
+  std::vector<safetensors::Entry> listed_;
   std::map<std::string, Place> places_;
   std::string prefix_;
 };
@@ -54,12 +57,15 @@ struct Part {
   bool transposed = false;  // stored [in, out]
 };
 
-// One of our tensors: parts one under the other, then changed.
+// One of our tensors: plus + times · (parts one under the other). All of it is data, so that ours
+// can be taken apart into theirs again.
 struct From {
   std::vector<Part> parts;
-  std::vector<Part> also = {};  // what `then` is given beside it
-  std::function<Tensor(const Tensor&, std::span<const Tensor> also)> then = {};
+  Shape shape = {};  // of ours, where it is another than the parts'
+  float times = 1.0f, plus = 0.0f;
+  std::function<Tensor()> computed = {};  // of nothing that is stored; nobody learns it
 };
+bool is_plain(const From&);                  // the parts as they are
 using Recipe = std::map<std::string, From>;  // by our names
 
 // Throws where a part is missing or of another shape than the config asks for, naming the file's
@@ -76,5 +82,9 @@ struct Made {
 };
 // Makes them all. What is made of the same parts is the same tensor.
 Made read(const Stored&, const Recipe&, KeptAs);
+
+// The other way: theirs, by the parts' names, of ours. Of what several are made of, the first
+// counts.
+Tensors taken_apart(const Tensors& ours, const Recipe&);
 
 }  // namespace fovea::checkpoints

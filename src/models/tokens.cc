@@ -4,18 +4,18 @@
 
 namespace fovea::models {
 
-Tensor places_of(const Tensor& targets) {
+Tensor places_of(const Tensor& targets, int64_t padding) {
   const std::vector<int64_t> ids = targets.to_ids();
   std::vector<int64_t> places;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] != kPadding) places.push_back(static_cast<int64_t>(i));
+    if (ids[i] != padding) places.push_back(static_cast<int64_t>(i));
   }
   return Tensor::from_ids(places, {static_cast<int64_t>(places.size())});
 }
 
 Loss token_loss(const Tensor& x, const Tensor& targets, const nn::Linear& output,
-                float label_smoothing) {
-  const Tensor places = places_of(targets);
+                float label_smoothing, int64_t padding) {
+  const Tensor places = places_of(targets, padding);
   const int64_t tokens = places.numel(), all = targets.numel();
   Tensor rows = x.reshape({all, x.size(-1)}), those = targets.reshape({all});
   if (tokens < all) {

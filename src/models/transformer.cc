@@ -83,10 +83,11 @@ Stack stack_of(nn::Weights& w, const std::string& name, const TransformerConfig&
   }
   const int64_t E = embedding_width(c);
   if (c.positions == nn::Positions::learned) {
-    s.positions = w.add(name + ".positions", {c.longest, E}, nn::Init::small);
+    s.positions = w.add(name + ".positions", {c.first_position + c.longest, E}, nn::Init::small);
   } else if (c.positions == nn::Positions::t5) {
     s.positions = w.add(name + ".positions", {c.buckets, c.heads}, nn::Init::small);
   }
+  if (c.types > 0) s.types = w.add(name + ".types", {c.types, E}, nn::Init::small);
   if (c.embedding_norm) s.first = nn::norm(w, name + ".first_norm", c.norm, E, c.epsilon);
   if (c.embedding_width > 0) s.widen = nn::linear(w, name + ".widen", E, c.depth);
   return s;
@@ -116,13 +117,17 @@ float embedding_scale(const TransformerConfig& c) {
   return grows ? std::sqrt(static_cast<float>(c.depth)) : 1.0f;
 }
 
-// widen(norm(scale·x + positions))
+// widen(norm(scale·x + positions + type))
 Tensor entered(const TransformerConfig& c, const Stack& s, const Tensor& embedded, int64_t first) {
   const int64_t L = embedded.size(1);
   check_positions(c, first + L);
   const float scale = embedding_scale(c);
   Tensor x = scale == 1.0f ? embedded : embedded * scale;
-  if (c.positions == nn::Positions::learned) x = x + s.positions.slice(0, first, first + L);
+  if (c.positions == nn::Positions::learned) {
+    const int64_t at = c.first_position + first;
+    x = x + s.positions.slice(0, at, at + L);
+  }
+  if (c.types > 0) x = x + s.types.slice(0, 0, 1);
   if (c.positions == nn::Positions::sinusoidal) {
     x = x + nn::sinusoidal_positions(first, L, x.size(2));
   }
@@ -193,10 +198,10 @@ TransformerPass pass_of(const LossConfig& c, const nn::HeadsHook& hook) {
   return {{c.dropout, c.seed}, hook};
 }
 
-Loss loss_of(const Transformer& m, const Tensor& states, const Tensor& targets,
-             const LossConfig& c) {
+Loss loss_of(const Transformer& m, const Tensor& states, const Tensor& targets, const LossConfig& c,
+             int64_t padding) {
   if (m.config.output_cap) throw Error("loss", "capped logits are not trained here");
-  return token_loss(states, targets, m.output, c.label_smoothing);
+  return token_loss(states, targets, m.output, c.label_smoothing, padding);
 }
 
 TransformerPass at(const TransformerPass& p, const char* place) {
@@ -222,6 +227,8 @@ void check(const TransformerConfig& c) {
   in_range("key_heads", c.key_heads, 0, 1024);
   in_range("mlp_width", c.mlp_width, 0, kLargest);
   in_range("longest", c.longest, 1, 100 * kLargest);
+  in_range("first_position", c.first_position, 0, 100 * kLargest);
+  in_range("types", c.types, 0, kLargest);
   in_range("decoder_blocks", c.decoder_blocks, 0, 512);
   in_range("head_depth", c.head_depth, 0, 65536);
   in_range("embedding_width", c.embedding_width, 0, 65536);
@@ -344,13 +351,14 @@ Loss loss(const Transformer& m, const Batch& batch, const LossConfig& c,
       encode(m, batch_major(batch.source), batch.source_lengths, at(pass, "encoder"));
   const Tensor states = decode_all(m, batch_major(batch.target_in),
                                    project(m, encoded, batch.source_lengths), at(pass, "decoder"));
-  return loss_of(m, states, batch_major(batch.target_out), c);
+  return loss_of(m, states, batch_major(batch.target_out), c, batch.padding);
 }
 
 Loss loss(const Transformer& m, const Tensor& ids, const LossConfig& c, const nn::HeadsHook& hook) {
   const int64_t T = ids.size(1) - 1;
   const Tensor states = decode_all(m, ids.slice(1, 0, T), {}, at(pass_of(c, hook), "decoder"));
-  return loss_of(m, states, ids.slice(1, 1, T + 1).contiguous(), c);
+  constexpr int64_t kNone = -1;  // a text has no padding, and models of others have no such id
+  return loss_of(m, states, ids.slice(1, 1, T + 1).contiguous(), c, kNone);
 }
 
 }  // namespace fovea::models

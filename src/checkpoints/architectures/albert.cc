@@ -31,7 +31,7 @@ Plan albert_plan(const Config& c, const Stored& stored) {
                  .norm = "predictions.LayerNorm",
                  .decoder = "predictions.decoder",
                  .bias = "predictions.bias",
-                 .tells_dense = "pooler",
+                 .tells_dense = "albert.pooler",
                  .tells_out = "classifier"});
   p.passed_by.insert(p.passed_by.end(),
                      {"sop_classifier.classifier.weight", "sop_classifier.classifier.bias"});
@@ -40,6 +40,7 @@ Plan albert_plan(const Config& c, const Stored& stored) {
 
 }  // namespace
 
-extern const Architecture architecture_albert = {"albert", "ALBERT", "albert.", albert_plan};
+extern const Architecture architecture_albert = {"albert", "ALBERT", "albert.", albert_plan,
+                                                 "AlbertForSequenceClassification"};
 
 }  // namespace fovea::checkpoints

@@ -3,18 +3,20 @@
 namespace fovea::checkpoints {
 
 extern const Architecture architecture_bert = {
-    "bert", "BERT", "bert.", [](const Config& c, const Stored& stored) {
+    "bert", "BERT", "bert.",
+    [](const Config& c, const Stored& stored) {
       Plan p = bert_plan(c, {}, bert_sizes(c));
       add_bert_head(p, c, stored,
                     {.dense = "cls.predictions.transform.dense",
                      .norm = "cls.predictions.transform.LayerNorm",
                      .decoder = "cls.predictions.decoder",
                      .bias = "cls.predictions.bias",
-                     .tells_dense = "pooler.dense",
+                     .tells_dense = "bert.pooler.dense",
                      .tells_out = "classifier"});
       p.passed_by.insert(p.passed_by.end(),
                          {"cls.seq_relationship.weight", "cls.seq_relationship.bias"});
       return p;
-    }};
+    },
+    "BertForSequenceClassification"};
 
 }  // namespace fovea::checkpoints

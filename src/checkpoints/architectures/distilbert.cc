@@ -34,6 +34,7 @@ Plan distilbert_plan(const Config& c, const Stored& stored) {
 }  // namespace
 
 extern const Architecture architecture_distilbert = {"distilbert", "DistilBERT", "distilbert.",
-                                                     distilbert_plan};
+                                                     distilbert_plan,
+                                                     "DistilBertForSequenceClassification"};
 
 }  // namespace fovea::checkpoints

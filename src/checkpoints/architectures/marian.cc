@@ -62,9 +62,7 @@ void add_marian_stack(Plan& p, const std::string& ours_stack, int64_t blocks) {
     norm("mlp_norm", "final_layer_norm");
   }
   p.recipe[ours_stack + ".positions"] = {
-      .parts = {}, .then = [longest = n.longest, W](const Tensor&, std::span<const Tensor>) {
-        return sines_then_cosines(longest, W);
-      }};
+      .parts = {}, .computed = [longest = n.longest, W] { return sines_then_cosines(longest, W); }};
 }
 
 Plan marian_plan(const Config& c, const Stored& stored) {
@@ -101,9 +99,8 @@ Plan marian_plan(const Config& c, const Stored& stored) {
   add_tensor(p.recipe, "target.weight", target, {n.target_vocabulary, W});
   n.tied = !stored.has("lm_head.weight");
   if (!n.tied) add_tensor(p.recipe, "output.weight", "lm_head.weight", {n.target_vocabulary, W});
-  p.recipe["output.bias"] = {
-      .parts = {{"final_logits_bias", {1, n.target_vocabulary}}},
-      .then = [](const Tensor& t, std::span<const Tensor>) { return t.select(0, 0); }};
+  p.recipe["output.bias"] = {.parts = {{"final_logits_bias", {1, n.target_vocabulary}}},
+                             .shape = {n.target_vocabulary}};
   add_marian_stack(p, "encoder", n.blocks);
   add_marian_stack(p, "decoder", n.decoder_blocks);
   p.passed_by = {"embed_positions.weight", "shared.weight"};

@@ -4,7 +4,8 @@
 namespace fovea::checkpoints {
 
 extern const Architecture architecture_roberta = {
-    "roberta", "RoBERTa", "roberta.", [](const Config& c, const Stored& stored) {
+    "roberta", "RoBERTa", "roberta.",
+    [](const Config& c, const Stored& stored) {
       BertSizes sizes = bert_sizes(c);
       sizes.begins = c.integer("pad_token_id", 1, {0, 1 << 20}) + 1;
       Plan p = bert_plan(c, {}, sizes);
@@ -18,6 +19,7 @@ extern const Architecture architecture_roberta = {
       if (p.purpose == Purpose::fills) p.head->curve = HeadPlan::Curve::gelu;
       p.passed_by.insert(p.passed_by.end(), {"pooler.dense.weight", "pooler.dense.bias"});
       return p;
-    }};
+    },
+    "RobertaForSequenceClassification"};
 
 }  // namespace fovea::checkpoints

@@ -95,12 +95,7 @@ Plan t5_plan(const Config& c, const Stored& stored) {
   if (!n.tied) add_tensor(p.recipe, "output.weight", "lm_head.weight", {V, W});
   add_t5_stack(p, "encoder", n.blocks);
   add_t5_stack(p, "decoder", n.decoder_blocks);
-  if (scaled) {
-    const float factor = 1.0f / std::sqrt(static_cast<float>(W));
-    p.recipe["decoder.norm.weight"].then = [factor](const Tensor& w, std::span<const Tensor>) {
-      return w * factor;
-    };
-  }
+  if (scaled) p.recipe["decoder.norm.weight"].times = 1.0f / std::sqrt(static_cast<float>(W));
   p.passed_by = {"shared.weight",
                  "layer.1.EncDecAttention.relative_attention_bias.weight"};  // of old, not used
   return p;

@@ -42,21 +42,19 @@ Plan bert_plan(const Config& c, const BertNames& names, const BertSizes& s) {
   n.shared_blocks = s.shared;
   const int64_t stored = c.integer("max_position_embeddings", {s.begins + 1, int64_t{1} << 24});
   n.longest = p.longest = stored - s.begins;
+  n.first_position = s.begins;
+  n.types = s.types;
 
   const int64_t W = n.depth, M = n.mlp_width, E = s.embedding > 0 ? s.embedding : W;
   add_tensor(p.recipe, "source.weight", names.embeddings + "word_embeddings.weight",
              {n.source_vocabulary, E});
   add_norm(p.recipe, "encoder.first_norm", names.embeddings + "LayerNorm", E, nn::NormKind::layer);
-  // Every token of one text is of the first type.
-  From positions{.parts = {{names.embeddings + "position_embeddings.weight", {stored, E}}}};
+  add_tensor(p.recipe, "encoder.positions", names.embeddings + "position_embeddings.weight",
+             {stored, E});
   if (s.types > 0) {
-    positions.also = {{names.embeddings + "token_type_embeddings.weight", {s.types, E}}};
+    add_tensor(p.recipe, "encoder.types", names.embeddings + "token_type_embeddings.weight",
+               {s.types, E});
   }
-  positions.then = [first = s.begins, stored](const Tensor& t, std::span<const Tensor> also) {
-    const Tensor own = t.slice(0, first, stored);
-    return also.empty() ? own.contiguous() : own + also[0].slice(0, 0, 1);
-  };
-  p.recipe["encoder.positions"] = std::move(positions);
   for (int64_t b = 0; b < (s.shared ? 1 : n.blocks); ++b) {
     const std::string ours = fmt::format("encoder.{}.", b);
     const std::string theirs = s.shared ? names.layer : fmt::format("{}{}.", names.layer, b);
@@ -74,6 +72,21 @@ Plan bert_plan(const Config& c, const BertNames& names, const BertSizes& s) {
   return p;
 }
 
+namespace {
+
+bool is_for_classes(const Config& c) {
+  const std::vector<std::string> of = c.texts("architectures");
+  return !of.empty() && of.front().ends_with("ForSequenceClassification");
+}
+
+int64_t count_classes(const Config& c) {
+  constexpr int64_t kUnsaid = 2;  // as transformers has it
+  const std::optional<Config> names = c.object("id2label");
+  return names ? static_cast<int64_t>(names->json().size()) : kUnsaid;
+}
+
+}  // namespace
+
 void add_bert_head(Plan& p, const Config& c, const Stored& stored, const HeadNames& names) {
   const models::TransformerConfig& n = p.network;
   const int64_t W = n.depth, V = n.source_vocabulary;
@@ -81,18 +94,24 @@ void add_bert_head(Plan& p, const Config& c, const Stored& stored, const HeadNam
   const auto pass_by = [&](const std::string& name) {
     if (!name.empty()) p.passed_by.insert(p.passed_by.end(), {name + ".weight", name + ".bias"});
   };
-  if (const Shape* out = stored.shape_of(names.tells_out + ".weight")) {
-    if (out->size() != 2) throw Error("open", "the classifier's weights are no matrix");
+  const Shape* out = stored.shape_of(names.tells_out + ".weight");
+  if (out != nullptr || is_for_classes(c)) {
+    if (out != nullptr && out->size() != 2) {
+      throw Error("open", "the classifier's weights are no matrix");
+    }
     p.purpose = Purpose::tells;
     const bool dense = !names.tells_dense.empty();
     p.head = HeadPlan{.in = W,
                       .dense = dense ? W : 0,
                       .curve = dense ? names.tells_curve : HeadPlan::Curve::none,
-                      .out = (*out)[0]};
+                      .out = out != nullptr ? (*out)[0] : count_classes(c)};
     if (dense) {
       add_linear(p.recipe, "head.dense", {.from = {names.tells_dense}, .rows = {W}, .in = W});
     }
     add_linear(p.recipe, "head.out", {.from = {names.tells_out}, .rows = {p.head->out}, .in = W});
+    if (out != nullptr) return;
+    for (const std::string& name : {names.dense, names.norm, names.decoder}) pass_by(name);
+    p.passed_by.push_back(names.bias);
     return;
   }
   if (!stored.has(names.dense + ".weight")) {

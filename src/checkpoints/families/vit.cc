@@ -51,21 +51,17 @@ void add_vit_head(Plan& p, const Config& c, const Stored& stored, const VitNames
 void add_vit_rows(Plan& p, const VitNames& names) {
   const PicturePlan& pixels = *p.picture;
   const int64_t W = p.network.depth;
-  const auto flat = [](const Tensor& t, std::span<const Tensor>) {
-    return t.reshape({t.size(0), t.numel() / t.size(0)});
-  };
   const std::string patches = "embeddings.patch_embeddings.projection";
   p.recipe["patches.weight"] = {
       .parts = {{patches + ".weight", {W, pixels.channels, pixels.patch, pixels.patch}}},
-      .then = flat};
+      .shape = {W, pixels.channels * pixels.patch * pixels.patch}};
   add_tensor(p.recipe, "patches.bias", patches + ".bias", {W});
-  From tokens{.parts = {}};
+  From tokens{.parts = {}, .shape = {pixels.tokens, W}};
   for (const std::string& name : names.tokens) tokens.parts.push_back({name, {1, 1, W}});
-  tokens.then = flat;
   p.recipe["tokens"] = std::move(tokens);
   p.recipe["encoder.positions"] = {
       .parts = {{"embeddings.position_embeddings", {1, p.network.longest, W}}},
-      .then = [](const Tensor& t, std::span<const Tensor>) { return t.select(0, 0); }};
+      .shape = {p.network.longest, W}};
 }
 
 void add_vit_block(Plan& p, int64_t b) {
