@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ class FOVEA_API Weights {
   static Weights sketch();
   // Those that there are, as they are: what is added is the one of its name, and needs no gradient.
   static Weights given(Tensors);
+  // The same to be learned, contiguous ones of their own: those that `held` names are buffers.
+  static Weights begun(Tensors, std::function<bool(const std::string& name)> held);
   // A new leaf that requires a gradient, `gain` times as large as it would start; a name used twice
   // throws.
   Tensor add(const std::string& name, const Shape&, Init, float gain = 1.0f);
@@ -53,12 +56,13 @@ class FOVEA_API Weights {
  private:
   Tensor enter(const std::string& name, const Tensor&, Tensors& kind);
 
-  enum class From : uint8_t { seed, shapes, tensors };
+  enum class From : uint8_t { seed, shapes, tensors, learners };
   Tensor given(const std::string& name, const Shape&);
 
   uint64_t seed_;
   From from_ = From::seed;
   Tensors given_, learned_, buffers_, all_;
+  std::function<bool(const std::string&)> held_;
 };
 
 // Throws, as load() does, unless both have the same names and shapes.

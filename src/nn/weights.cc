@@ -113,6 +113,13 @@ Weights Weights::given(Tensors tensors) {
   return w;
 }
 
+Weights Weights::begun(Tensors tensors, std::function<bool(const std::string&)> held) {
+  Weights w = given(std::move(tensors));
+  w.from_ = From::learners;
+  w.held_ = std::move(held);
+  return w;
+}
+
 // Taken out, so that nothing is kept which no layer asked for.
 Tensor Weights::given(const std::string& name, const Shape& shape) {
   const auto found = given_.extract(name);
@@ -125,6 +132,10 @@ Tensor Weights::add(const std::string& name, const Shape& shape, Init init, floa
   const NoGrad off;
   if (from_ == From::shapes) return enter(name, Tensor::scalar(0.0f).expand(shape), learned_);
   if (from_ == From::tensors) return enter(name, given(name, shape), learned_);
+  if (from_ == From::learners) {
+    if (held_(name)) return enter(name, given(name, shape), buffers_);
+    return enter(name, given(name, shape).set_requires_grad(), learned_);
+  }
   const RandomKey key = random_key(seed_, Purpose::weights, hash_of(name));
   const Device device = default_device();
   const DefaultDevice host(Device::cpu);  // the same start on every device
@@ -138,6 +149,7 @@ Tensor Weights::add_buffer(const std::string& name, const Shape& shape, float va
     case From::shapes:
       return enter(name, Tensor::scalar(value).expand(shape), buffers_);
     case From::tensors:
+    case From::learners:
       return enter(name, given(name, shape), buffers_);
     case From::seed:
       break;
