@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "app/crowding.h"
@@ -53,8 +55,8 @@ void add_device(CLI::App& program) {
       add_device(*verb);
       continue;
     }
-    if (verb->get_name() == "info" || verb->get_name() == "report" || verb->get_name() == "tokens")
-      continue;
+    constexpr std::string_view kNotComputing[] = {"info", "report", "tokens", "export"};
+    if (std::ranges::find(kNotComputing, verb->get_name()) != std::end(kNotComputing)) continue;
     verb->add_option_function<std::string>(
             "--device", [](const std::string& name) { set_default_device(device(name)); },
             "Where it is computed: cpu, cuda (an NVIDIA GPU), or auto, the GPU where there is one")
@@ -152,6 +154,7 @@ int run_program(int argc, char** argv) {
   add_faithful(program);
   add_attend(program);
   add_tokens(program);
+  add_export(program);
   add_demo(program);
   add_info(program);
   add_device(program);

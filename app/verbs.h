@@ -23,6 +23,7 @@ void add_serve(CLI::App& program);
 void add_explain(CLI::App& program);
 void add_faithful(CLI::App& program);
 void add_tokens(CLI::App& program);
+void add_export(CLI::App& program);
 
 // FOVEA_VERBOSE=1
 bool verbose();

@@ -19,6 +19,7 @@
 //   flat          h_t  = both ways over all words;                v   = Σ_t a_t h_t
 //   transformer   h_t  = blocks of self-attention over all words; v as of flat
 //   mean          v = the mean of the words' vectors
+//   first         h_t  = blocks over all tokens;                  v   = f(W h_1 + b)
 //   output        p(class) = softmax(W v + b)
 // The weights a are attention of one learned query, by any score and weighting. With the additive
 // score, u·tanh(W_q q + W_k h + b), the query is part of the bias: a = softmax(uᵀ tanh(W h + b)).
@@ -26,9 +27,12 @@
 // E embedding, H hidden.
 namespace fovea::models {
 
-enum class DocumentModel : uint8_t { hierarchical, flat, transformer, mean };  // as above
+enum class DocumentModel : uint8_t { hierarchical, flat, transformer, mean, first };  // as above
 FOVEA_API const char* name_of(DocumentModel);
 FOVEA_API DocumentModel document_model(const std::string& name);
+
+// f of `first`; none: v is h_1 itself.
+enum class DocumentCurve : uint8_t { none, tanh, relu };
 
 struct DocumentConfig : LookConfig {
   DocumentModel model = DocumentModel::hierarchical;
@@ -36,7 +40,8 @@ struct DocumentConfig : LookConfig {
   int64_t embedding = 64, hidden = 32, layers = 1;  // hidden: of each direction
   nn::Cell cell = nn::Cell::gru;
   TransformerConfig transformer;  // its depth is the width of a word's vector
-  int64_t unknown = 1;            // the id that words dropped in training are read as
+  DocumentCurve curve = DocumentCurve::none;
+  int64_t unknown = 1;  // the id that words dropped in training are read as
 };
 // Throws, naming the field and its range.
 FOVEA_API void check(const DocumentConfig&);
@@ -66,6 +71,7 @@ struct FOVEA_API Documents {
   nn::Weights weights;
   nn::Embedding embedding;
   std::vector<DocumentLevel> levels;  // words, sentences
+  nn::Linear dense;                   // first: W, b
   nn::Linear output;
 };
 FOVEA_API Documents documents(const DocumentConfig&, nn::Weights);

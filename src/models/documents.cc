@@ -9,26 +9,33 @@
 namespace fovea::models {
 
 const char* name_of(DocumentModel m) {
-  static constexpr const char* kNames[] = {"hierarchical", "flat", "transformer", "mean"};
+  static constexpr const char* kNames[] = {"hierarchical", "flat", "transformer", "mean", "first"};
   return kNames[static_cast<int>(m)];
 }
 
 DocumentModel document_model(const std::string& name) {
   return by_name("documents", "model", name,
                  {DocumentModel::hierarchical, DocumentModel::flat, DocumentModel::transformer,
-                  DocumentModel::mean});
+                  DocumentModel::mean, DocumentModel::first});
 }
 
 bool by_sentences(const DocumentConfig& c) { return c.model == DocumentModel::hierarchical; }
-bool looks(const DocumentConfig& c) { return c.model != DocumentModel::mean; }
+bool looks(const DocumentConfig& c) {
+  return c.model != DocumentModel::mean && c.model != DocumentModel::first;
+}
 
 namespace {
 
 TransformerConfig transformer_of(const DocumentConfig& c) {
   TransformerConfig t = c.transformer;
+  if (c.model == DocumentModel::first) return t;
   t.source_vocabulary = c.vocabulary;
   t.longest = c.longest_source;
   return t;
+}
+
+bool has_blocks(const DocumentConfig& c) {
+  return c.model == DocumentModel::transformer || c.model == DocumentModel::first;
 }
 
 int64_t word_width(const DocumentConfig& c) {
@@ -48,7 +55,7 @@ void check(const DocumentConfig& c) {
   in_range("layers", c.layers, 1, 64);
   in_range("unknown", c.unknown, 0, c.vocabulary - 1);
   if (looks(c)) check(static_cast<const LookConfig&>(c));
-  if (c.model == DocumentModel::transformer) check(transformer_of(c));
+  if (has_blocks(c)) check(transformer_of(c));
 }
 
 // ---- Levels ------------------------------------------------------------------------------------
@@ -129,6 +136,7 @@ Tensor read(const DocumentLevel& level, const Tensor& x, const Tensor& lengths,
 // One sequence for each row, states [T,B,width] → [B,width] in the look's context.
 Look pooled(const Documents& m, const DocumentLevel& level, const Tensor& states,
             const Tensor& lengths, const LookPass& pass) {
+  if (m.config.model == DocumentModel::first) return {.context = states.select(0, 0)};
   if (!level.query) return {.context = mean_of(states, lengths)};
   const int64_t B = states.size(1), Q = level.query.size(0);
   const Tensor keys = states.transpose(0, 1);  // [B,T,width]
@@ -171,9 +179,36 @@ Tensor by_document(const Tensor& x, const DocumentBatch& batch) {
 
 }  // namespace
 
+namespace {
+
+// By the names that encoders of others have here (src/checkpoints).
+void make_first(Documents& m) {
+  const DocumentConfig& c = m.config;
+  const TransformerConfig& t = c.transformer;
+  nn::Weights& w = m.weights;
+  const int64_t E = t.embedding_width > 0 ? t.embedding_width : t.depth;
+  m.embedding.table = w.add("source.weight", {c.vocabulary, E}, nn::Init::small);
+  m.levels.push_back(
+      {.encoder = TransformerEncoder{t, encoder_stack(w, "encoder", t)}, .width = t.depth});
+  if (c.curve != DocumentCurve::none) m.dense = nn::linear(w, "head.dense", t.depth, t.depth);
+  m.output = nn::linear(w, "head.out", t.depth, c.classes);
+}
+
+Tensor curved(const Documents& m, const Tensor& v) {
+  if (!m.dense.weight) return v;
+  const Tensor y = m.dense(v);
+  return m.config.curve == DocumentCurve::tanh ? tanh(y) : relu(y);
+}
+
+}  // namespace
+
 Documents documents(const DocumentConfig& c, nn::Weights weights) {
   check(c);
   Documents m{.config = c, .weights = std::move(weights)};
+  if (c.model == DocumentModel::first) {
+    make_first(m);
+    return m;
+  }
   m.embedding = nn::embedding(m.weights, "words.embedding", c.vocabulary, word_width(c));
   m.levels.push_back(level_of(m.weights, "words", c, word_width(c)));
   if (by_sentences(c)) {
@@ -242,7 +277,7 @@ Classified classify(const Documents& m, const DocumentBatch& batch, const Docume
       result.entropy = result.entropy + look.entropy;
     }
   } else {
-    v = ordered.select(0, 0);  // [B,·]
+    v = curved(m, ordered.select(0, 0));  // [B,·]
   }
   result.logits = m.output(noise(v, "document"));
   return result;

@@ -10,6 +10,7 @@
 #include "image/csv.h"
 #include "image/idx.h"
 #include "image/image_file.h"
+#include "tasks/coder.h"
 #include "tasks/task.h"
 
 namespace fovea::tasks {
@@ -94,8 +95,15 @@ std::vector<std::string> texts_of(std::span<const Input> inputs) {
   return texts;
 }
 
-std::vector<Piece> read_pieces(const text::Tokenizer& tokenizer, const std::string& text) {
+std::vector<Piece> read_pieces(const Coder& coder, const std::string& text) {
   std::vector<Piece> all;
+  if (coder.theirs() != nullptr) {
+    for (const int64_t id : coder.encode(text, tokens::Specials::add)) {
+      all.push_back({coder.token(id), !coder.is_unknown(id)});
+    }
+    return all;
+  }
+  const text::Tokenizer& tokenizer = *coder.own();
   for (size_t at = 0, end = 0; at <= text.size(); at = end + 1) {
     end = std::min(text.find('\n', at), text.size());
     const std::string line = text.substr(at, end - at);

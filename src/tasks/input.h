@@ -15,6 +15,7 @@
 namespace fovea::tasks {
 
 struct Task;
+class Coder;  // coder.h
 enum class Set : uint8_t;
 
 struct Text {
@@ -46,7 +47,7 @@ struct Piece {
   bool known = true;
 };
 inline constexpr const char* kUnknownShown = "⁇";
-std::vector<Piece> read_pieces(const text::Tokenizer&, const std::string& text);
+std::vector<Piece> read_pieces(const Coder&, const std::string& text);
 // At most so many of them.
 std::vector<Input> spread_of(const std::vector<std::string>& texts, size_t most);
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoints/folder.h"
+#include "checkpoints/origin.h"
 #include "fovea/error.h"
 #include "io/json.h"
 #include "tasks/opened/opened.h"
@@ -59,7 +60,22 @@ std::vector<std::string> files_of_run(const Task& task) {
   return names;
 }
 
+// What a model that is trained further came with.
+bool is_origin(const fs::directory_entry& entry) {
+  if (entry.path().filename() != kOriginFolder || !fs::is_directory(entry.symlink_status())) {
+    return false;
+  }
+  std::error_code error;
+  for (const fs::directory_entry& file : fs::directory_iterator(entry.path(), error)) {
+    const std::string name = file.path().filename().string();
+    const bool known = checkpoints::is_of_origin(name) || name.ends_with(".tmp");
+    if (!known || fs::is_directory(file.symlink_status())) return false;
+  }
+  return !error;
+}
+
 bool is_of_run(const fs::directory_entry& entry, const Task& task) {
+  if (is_origin(entry)) return true;
   const std::string name = entry.path().filename().string();
   const std::vector<std::string> files = files_of_run(task);
   return !fs::is_directory(entry.symlink_status()) &&
@@ -71,7 +87,8 @@ bool is_of_beginning(const fs::directory_entry& entry, const Task& task) {
   const std::string name = entry.path().filename().string();
   std::error_code error;
   if (name == kLog) return fs::file_size(entry.path(), error) == 0;
-  return is_of_run(entry, task) && (is_one_of(name, task.files) || name.ends_with(".tmp"));
+  return is_origin(entry) ||
+         (is_of_run(entry, task) && (is_one_of(name, task.files) || name.ends_with(".tmp")));
 }
 
 std::string first_that_is_not(bool (*known)(const fs::directory_entry&, const Task&),
@@ -157,7 +174,7 @@ bool RunFolder::owns(const std::string& name) const {
     files = files_of_run(task());
   } catch (const Error&) {
   }
-  return is_one_of(name, files) || is_temporary(name, files);
+  return is_one_of(name, files) || is_temporary(name, files) || name == kOriginFolder;
 }
 
 // config.json first: what a kill leaves of it is no run.
@@ -165,7 +182,13 @@ void RunFolder::remove_files(const Task& task) const {
   std::error_code ignored;
   std::vector<fs::path> files = {path_ / kConfig};
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, ignored)) {
-    if (is_of_run(entry, task)) files.push_back(entry.path());
+    if (!is_of_run(entry, task)) continue;
+    if (is_origin(entry)) {
+      for (const fs::directory_entry& file : fs::directory_iterator(entry.path(), ignored)) {
+        files.push_back(file.path());
+      }
+    }
+    files.push_back(entry.path());
   }
   for (const fs::path& file : files) fs::remove(file, ignored);
 }

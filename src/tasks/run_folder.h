@@ -25,6 +25,7 @@ struct Trained {
 // alone; a training takes the folder by a Claim (claim.h).
 inline constexpr const char* kResults = "results.json";
 inline constexpr const char* kReportPage = "report.html";
+inline constexpr const char* kOriginFolder = "from";  // of a model that is trained further
 
 class RunFolder {
  public:

@@ -4,6 +4,7 @@
 
 #include "core/nearest.h"
 #include "fovea/error.h"
+#include "tasks/given_back.h"
 
 namespace fovea::tasks {
 
@@ -31,6 +32,13 @@ std::string changed_data(const Run& run) {
       "the data changed since the training (fingerprint {}, was {}): what follows is "
       "of the data as they are now",
       run.fingerprint(), before);
+}
+
+GivenBack Run::given_back() const {
+  throw Error("export",
+              fmt::format("transformers has no architecture for this model ({}): language "
+                          "models are given back, and what began with --from",
+                          config().model()));
 }
 
 const Task& task(const std::string& name) {

@@ -24,6 +24,7 @@
 namespace fovea::tasks {
 
 class RunFolder;
+struct GivenBack;  // given_back.h
 
 // What long work tells whoever waits for it.
 struct Watching {
@@ -129,6 +130,8 @@ class Run {
   // At most so many, spread over what is judged.
   virtual std::vector<Input> inputs(const Judged&, size_t /*most*/) const { return {}; }
   virtual std::vector<report::Section> sections() const { return {}; }  // the page's, of the task
+  // As transformers opens it; throws where that has no such architecture.
+  virtual GivenBack given_back() const;
 };
 
 // A line for whoever looks at a run whose data are no longer those of its training; else nothing.

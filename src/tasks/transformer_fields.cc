@@ -39,14 +39,20 @@ struct OfTransformer final : Settings {
 
 }  // namespace
 
-std::string set_in_vain(const models::TransformerConfig& c, const models::TransformerConfig& usual,
-                        const std::string& model) {
+std::vector<std::string> options_set(const models::TransformerConfig& c,
+                                     const models::TransformerConfig& usual) {
   OfTransformer found(c), expected(usual);
   const nlohmann::ordered_json before = to_json(expected), now = to_json(found);
   std::vector<std::string> names;
   for (const auto& [name, value] : now.items()) {
     if (value != before[name]) names.push_back("--" + name);
   }
+  return names;
+}
+
+std::string set_in_vain(const models::TransformerConfig& c, const models::TransformerConfig& usual,
+                        const std::string& model) {
+  const std::vector<std::string> names = options_set(c, usual);
   if (names.empty()) return {};
   return fmt::format("{}: of a Transformer; --model {} does not use {}", fmt::join(names, ", "),
                      model, names.size() == 1 ? "it" : "them");

@@ -11,6 +11,9 @@
 namespace fovea::tasks {
 
 void visit_transformer(Fields&, models::TransformerConfig&);
+// The options by which they differ: "--blocks".
+std::vector<std::string> options_set(const models::TransformerConfig&,
+                                     const models::TransformerConfig& usual);
 // A line on options that were set for a model which is no Transformer; nothing where none was.
 std::string set_in_vain(const models::TransformerConfig&, const models::TransformerConfig& usual,
                         const std::string& model);

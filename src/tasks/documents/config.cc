@@ -76,6 +76,7 @@ const std::vector<Measure>& measures() {
 void DocumentsConfig::visit(Fields& f) {
   visit_data(f, data);
   visit_reading(f, reading);
+  visit_further(f, further, "an encoder, BERT or of its family");
   visit_network(f, network);
   visit_transformer(f, network.transformer);
   visit_loss(f, loss, sentence_dropout);
@@ -97,6 +98,16 @@ void DocumentsConfig::suit_data() {
   train.optimizer.beta2 = 0.98f;
   network.transformer.blocks = 2;
   network.transformer.depth = 64;
+  if (further.on()) {
+    train.optimizer.method = train::Method::adamw;
+    train.optimizer.weight_decay = 0.01f;
+    train.epochs = 3;
+    train.schedule.rate = 5e-5f;
+    train.batch_tokens = 1 << 13;
+    train.batch_examples = 32;
+    loss.dropout = 0.1f;
+    return;
+  }
   if (data.data.empty()) {
     network.embedding = 32;
     network.hidden = 24;
@@ -135,6 +146,7 @@ std::string DocumentsConfig::data_name() const {
 
 std::string DocumentsConfig::model() const {
   const models::DocumentConfig& m = network;
+  if (further.on()) return further.model;
   if (m.model == models::DocumentModel::mean) {
     return fmt::format("the mean of word vectors of {}", m.embedding);
   }
@@ -144,6 +156,7 @@ std::string DocumentsConfig::model() const {
 }
 
 std::string DocumentsConfig::attention() const {
+  if (further.on()) return further.attention;
   if (!models::looks(network)) return "none, the mean";
   return fmt::format("{} {}, {}", models::by_sentences(network) ? "words and sentences," : "words,",
                      network.score, network.weighting);

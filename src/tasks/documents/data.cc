@@ -164,6 +164,7 @@ Apart taken_apart(const std::string& text, const Reading& r) {
 }
 
 models::DocumentIds Known::ids_of(const Apart& apart) const {
+  if (coder) return {apart.tokens};
   models::DocumentIds ids;
   for (const std::vector<std::string>& sentence : apart.sentences) {
     models::SentenceIds& row = ids.emplace_back();
@@ -173,8 +174,40 @@ models::DocumentIds Known::ids_of(const Apart& apart) const {
 }
 
 int64_t Known::class_of(const std::string& label) const {
-  const auto found = std::lower_bound(classes.begin(), classes.end(), label);
-  return found != classes.end() && *found == label ? found - classes.begin() : -1;
+  const auto found = std::find(classes.begin(), classes.end(), label);
+  return found != classes.end() ? found - classes.begin() : -1;
+}
+
+Apart Known::apart(const std::string& text, const Reading& r) const {
+  if (!coder) return classification::taken_apart(text, r);
+  Apart a;
+  a.tokens = coder->encode(text, tokens::Specials::add);
+  const auto most = static_cast<size_t>(longest);
+  if (longest > 0 && a.tokens.size() > most) {
+    // What is put after a text stays its end.
+    size_t end = a.tokens.size();
+    while (end > 0 && coder->theirs()->special(a.tokens[end - 1])) --end;
+    const size_t after = a.tokens.size() - end;
+    if (after >= most) throw Error("documents", "the model reads no more than its special tokens");
+    a.dropped = static_cast<int64_t>(a.tokens.size() - most);
+    a.tokens.erase(a.tokens.begin() + static_cast<ptrdiff_t>(most - after),
+                   a.tokens.begin() + static_cast<ptrdiff_t>(end));
+  }
+  std::vector<std::string>& labels = a.sentences.emplace_back();
+  for (const int64_t id : a.tokens) labels.push_back(coder->token(id));
+  if (a.tokens.empty()) throw Error("documents", "there is no text to read");
+  return a;
+}
+
+int64_t Known::size() const { return coder ? coder->size() : words->size(); }
+
+Known known_of(const checkpoints::Origin& origin) {
+  const models::TransformerConfig& n = origin.plan().network;
+  Known known{.classes = origin.classes(),
+              .coder = tokens::open_tokenizer(origin.folder()),
+              .longest = n.longest};
+  check_vocabulary(*known.coder, n.source_vocabulary);
+  return known;
 }
 
 Known known_of(std::span<const text::Labelled> documents, const Reading& r) {

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "fovea/documents.h"
 #include "report/shaded_text.h"
+#include "tasks/coder.h"
+#include "tasks/further.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
 #include "text/labelled.h"
@@ -44,6 +47,7 @@ struct DocumentsConfig final : TaskConfig {
   models::DocumentLossConfig loss;
   double sentence_dropout = 0;  // share of sentences that a step of training does not read
   double attention_rate = 1;    // of what weighs words and sentences, times the rate
+  FurtherConfig further;
 
   void visit(Fields&) override;
   void suit_data() override;
@@ -68,6 +72,7 @@ struct Apart {
   std::vector<std::vector<std::string>> sentences;  // none empty
   int64_t cut = 0;                                  // sentences that were cut into pieces
   int64_t dropped = 0;                              // words past the last sentence that is read
+  models::SentenceIds tokens = {};  // of a model that is trained further; its one sentence
 };
 Apart taken_apart(const std::string& text, const Reading&);
 
@@ -75,7 +80,12 @@ Apart taken_apart(const std::string& text, const Reading&);
 struct Known {
   std::shared_ptr<const text::Vocabulary> words;
   std::vector<std::string> classes;
+  // Of a model that is trained further, in place of words: its tokenizer, and how much it reads.
+  std::optional<Coder> coder = {};
+  int64_t longest = 0;
 
+  Apart apart(const std::string& text, const Reading&) const;
+  int64_t size() const;  // words or tokens
   models::DocumentIds ids_of(const Apart&) const;
   int64_t class_of(const std::string& label) const;  // −1 where there is none
 };
@@ -101,7 +111,11 @@ struct Classifier {
   DocumentsConfig config;
   Known known;
   models::Documents model;
+  std::optional<checkpoints::Origin> origin = {};  // where it is trained further
 };
+// What is known by a model that is trained further, and the model's shape.
+Known known_of(const checkpoints::Origin&);
+models::DocumentConfig network_of(const checkpoints::Origin&, const Known&);
 Classifier load_classifier(const RunFolder&);
 
 // Where it looked: a sentence's weight among all, a word's among its sentence's.

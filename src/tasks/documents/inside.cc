@@ -3,6 +3,7 @@
 #include "fovea/error.h"
 #include "fovea/ops.h"
 #include "tasks/documents/documents.h"
+#include "tasks/transformer_inside.h"
 
 namespace fovea::tasks::classification {
 namespace {
@@ -18,7 +19,7 @@ class Copies {
 
   models::DocumentBatch batch(int64_t copies) const {
     const std::vector<const models::DocumentIds*> all(static_cast<size_t>(copies), &ids_);
-    return models::batch_of(c_.config.network, all, models::Grouping::one);
+    return models::batch_of(c_.model.config, all, models::Grouping::one);
   }
 
   // Rows [R,S,E] of words as the one group of such a batch has them: [W,n,E].
@@ -101,6 +102,29 @@ Passing passing(const Copies& copies) {
   };
 }
 
+void open_heads(const Copies& copies, Inside& inside) {
+  inside.states = [copies](const Tensor& rows, const models::TransformerPass& how) {
+    const models::DocumentBatch batch = copies.batch(rows.size(0));
+    models::DocumentPass pass;
+    pass.hook = how.hook;
+    pass.embedded = {copies.grouped(rows, batch)};
+    return models::classify(copies.classifier().model, batch, pass).logits.unsqueeze(1);
+  };
+  inside.said = [](const Tensor& logits) { return logits; };
+  inside.opens = Inside::Opens::heads;
+  inside.named = [copies](int64_t c) {
+    return copies.classifier().known.classes.at(static_cast<size_t>(c));
+  };
+}
+
+// The class is said of the first row.
+void look_inside_blocks(const Copies& copies, const models::TransformerEncoder& encoder,
+                        Inside& inside) {
+  add_stack_attention(encoder.stack, passing(copies), inside);
+  inside.rollout = [all = inside.rollout] { return all().slice(0, 0, 1); };
+  open_heads(copies, inside);
+}
+
 void look_inside(const Copies& copies, Inside& inside) {
   const models::Documents& m = copies.classifier().model;
   inside.look = looks_at(copies);
@@ -123,18 +147,7 @@ void look_inside(const Copies& copies, Inside& inside) {
     return layers;
   };
   if (encoder == nullptr) return;
-  inside.states = [copies](const Tensor& rows, const models::TransformerPass& how) {
-    const models::DocumentBatch batch = copies.batch(rows.size(0));
-    models::DocumentPass pass;
-    pass.hook = how.hook;
-    pass.embedded = {copies.grouped(rows, batch)};
-    return models::classify(copies.classifier().model, batch, pass).logits.unsqueeze(1);
-  };
-  inside.said = [](const Tensor& logits) { return logits; };
-  inside.opens = Inside::Opens::heads;
-  inside.named = [copies](int64_t c) {
-    return copies.classifier().known.classes.at(static_cast<size_t>(c));
-  };
+  open_heads(copies, inside);
   inside.rollout = [copies, encoder, look = inside.look] {
     const NoGrad off;
     HeadsSeen seen;
@@ -149,7 +162,7 @@ void look_inside(const Copies& copies, Inside& inside) {
 
 Inside inside(const Classifier& c, const std::string& text) {
   const NoGrad off;
-  const Apart apart = taken_apart(text, c.config.reading);
+  const Apart apart = c.known.apart(text, c.config.reading);
   const Copies copies(c, c.known.ids_of(apart));
   Inside inside{.outputs = c.known.classes};
   for (const std::vector<std::string>& sentence : apart.sentences) {
@@ -160,7 +173,11 @@ Inside inside(const Classifier& c, const std::string& text) {
   inside.blank = mean_vector(c.model.embedding.table);
   inside.log_odds = [copies](const Tensor& rows) { return log_odds(copies, rows, {}); };
   say_class(inside);
-  if (models::looks(c.config.network)) look_inside(copies, inside);
+  if (models::looks(c.model.config)) {
+    look_inside(copies, inside);
+  } else if (const auto* e = std::get_if<models::TransformerEncoder>(&c.model.levels[0].encoder)) {
+    look_inside_blocks(copies, *e, inside);
+  }
   return inside;
 }
 

@@ -98,8 +98,8 @@ std::vector<Judgement> judge(const Classifier& c, std::span<const models::Docume
     }
     std::vector<const models::DocumentIds*> some;
     for (size_t i = begin; i < end; ++i) some.push_back(&documents[order[i]]);
-    const models::DocumentBatch batch = models::batch_of(c.config.network, some);
-    const bool keep = maps == Maps::keep && models::looks(c.config.network);
+    const models::DocumentBatch batch = models::batch_of(c.model.config, some);
+    const bool keep = maps == Maps::keep && models::looks(c.model.config);
     const models::Classified found = models::classify(c.model, batch, {.keep_weights = keep});
     const Tensor p = softmax(found.logits);
     const std::vector<float> flat = p.to_vector();
@@ -116,13 +116,35 @@ std::vector<Judgement> judge(const Classifier& c, std::span<const models::Docume
   return all;
 }
 
+models::DocumentConfig network_of(const checkpoints::Origin& origin, const Known& known) {
+  using checkpoints::HeadPlan;
+  models::DocumentConfig n;
+  n.model = models::DocumentModel::first;
+  n.transformer = origin.plan().network;
+  n.vocabulary = n.transformer.source_vocabulary;
+  n.classes = static_cast<int64_t>(known.classes.size());
+  n.unknown = known.coder->theirs()->special_ids().unknown.value_or(0);
+  const HeadPlan& head = *origin.plan().head;
+  if (head.dense > 0) {
+    n.curve = head.curve == HeadPlan::Curve::tanh ? models::DocumentCurve::tanh
+                                                  : models::DocumentCurve::relu;
+  }
+  return n;
+}
+
 Classifier load_classifier(const RunFolder& run) {
   Classifier c;
   c.config = config_as<DocumentsConfig>(run, task_documents);
-  c.known = load_known(run);
-  models::DocumentConfig& n = c.config.network;
-  n.vocabulary = c.known.words->size();
-  n.classes = static_cast<int64_t>(c.known.classes.size());
+  models::DocumentConfig n = c.config.network;
+  if (c.config.further.on()) {
+    c.origin = origin_of(c.config.further, &run, {checkpoints::Purpose::tells});
+    c.known = known_of(*c.origin);
+    n = network_of(*c.origin, c.known);
+  } else {
+    c.known = load_known(run);
+    n.vocabulary = c.known.words->size();
+    n.classes = static_cast<int64_t>(c.known.classes.size());
+  }
   c.model = load_model(
       run, [&](nn::Weights weights) { return models::documents(n, std::move(weights)); });
   return c;
@@ -133,7 +155,7 @@ std::vector<Predictions> predict(const Classifier& c, std::span<const std::strin
   std::vector<Apart> apart;
   std::vector<models::DocumentIds> ids;
   for (const std::string& text : texts) {
-    apart.push_back(taken_apart(text, c.config.reading));
+    apart.push_back(c.known.apart(text, c.config.reading));
     ids.push_back(c.known.ids_of(apart.back()));
   }
   const std::vector<Judgement> judged = judge(c, ids, maps, progress);

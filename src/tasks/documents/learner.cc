@@ -24,7 +24,7 @@ Encoded training_documents(const Classifier& c, std::span<const text::Labelled> 
   Encoded e;
   int64_t cut = 0, shortened = 0, dropped = 0, words = 0;
   for (const text::Labelled& d : documents) {
-    const Apart apart = taken_apart(d.text, c.config.reading);
+    const Apart apart = c.known.apart(d.text, c.config.reading);
     cut += apart.cut;
     dropped += apart.dropped;
     shortened += apart.dropped > 0;
@@ -41,9 +41,11 @@ Encoded training_documents(const Classifier& c, std::span<const text::Labelled> 
   }
   if (shortened > 0) {
     say(w,
-        fmt::format("{} documents have more than {} sentences: what follows, {:.1f} % of all "
-                    "words, is not read",
-                    shortened, r.most_sentences,
+        fmt::format("{} documents have more than {}: what follows, {:.1f} % of all words, is not "
+                    "read",
+                    shortened,
+                    c.origin ? fmt::format("{} tokens", c.known.longest)
+                             : fmt::format("{} sentences", r.most_sentences),
                     100.0 * static_cast<double>(dropped) / static_cast<double>(dropped + words)));
   }
   return e;
@@ -62,12 +64,11 @@ models::DocumentIds thinned(const models::DocumentIds& document, double share, u
 }
 
 train::Learner learner(const Classifier& c, const Documents& d, const Watching& watching) {
-  say(watching,
-      fmt::format("{} documents of {} classes to train, {} to validate, {} to test; {} "
-                  "words; {:.2f} million weights",
-                  d.train.size(), c.known.classes.size(), d.valid.size(), d.test.size(),
-                  c.known.words->size(), static_cast<double>(c.model.weights.count()) / 1e6));
-  if (c.config.network.model != models::DocumentModel::transformer) {
+  say(watching, fmt::format("{} documents of {} classes to train, {} to validate, {} to test; {} "
+                            "words; {:.2f} million weights",
+                            d.train.size(), c.known.classes.size(), d.valid.size(), d.test.size(),
+                            c.known.size(), static_cast<double>(c.model.weights.count()) / 1e6));
+  if (!c.origin && c.config.network.model != models::DocumentModel::transformer) {
     DocumentsConfig usual;
     usual.data = c.config.data;
     usual.suit_data();
@@ -92,7 +93,7 @@ train::Learner learner(const Classifier& c, const Documents& d, const Watching& 
       some.push_back(&read.back());
       classes.push_back(encoded->classes[static_cast<size_t>(i)]);
     }
-    models::DocumentBatch batch = models::batch_of(c.config.network, some);
+    models::DocumentBatch batch = models::batch_of(c.model.config, some);
     const auto n = static_cast<int64_t>(classes.size());
     batch.classes = Tensor::from_ids(classes, {n});
     models::DocumentLossConfig config = c.config.loss;

@@ -51,7 +51,7 @@ Graded grade(const Classifier& c, std::span<const text::Labelled> documents, Map
                   std::span(c.known.classes).first(std::min<size_t>(c.known.classes.size(), 12)),
                   ", ")));
     }
-    ids.push_back(c.known.ids_of(taken_apart(d.text, c.config.reading)));
+    ids.push_back(c.known.ids_of(c.known.apart(d.text, c.config.reading)));
   }
   graded.judged = judge(c, ids, maps, done);
   return graded;

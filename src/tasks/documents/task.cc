@@ -4,8 +4,11 @@
 
 #include "fovea/error.h"
 #include "tasks/documents/documents.h"
+#include "tasks/explain.h"
+#include "tasks/given_back.h"
 #include "tasks/room.h"
 #include "tasks/run_of.h"
+#include "tasks/transformer_fields.h"
 #include "text/messages.h"
 
 namespace fovea::tasks {
@@ -17,9 +20,15 @@ class DocumentsRun final
  public:
   using RunOf::RunOf;
 
-  void save_files(const RunFolder& run) const override { save(model().known, run); }
+  void save_files(const RunFolder& run) const override {
+    if (model().origin) return model().origin->keep_in(run / kOriginFolder);
+    save(model().known, run);
+  }
   train::Learner learner(const Watching& watching) const override {
     return classification::learner(model(), sets().documents, watching);
+  }
+  GivenBack given_back() const override {
+    return model().origin ? tasks::given_back(*model().origin, tensors()) : Run::given_back();
   }
   Set held_out_set() const override { return held_out_of(sets().documents); }
   Evaluation score_held_out(const ShareDone& done) const override {
@@ -33,9 +42,16 @@ class DocumentsRun final
   std::optional<Inside> inside(const Input& input) const override {
     return classification::inside(model(), text_of(input));
   }
+  std::optional<Tensors> logits(const Input& input) const override {
+    const NoGrad off;
+    const Apart apart = model().known.apart(text_of(input), model().config.reading);
+    const models::DocumentIds ids = model().known.ids_of(apart);
+    const models::DocumentBatch batch = models::batch_of(model().model.config, {&ids});
+    return Tensors{{"logits", models::classify(model().model, batch).logits.select(0, 0)}};
+  }
   std::vector<Piece> pieces(const Input& input) const override {
     std::vector<Piece> all;
-    const Apart apart = taken_apart(text_of(input), model().config.reading);
+    const Apart apart = model().known.apart(text_of(input), model().config.reading);
     const models::DocumentIds ids = model().known.ids_of(apart);
     for (size_t s = 0; s < ids.size(); ++s) {
       for (size_t w = 0; w < ids[s].size(); ++w) {
@@ -52,7 +68,15 @@ class DocumentsRun final
   std::vector<Predictions> predict_as(std::span<const Input> inputs,
                                       const PredictSettings& settings,
                                       const Predicting& p) const override {
-    return classification::predict(model(), texts_of(inputs), settings.n_best, p.maps, p.done);
+    const std::vector<std::string> texts = texts_of(inputs);
+    std::vector<Predictions> all =
+        classification::predict(model(), texts, settings.n_best, p.maps, p.done);
+    if (!model().origin || p.maps == Maps::none) return all;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const Inside in = classification::inside(model(), texts[i]);
+      all[i].front().pictures = pictures_of(in, explain(in, {.by = {By::rollout}}));
+    }
+    return all;
   }
 
   // Of the shorter half, which can be read on a page; the classes in turn.
@@ -88,7 +112,7 @@ class DocumentsRun final
   }
 
   std::vector<report::Section> sections() const override {
-    if (!models::looks(model().config.network)) return {};
+    if (!models::looks(model().model.config)) return {};
     return {most_attended_section(model(), held_out())};
   }
 
@@ -100,12 +124,11 @@ class DocumentsRun final
     std::vector<models::DocumentIds> ids;
     for (const text::Labelled& d : held_out()) {
       if (static_cast<int64_t>(ids.size()) == sequences) break;
-      ids.push_back(model().known.ids_of(taken_apart(d.text, model().config.reading)));
+      ids.push_back(model().known.ids_of(model().known.apart(d.text, model().config.reading)));
     }
     std::vector<const models::DocumentIds*> some;
     for (const models::DocumentIds& d : ids) some.push_back(&d);
-    const models::DocumentBatch batch =
-        batch_of(model().config.network, some, models::Grouping::one);
+    const models::DocumentBatch batch = batch_of(model().model.config, some, models::Grouping::one);
     const models::SentenceGroup& group = batch.groups.front();
     return explain::BlocksAtWork{encoder->config, encoder->stack,
                                  m.embedding(group.ids).transpose(0, 1), group.lengths};
@@ -132,21 +155,49 @@ bool of_attention(const std::string& name) {
   return name.ends_with(".query") || name.find(".score.") != std::string::npos;
 }
 
-// What is known of words and classes is found once.
-std::unique_ptr<Run> begin(const DocumentsConfig& config, const RunFolder* former) {
-  Classifier c;
-  c.config = config;
-  DocumentsSets sets = load_data(c.config.data, c.config.train.seed);
-  c.known = former ? load_known(*former) : known_of(sets.documents.train, c.config.reading);
-  for (const std::vector<text::Labelled>* set :
-       {&sets.documents.train, &sets.documents.valid, &sets.documents.test}) {
-    for (const text::Labelled& d : *set) {
-      if (c.known.class_of(d.label) >= 0) continue;
-      throw Error("documents", "the class " + text::quoted_piece(d.label) +
+void check_classes(const Known& known, const Documents& d) {
+  for (const std::vector<text::Labelled>* set : {&d.train, &d.valid, &d.test}) {
+    for (const text::Labelled& one : *set) {
+      if (known.class_of(one.label) >= 0) continue;
+      throw Error("documents", "the class " + text::quoted_piece(one.label) +
                                    " has no documents to train with, only such that are held out; "
                                    "equal texts stay together");
     }
   }
+}
+
+void begin_further(Classifier& c, const Documents& documents, const RunFolder* former) {
+  DocumentsConfig usual;
+  usual.data = c.config.data;
+  usual.further = c.config.further;
+  usual.suit_data();
+  std::vector<std::string> others;
+  if (c.config.network.model != usual.network.model) others.emplace_back("--model");
+  if (c.config.reading.vocabulary != usual.reading.vocabulary) others.emplace_back("--vocab");
+  expect_unset(c.config.network.transformer, usual.network.transformer, std::move(others));
+  train::TrainConfig& t = c.config.train;
+  const std::vector<std::string> classes = known_of(documents.train, c.config.reading).classes;
+  c.origin = origin_of(c.config.further, former, {checkpoints::Purpose::tells, classes});
+  c.known = known_of(*c.origin);
+  check_classes(c.known, documents);
+  const models::DocumentConfig n = network_of(*c.origin, c.known);
+  check_room(models::count_weights(n), t, "--freeze, or a smaller model");
+  c.model = models::documents(n, begun_weights(*c.origin, c.config.further, t.seed, former));
+  t.optimizer.groups = groups_of(*c.origin, t.optimizer.method, without_decay().front());
+}
+
+// What is known of words and classes is found once.
+std::unique_ptr<Run> begin(const DocumentsConfig& config, const RunFolder* former) {
+  Classifier c;
+  c.config = config;
+  check(c.config.further);
+  DocumentsSets sets = load_data(c.config.data, c.config.train.seed);
+  if (c.config.further.on()) {
+    begin_further(c, sets.documents, former);
+    return std::make_unique<DocumentsRun>(std::move(c), std::move(sets));
+  }
+  c.known = former ? load_known(*former) : known_of(sets.documents.train, c.config.reading);
+  check_classes(c.known, sets.documents);
   models::DocumentConfig& n = c.config.network;
   n.vocabulary = c.known.words->size();
   n.classes = static_cast<int64_t>(c.known.classes.size());
@@ -174,6 +225,7 @@ extern const Task task_documents = {
         "  fovea train documents mail.jsonl --label-column folder --text-column body\n"
         "  fovea train documents reviews/ --folds 5 --fold 2      the second fifth is the test\n"
         "  fovea train documents --model flat --score dot         one level, another score\n"
+        "  fovea train documents reviews/ --from bert-base/ --freeze 8    a model of a hub\n"
         "  fovea predict runs/documents-reviews --show \"The film is not dull. It rained.\"\n"
         "  fovea predict runs/documents-reviews --file in.txt --weights looked.svg",
     .demo =

@@ -28,6 +28,7 @@ void LmConfig::visit(Fields& f) {
   f.integer("vocab", tokens.size, "tokens at most", {8, 1e6});
   f.integer("min-count", tokens.min_count, "rarer tokens are unknown", {1, 1e9});
   f.integer("context", context, "tokens that it sees", {1, 1e6});
+  visit_further(f, further, "a decoder, GPT-2 or of Llama's family");
   visit_transformer(f, network);
   f.real("dropout", loss.dropout, "share of each block's output and of attention weights set to 0",
          {0, 0.95});
@@ -46,6 +47,14 @@ void LmConfig::suit_data() {
   train.schedule.decay = train::Decay::cosine;
   train.schedule.warmup = 100;
   train.schedule.floor = 0.05f;
+  if (further.on()) {
+    train.optimizer.weight_decay = 0.01f;
+    train.epochs = 3;
+    train.schedule.rate = 5e-5f;
+    train.batch_tokens = 2048;
+    loss.dropout = 0.1f;
+    return;
+  }
   if (data.file.empty()) {
     tokens.unit = text::Unit::words;
     context = 96;
@@ -71,8 +80,10 @@ void LmConfig::suit_data() {
 std::string LmConfig::data_name() const {
   return data.file.empty() ? "tales" : std::filesystem::path(data.file).stem().string();
 }
-std::string LmConfig::model() const { return text_of(network); }
-std::string LmConfig::attention() const { return attention_of(network); }
+std::string LmConfig::model() const { return further.on() ? further.model : text_of(network); }
+std::string LmConfig::attention() const {
+  return further.on() ? further.attention : attention_of(network);
+}
 
 void PredictSettings::visit(Fields& f) {
   f.group("Writing");

@@ -59,7 +59,12 @@ LmSets load_data(const LmConfig& c) {
   return sets;
 }
 
-Tokens encode(const text::Tokenizer& t, std::span<const std::string> lines) {
+Tokens encode(const Coder& t, std::span<const std::string> lines) {
+  if (t.theirs() != nullptr) {
+    std::string text;
+    for (const std::string& line : lines) text += line + '\n';
+    return t.encode(text, tokens::Specials::add);
+  }
   Tokens ids;
   for (const std::string& line : lines) {
     append(ids, t.encode(line));
@@ -68,7 +73,8 @@ Tokens encode(const text::Tokenizer& t, std::span<const std::string> lines) {
   return ids;
 }
 
-Tokens encode_prompt(const text::Tokenizer& t, std::string_view prompt) {
+Tokens encode_prompt(const Coder& t, std::string_view prompt) {
+  if (t.theirs() != nullptr) return t.encode(prompt, tokens::Specials::add);
   Tokens ids;
   for (size_t at = 0, end = 0; at <= prompt.size(); at = end + 1) {
     end = std::min(prompt.find('\n', at), prompt.size());

@@ -14,19 +14,22 @@ namespace {
 std::vector<std::string> pieces_of(const LanguageModel& m, const Tokens& ids,
                                    const std::string& text) {
   std::vector<std::string> own;
+  const text::Tokenizer* tokenizer = m.tokenizer.own();
+  if (tokenizer == nullptr) {
+    for (const int64_t id : ids) own.push_back(m.label(id));
+    return own;
+  }
   for (size_t at = 0, end = 0; at <= text.size(); at = end + 1) {
     end = std::min(text.find('\n', at), text.size());
-    for (std::string& piece : m.tokenizer.pieces(text.substr(at, end - at))) {
+    for (std::string& piece : tokenizer->pieces(text.substr(at, end - at))) {
       own.push_back(std::move(piece));
     }
-    if (end < text.size()) own.emplace_back(kEndOfLine);
+    if (end < text.size()) own.push_back(m.label(text::kEnd));
   }
   std::vector<std::string> shown;
   for (size_t i = 0; i < ids.size(); ++i) {
     const bool unknown = ids[i] == text::kUnknown && i < own.size();
-    shown.push_back(ids[i] == text::kEnd ? kEndOfLine
-                    : unknown            ? own[i]
-                                         : m.tokenizer.token(ids[i]));
+    shown.push_back(unknown ? own[i] : m.label(ids[i]));
   }
   return shown;
 }
@@ -52,9 +55,7 @@ Inside inside(const LanguageModel& lm, const std::string& text) {
   const int64_t next = argmax(models::logits(m, last), 1).to_ids()[0];
   Tokens out(ids.begin() + 1, ids.end());
   out.push_back(next);
-  inside.named = [&lm](int64_t id) {
-    return id == text::kEnd ? kEndOfLine : lm.tokenizer.token(id);
-  };
+  inside.named = [&lm](int64_t id) { return lm.label(id); };
   inside.outputs.assign(pieces.begin() + 1, pieces.end());
   inside.outputs.push_back(inside.named(next));
   look_inside_decoder(m, ids, out, inside);

@@ -88,7 +88,7 @@ train::Scores scores_of(const Total& t, int64_t characters) {
 // What is known of the built-in tales alone.
 void add_answered(train::Scores& scores, const LanguageModel& m, std::span<const std::string> lines,
                   const ShareDone& done) {
-  if (!m.config.data.file.empty()) return;
+  if (!m.has_questions()) return;
   const Answered a = answered(m, lines, done);
   if (a.questions == 0) return;
   scores.emplace_back("answered",
@@ -128,10 +128,10 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
   const auto text = std::make_shared<const Tokens>(encode(m.tokenizer, sets.train));
   const auto valid = std::make_shared<const Tokens>(encode(m.tokenizer, sets.valid));
   if (text->size() < 3 || valid->size() < 2) throw Error("train", "there is too little text");
-  if (m.config.watch == "answered" && !m.config.data.file.empty()) {
+  if (m.config.watch == "answered" && !m.has_questions()) {
     throw Error("train",
-                "--watch answered: built-in tales alone have questions; watch loss, perplexity or "
-                "bits");
+                "--watch answered: built-in tales alone have questions, for a model from scratch; "
+                "watch loss, perplexity or bits");
   }
   const int64_t length = window_of(m, *text);
   if (watching.say) {

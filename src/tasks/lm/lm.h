@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,11 +10,13 @@
 #include "fovea/sample.h"
 #include "fovea/text.h"
 #include "fovea/transformer.h"
+#include "tasks/coder.h"
+#include "tasks/further.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
 
-// Language models: text that goes on. A token is a character, a word or a subword; the end of a
-// line is a token of its own, text::kEnd.
+// Language models: text that goes on. A token is a character, a word or a subword, and the end of a
+// line is a token of its own, text::kEnd; or tokens are those of a model that is trained further.
 namespace fovea::tasks {
 extern const Task task_lm;
 }
@@ -32,6 +35,7 @@ struct LmConfig final : TaskConfig {
   models::TransformerConfig network;  // the vocabulary is found in the data
   models::LossConfig loss;
   int64_t context = 256;  // tokens that it sees
+  FurtherConfig further;
 
   void visit(Fields&) override;
   void suit_data() override;
@@ -61,8 +65,8 @@ struct LmSets {
 LmSets load_data(const LmConfig&);
 
 using Tokens = std::vector<int64_t>;
-Tokens encode(const text::Tokenizer&, std::span<const std::string> lines);  // each line ends
-Tokens encode_prompt(const text::Tokenizer&, std::string_view);             // the last does not
+Tokens encode(const Coder&, std::span<const std::string> lines);  // each line ends
+Tokens encode_prompt(const Coder&, std::string_view);             // the last does not
 
 // Lines of a set as texts to look at one by one: each tale; of the user's text, as many lines as
 // make about 200 bytes.
@@ -74,8 +78,12 @@ inline constexpr const char* kEndOfLine = "⏎";  // as it is shown
 
 struct LanguageModel {
   LmConfig config;
-  text::Tokenizer tokenizer;
+  Coder tokenizer;
   models::Transformer model;
+  std::optional<checkpoints::Origin> origin = {};  // where it is trained further
+
+  std::string label(int64_t id) const;  // of a token, for people
+  bool has_questions() const;           // of the built-in tales
 };
 LanguageModel load_language_model(const RunFolder&);
 
@@ -103,6 +111,8 @@ Answered answered(const LanguageModel&, std::span<const std::string> lines, cons
 // its end counts. Where the context is full, its later half goes on.
 Prediction write_on(const LanguageModel&, const std::string& prompt, const PredictSettings&,
                     const Predicting&);
+
+GivenBack give_back(const LanguageModel&);
 
 // How likely each next token of a text was, and the one that the model would write after it.
 Inside inside(const LanguageModel&, const std::string& text);

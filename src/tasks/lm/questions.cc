@@ -18,7 +18,7 @@ struct AskedLine {
 
 // As write_on() reads a prompt: of a line that is longer than the context, its end counts.
 AskedLine asked_in(const LanguageModel& m, const std::string& line) {
-  AskedLine a{m.tokenizer.encode(line), questions_in(m.tokenizer, line)};
+  AskedLine a{m.tokenizer.encode(line), questions_in(*m.tokenizer.own(), line)};
   const auto past = static_cast<int64_t>(a.line.size()) - m.config.context;
   if (past <= 0) return a;
   a.line.erase(a.line.begin(), a.line.begin() + past);

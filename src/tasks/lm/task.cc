@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "fovea/error.h"
+#include "tasks/given_back.h"
 #include "tasks/lm/lm.h"
 #include "tasks/room.h"
 #include "tasks/run_of.h"
@@ -19,12 +20,14 @@ class LmRun final : public RunOf<LanguageModel, LmSets, EvaluateSettings, Predic
   using RunOf::RunOf;
 
   void save_files(const RunFolder& run) const override {
-    model().tokenizer.save(run / kVocabularyFile);
+    if (model().origin) return model().origin->keep_in(run / kOriginFolder);
+    model().tokenizer.own()->save(run / kVocabularyFile);
   }
   train::Learner learner(const Watching& watching) const override {
     return lm::learner(model(), sets(), watching);
   }
   Set held_out_set() const override { return held_out_of(sets()); }
+  GivenBack given_back() const override { return give_back(model()); }
   Evaluation score_held_out(const ShareDone& done) const override {
     return lm::evaluate(model(), held_out(), done);
   }
@@ -34,6 +37,19 @@ class LmRun final : public RunOf<LanguageModel, LmSets, EvaluateSettings, Predic
   }
   std::optional<Inside> inside(const Input& input) const override {
     return lm::inside(model(), text_of(input));
+  }
+  std::optional<Tensors> logits(const Input& input) const override {
+    const NoGrad off;
+    const Tokens ids = encode_prompt(model().tokenizer, text_of(input));
+    const auto L = static_cast<int64_t>(ids.size());
+    if (L == 0 || L > model().config.context) {
+      throw Error("predict", fmt::format("--logits: a text of 1 to {} tokens, found {}",
+                                         model().config.context, L));
+    }
+    const models::Transformer& m = model().model;
+    const Tensor states = models::decode_all(m, Tensor::from_ids(ids, {1, L}));
+    return Tensors{{"ids", Tensor::from_ids(ids, {L})},
+                   {"logits", models::logits(m, states).select(0, 0)}};
   }
   std::vector<Piece> pieces(const Input& input) const override {
     return read_pieces(model().tokenizer, text_of(input));
@@ -117,15 +133,48 @@ class LmRun final : public RunOf<LanguageModel, LmSets, EvaluateSettings, Predic
   const std::vector<std::string>& held_out() const { return chosen_of(sets(), Set::test); }
 };
 
+// Of a model that is trained further, or from RUN/from: its tokenizer, and how much it reads.
+void suit_origin(LanguageModel& m, const RunFolder* run) {
+  LmConfig& c = m.config;
+  m.origin = origin_of(c.further, run, {checkpoints::Purpose::writes});
+  m.tokenizer = tokens::open_tokenizer(run != nullptr ? *run / kOriginFolder : m.origin->folder());
+  const models::TransformerConfig& n = m.origin->plan().network;
+  check_vocabulary(m.tokenizer, n.target_vocabulary);
+  if (n.positions == nn::Positions::learned) c.context = std::min(c.context, n.longest);
+  c.train.optimizer.groups =
+      groups_of(*m.origin, c.train.optimizer.method, without_decay().front());
+}
+
 void suit_vocabulary(LanguageModel& m) {
   m.config.network.target_vocabulary = m.tokenizer.size();
   m.config.train.optimizer.groups = without_decay();
 }
 
+void begin_further(LanguageModel& m, const RunFolder* former) {
+  LmConfig& c = m.config;
+  LmConfig usual;
+  usual.data = c.data;
+  usual.further = c.further;
+  usual.suit_data();
+  std::vector<std::string> others;
+  if (c.tokens.unit != usual.tokens.unit) others.emplace_back("--unit");
+  if (c.tokens.size != usual.tokens.size) others.emplace_back("--vocab");
+  expect_unset(c.network, usual.network, std::move(others));
+  suit_origin(m, former);
+  const models::TransformerConfig& n = m.origin->plan().network;
+  check_room(models::count_weights(n), c.train, "--freeze, or a smaller model");
+  m.model = models::transformer(n, begun_weights(*m.origin, c.further, c.train.seed, former));
+}
+
 std::unique_ptr<Run> begin(const LmConfig& config, const RunFolder* former) {
   LanguageModel m;
   m.config = config;
+  check(m.config.further);
   LmSets sets = load_data(m.config);
+  if (m.config.further.on()) {
+    begin_further(m, former);
+    return std::make_unique<LmRun>(std::move(m), std::move(sets));
+  }
   m.tokenizer = former ? text::Tokenizer::load(*former / kVocabularyFile)
                        : text::Tokenizer::train(m.config.tokens, sets.train);
   suit_vocabulary(m);
@@ -137,14 +186,25 @@ std::unique_ptr<Run> begin(const LmConfig& config, const RunFolder* former) {
 
 }  // namespace
 
+std::string LanguageModel::label(int64_t id) const {
+  return tokenizer.own() != nullptr && id == text::kEnd ? "⏎" : tokenizer.token(id);
+}
+bool LanguageModel::has_questions() const {
+  return config.data.file.empty() && tokenizer.own() != nullptr;
+}
+
 LanguageModel load_language_model(const RunFolder& run) {
   LanguageModel m;
   m.config = config_as<LmConfig>(run, task_lm);
-  m.tokenizer = text::Tokenizer::load(run / kVocabularyFile);
-  suit_vocabulary(m);
-  m.model = load_model(run, [&](nn::Weights weights) {
-    return models::transformer(m.config.network, std::move(weights));
-  });
+  if (m.config.further.on()) {
+    suit_origin(m, &run);
+  } else {
+    m.tokenizer = text::Tokenizer::load(run / kVocabularyFile);
+    suit_vocabulary(m);
+  }
+  const models::TransformerConfig& n = m.origin ? m.origin->plan().network : m.config.network;
+  m.model = load_model(
+      run, [&](nn::Weights weights) { return models::transformer(n, std::move(weights)); });
   return m;
 }
 
@@ -158,6 +218,7 @@ extern const Task task_lm = {
         "  fovea train lm                                 built-in tales, a minute\n"
         "  fovea train lm book.txt --minutes 20           your text, by characters\n"
         "  fovea train lm book.txt --unit subwords --vocab 2000\n"
+        "  fovea train lm book.txt --from gpt2/ --freeze 6   begins with a model of a hub\n"
         "  fovea predict runs/lm-book \"Once upon\" --temperature 0.7 --length 500\n"
         "  fovea predict runs/lm-tales --show \"Ada sells hats. Bela mends boats. Who is Ada?\"",
     .demo =

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/random.h"
+#include "fovea/error.h"
 #include "fovea/ops.h"
 #include "report/heatmap.h"
 #include "tasks/lm/lm.h"
@@ -16,15 +17,17 @@ constexpr size_t kMapTokens = 64;  // of a picture's side
 class Growing {
  public:
   // After these, of which nothing is given.
-  Growing(const text::Tokenizer& t, const Tokens& before) : tokenizer_(t) {
-    const auto end = std::find(before.rbegin(), before.rend(), text::kEnd);
+  Growing(const Coder& t, const Tokens& before) : tokenizer_(t) {
+    const auto end = tokenizer_.own() != nullptr
+                         ? std::find(before.rbegin(), before.rend(), text::kEnd)
+                         : before.rend();
     line_.assign(end.base(), before.end());
     shorten();
     shown_ = tokenizer_.decode(line_).size();
   }
 
   std::string add(int64_t id) {
-    if (id == text::kEnd) {
+    if (id == text::kEnd && tokenizer_.own() != nullptr) {
       line_.clear();
       shown_ = 0;
       return "\n";
@@ -32,13 +35,17 @@ class Growing {
     if (shorten()) shown_ = tokenizer_.decode(line_).size();
     line_.push_back(id);
     const std::string text = tokenizer_.decode(line_);
-    if (text.size() <= shown_) return {};
+    if (text.size() <= shown_ || is_part_of_character(text)) return {};
     std::string more = text.substr(shown_);
     shown_ = text.size();
     return more;
   }
 
  private:
+  // Of theirs, a token may be some bytes of a character.
+  bool is_part_of_character(const std::string& text) const {
+    return tokenizer_.theirs() != nullptr && text.ends_with("\xEF\xBF\xBD");
+  }
   bool shorten() {
     constexpr size_t kMost = 512, kKept = 128;
     if (line_.size() < kMost) return false;
@@ -46,7 +53,7 @@ class Growing {
     return true;
   }
 
-  const text::Tokenizer& tokenizer_;
+  const Coder& tokenizer_;
   Tokens line_;
   size_t shown_ = 0;  // bytes
 };
@@ -105,9 +112,7 @@ report::Heatmap map_of(const LanguageModel& m, const Tokens& all, size_t prompt)
                      }});
   report::Heatmap map{.title = "Attention of the last layer, mean of its heads"};
   map.axes = {"written", "read"};
-  for (const int64_t id : some) {
-    map.columns.push_back(id == text::kEnd ? kEndOfLine : m.tokenizer.token(id));
-  }
+  for (const int64_t id : some) map.columns.push_back(m.label(id));
   const size_t begin = prompt > first ? prompt - first : 1;  // the row that writes token i is i − 1
   const std::vector<float> w = weights.to_vector();
   for (size_t i = begin; i < some.size(); ++i) {
@@ -119,6 +124,15 @@ report::Heatmap map_of(const LanguageModel& m, const Tokens& all, size_t prompt)
   return map;
 }
 
+// What a text begins with where there is no prompt.
+int64_t first_of(const LanguageModel& m) {
+  if (m.tokenizer.own() != nullptr) return text::kEnd;
+  const tokens::SpecialIds& special = m.tokenizer.theirs()->special_ids();
+  if (special.begin) return *special.begin;
+  if (special.end) return *special.end;
+  throw Error("predict", "there is no prompt to go on from, and the tokenizer names no beginning");
+}
+
 }  // namespace
 
 Prediction write_on(const LanguageModel& m, const std::string& prompt, const PredictSettings& how,
@@ -126,7 +140,7 @@ Prediction write_on(const LanguageModel& m, const std::string& prompt, const Pre
   models::check(how.sample);
   Tokens ids = encode_prompt(m.tokenizer, prompt);
   const bool empty = ids.empty();
-  if (empty) ids.push_back(text::kEnd);
+  if (empty) ids.push_back(first_of(m));
   Growing growing(m.tokenizer, empty ? Tokens() : ids);
   Prediction result;
   const auto tell = [&](const std::string& more) {
@@ -136,7 +150,7 @@ Prediction write_on(const LanguageModel& m, const std::string& prompt, const Pre
   if (!empty) tell(prompt);
   Writing writing(m, ids);
   const size_t before = ids.size();
-  const int64_t never[] = {text::kPad, text::kUnknown, text::kBegin};
+  const Tokens never = m.tokenizer.never();
   const RandomKey key = random_key(static_cast<uint64_t>(how.seed), Purpose::data, 1);
   for (int64_t t = 0; t < how.length; ++t) {
     const double u = unit_open(bits32(key, static_cast<uint64_t>(t)));
@@ -149,7 +163,7 @@ Prediction write_on(const LanguageModel& m, const std::string& prompt, const Pre
   }
   if (watch.piece) watch.piece("\n");
   result.score /= static_cast<double>(how.length);
-  if (watch.maps == Maps::keep && !m.config.network.linear) {
+  if (watch.maps == Maps::keep && !m.model.config.linear) {
     result.pictures.emplace_back(map_of(m, ids, before));
   }
   return result;

@@ -9,8 +9,10 @@
 #include <numeric>
 
 #include "checkpoints/folder.h"
+#include "checkpoints/origin.h"
 #include "fovea/error.h"
 #include "fovea/ops.h"
+#include "tasks/coder.h"
 #include "tasks/transformer_fields.h"
 #include "tasks/transformer_inside.h"
 
@@ -156,12 +158,7 @@ Ids ids_of(const Opened& o, const std::string& text) {
 
 std::vector<std::string> labels_of(const tokens::Tokenizer& t, const Ids& ids) {
   std::vector<std::string> labels;
-  for (const int64_t id : ids) {
-    std::string shown = t.shown(id);
-    if (shown.starts_with(' ')) shown.replace(0, 1, "␣");
-    if (shown == "\n") shown = "⏎";
-    labels.push_back(shown.empty() ? fmt::format("#{}", id) : std::move(shown));
-  }
+  for (const int64_t id : ids) labels.push_back(label_of(t, id));
   return labels;
 }
 
@@ -191,7 +188,15 @@ std::vector<std::string> sentences(const Opened& o) {
 }
 
 void refuse_to_train() {
-  throw Error("train", "a model that somebody else trained is looked at here, and not trained");
+  throw Error("train",
+              "a model that somebody else trained is looked at here; `fovea train TASK "
+              "--from MODEL` trains it further");
+}
+
+GivenBack given_back_of(const Opened& o) {
+  constexpr uint64_t kNothingDrawn = 0;
+  const auto origin = checkpoints::Origin::of(o.about.folder);
+  return given_back(origin, origin.weights(kNothingDrawn));
 }
 
 const std::string& file_to_judge(const Judged& what, const std::string& expected) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "checkpoints/checkpoint.h"
+#include "image/image.h"
+#include "tasks/given_back.h"
 #include "tasks/run_of.h"
 #include "tasks/task.h"
 #include "tokens/tokenizer.h"
@@ -53,6 +55,7 @@ std::vector<std::string> labels_of(const tokens::Tokenizer&, const Ids&);  // fo
 std::vector<std::string> sentences(const Opened&);
 
 [[noreturn]] void refuse_to_train();
+GivenBack given_back_of(const Opened&);  // what its files hold, in float32
 
 // There is no training: nothing was held out, and nobody learns.
 struct NoSets {
@@ -64,6 +67,7 @@ class OpenedRun : public RunOf<Opened, NoSets, Evaluate, Predict> {
   using Base = RunOf<Opened, NoSets, Evaluate, Predict>;
   using Base::Base;
   train::Learner learner(const Watching&) const override { refuse_to_train(); }
+  GivenBack given_back() const override { return given_back_of(this->model()); }
 
  protected:
   // By how much weights are off that are not kept as they are stored, in percent of their size.
@@ -81,6 +85,9 @@ const std::string& file_to_judge(const Judged&, const std::string& what);
 struct NoSettings final : Settings {
   void visit(Fields&) override {}
 };
+
+// A picture of any size, read by a model that sees: [tokens + places, W].
+Tensor rows_of_picture(const Opened&, const image::Image&);
 
 // At most n of the classes, likeliest first.
 struct TopSettings final : Settings {

@@ -85,6 +85,7 @@ const std::vector<Measure>& measures() {
 void TranslateConfig::visit(Fields& f) {
   visit_data(f, data);
   visit_text(f, *this);
+  visit_further(f, further, "an encoder with a decoder, Marian or T5");
   visit_network(f, *this);
   visit_transformer(f, transformer);
   visit_writer_loss(f, loss, "of embeddings, between layers, and before the output", "sentences");
@@ -149,6 +150,14 @@ void TranslateConfig::suit_data() {
     watch = "bleu";
   }
   if (kind == Kind::transformer) suit_transformer(*this, own);
+  if (!further.on()) return;
+  train.optimizer.method = train::Method::adamw;
+  train.optimizer.weight_decay = 0.01f;
+  train.epochs = 3;
+  train.schedule.rate = 5e-5f;
+  train.batch_tokens = 2048;
+  train.average = 0;
+  loss.dropout = 0.1f;
 }
 
 TranslateConfig defaults_for(const TranslateData& data) {
@@ -164,6 +173,7 @@ std::string TranslateConfig::data_name() const {
 }
 
 std::string TranslateConfig::model() const {
+  if (further.on()) return further.model;
   if (kind == Kind::transformer) return text_of(transformer);
   const models::Seq2SeqConfig& m = network;
   const std::string cell = fmt::format("{} {}, {} layer{}", name_of(m.cell), m.hidden, m.layers,
@@ -174,6 +184,7 @@ std::string TranslateConfig::model() const {
 }
 
 std::string TranslateConfig::attention() const {
+  if (further.on()) return further.attention;
   if (kind == Kind::transformer) return attention_of(transformer);
   if (network.context == models::Context::fixed) return "none, a fixed context";
   return fmt::format("{} {}, {}", name_of(network.locality), network.score, network.weighting);

@@ -51,20 +51,24 @@ std::vector<text::Pair> read_pairs(const TranslateData& d, uint64_t seed,
                                       {.min_words = d.min_words, .max_words = d.max_words});
 }
 
-// [L,B] with `first` in front and `last` at the end of each row, padded with 0.
-Tensor time_major(std::span<const std::vector<int64_t>* const> rows, int64_t first, int64_t last) {
-  size_t longest = 0;
-  for (const auto* row : rows) longest = std::max(longest, row->size());
-  const size_t B = rows.size(), before = first != text::kPad ? 1 : 0;
-  const size_t L = longest + before + (last != text::kPad ? 1 : 0);
-  std::vector<int64_t> ids(L * B, text::kPad);
+using Row = std::vector<int64_t>;
+
+// [L,B], padded at the end.
+Tensor time_major(std::span<const Row* const> rows, int64_t padding) {
+  size_t L = 0;
+  for (const Row* row : rows) L = std::max(L, row->size());
+  const size_t B = rows.size();
+  std::vector<int64_t> ids(L * B, padding);
   for (size_t b = 0; b < B; ++b) {
-    const std::vector<int64_t>& row = *rows[b];
-    if (before) ids[b] = first;
-    for (size_t t = 0; t < row.size(); ++t) ids[(t + before) * B + b] = row[t];
-    if (last != text::kPad) ids[(row.size() + before) * B + b] = last;
+    for (size_t t = 0; t < rows[b]->size(); ++t) ids[t * B + b] = (*rows[b])[t];
   }
   return Tensor::from_ids(ids, {static_cast<int64_t>(L), static_cast<int64_t>(B)});
+}
+
+Tensor time_major(const std::vector<Row>& rows, int64_t padding) {
+  std::vector<const Row*> all;
+  for (const Row& row : rows) all.push_back(&row);
+  return time_major(all, padding);
 }
 
 // Pairs of one source stay together, so that of a single one none can be held out.
@@ -114,13 +118,13 @@ TranslateSets load_data(const TranslateData& d, uint64_t seed) {
   return sets;
 }
 
-std::vector<int64_t> encode_source(const text::Tokenizer& tokenizer, const std::string& line) {
-  std::vector<int64_t> ids = tokenizer.encode(line);
-  ids.push_back(text::kEnd);
+std::vector<int64_t> encode_source(const Coder& coder, const std::string& line) {
+  std::vector<int64_t> ids = coder.encode(line, tokens::Specials::add);
+  if (coder.own() != nullptr) ids.push_back(text::kEnd);
   return ids;
 }
 
-std::vector<EncodedPair> encode_pairs(const text::Tokenizer& source, const text::Tokenizer& target,
+std::vector<EncodedPair> encode_pairs(const Coder& source, const Coder& target,
                                       std::span<const text::Pair> pairs) {
   std::vector<EncodedPair> encoded;
   encoded.reserve(pairs.size());
@@ -133,21 +137,28 @@ std::vector<EncodedPair> encode_pairs(const text::Tokenizer& source, const text:
 Sources pad_sources(std::span<const std::vector<int64_t>* const> rows) {
   std::vector<int64_t> lengths;
   for (const auto* row : rows) lengths.push_back(static_cast<int64_t>(row->size()));
-  return {time_major(rows, text::kPad, text::kPad),
+  return {time_major(rows, text::kPad),
           Tensor::from_ids(lengths, {static_cast<int64_t>(lengths.size())})};
 }
 
-models::Batch make_batch(std::span<const EncodedPair* const> pairs) {
-  std::vector<const std::vector<int64_t>*> sources, targets;
+models::Batch make_batch(const Translator& t, std::span<const EncodedPair* const> pairs) {
+  // Any id may be a token of a vocabulary of others.
+  const int64_t padding = t.origin ? -1 : static_cast<int64_t>(text::kPad);
+  std::vector<const Row*> sources;
+  std::vector<Row> in, out;
   for (const EncodedPair* p : pairs) {
     sources.push_back(&p->source);
-    targets.push_back(&p->target);
+    in.push_back({t.special.begin});
+    in.back().insert(in.back().end(), p->target.begin(), p->target.end());
+    out.push_back(p->target);
+    out.back().push_back(t.special.ends.front());
   }
   const Sources padded = pad_sources(sources);
   return {.source = padded.ids,
           .source_lengths = padded.lengths,
-          .target_in = time_major(targets, text::kBegin, text::kPad),
-          .target_out = time_major(targets, text::kPad, text::kEnd)};
+          .target_in = time_major(in, text::kPad),
+          .target_out = time_major(out, padding),
+          .padding = padding};
 }
 
 }  // namespace fovea::tasks::translation

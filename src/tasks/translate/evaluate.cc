@@ -11,8 +11,11 @@
 namespace fovea::tasks::translation {
 namespace {
 
-std::string spaced(const text::Tokenizer& tokenizer, const std::string& line) {
-  return fmt::format("{}", fmt::join(tokenizer.pieces(line), " "));
+std::string spaced(const Coder& coder, const std::string& line) {
+  if (coder.own() != nullptr) {
+    return fmt::format("{}", fmt::join(coder.own()->pieces(line), " "));
+  }
+  return fmt::format("{}", fmt::join(coder.encode(line), " "));
 }
 
 // Sentences in five groups of about the same size, cut at lengths.
@@ -51,7 +54,7 @@ References group_by_source(std::span<const text::Pair> pairs) {
   return r;
 }
 
-train::Scores text_scores(const text::Tokenizer& target, std::span<const std::string> hypotheses,
+train::Scores text_scores(const Coder& target, std::span<const std::string> hypotheses,
                           const text::References& references) {
   std::vector<std::string> pieces;
   text::References reference_pieces;
@@ -86,7 +89,7 @@ double mean_loss(const Translator& t, std::span<const text::Pair> pairs) {
       longest = std::max({longest, pair.source.size(), pair.target.size() + 1});
       if (n > 0 && (n + 1) * longest > most) break;
     }
-    const models::Batch batch = make_batch(std::span(sorted).subspan(begin, n));
+    const models::Batch batch = make_batch(t, std::span(sorted).subspan(begin, n));
     const models::Loss part = loss(t.model, batch, {.mode = Mode::eval});
     total += part.nll;
     tokens += part.tokens;

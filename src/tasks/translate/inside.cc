@@ -68,25 +68,30 @@ void look_inside(const models::Transformer& m, const Written& w, Inside& inside)
 
 Inside inside(const Translator& t, const std::string& line) {
   const NoGrad off;
-  Written w{.source = encode_source(t.source, line), .in = {text::kBegin}, .out = {}};
+  Written w{.source = encode_source(t.source, line), .in = {t.special.begin}, .out = {}};
   const std::vector<const std::vector<int64_t>*> rows = {&w.source};
   const Sources sources = pad_sources(rows);
   models::DecodeConfig greedy;
-  greedy.places = looks(t.config);
+  greedy.special = t.special;
+  greedy.places = t.origin || looks(t.config);
   check_weights(w.source.size(), greedy);
   const models::Decoded d = decode(t.model, sources.ids, sources.lengths, greedy)[0][0];
   w.out = d.tokens;
-  if (d.ended || w.out.empty()) w.out.push_back(text::kEnd);
+  if (d.ended || w.out.empty()) w.out.push_back(t.special.ends.front());
   w.in.insert(w.in.end(), w.out.begin(), w.out.end() - 1);
 
   Inside inside;
-  const std::vector<std::string> pieces = t.source.pieces(line);
+  const std::vector<std::string> pieces = source_pieces(t.source, line);
   inside.inputs = shown_pieces(pieces);
   inside.outputs = pieces_of(t.target, d, pieces);
-  inside.title = line + " → " + t.target.join(inside.outputs);
-  inside.inputs.emplace_back(kEndMark);
+  inside.title = line + " → " +
+                 (t.target.own() != nullptr ? t.target.own()->join(inside.outputs)
+                                            : t.target.decode(d.tokens));
+  if (t.source.own() != nullptr) inside.inputs.emplace_back(kEndMark);
   if (inside.outputs.size() < w.out.size()) inside.outputs.emplace_back(kEndMark);
-  inside.named = [&t](int64_t id) { return id == text::kEnd ? kEndMark : t.target.token(id); };
+  inside.named = [&t](int64_t id) {
+    return id == t.special.ends.front() ? kEndMark : t.target.token(id);
+  };
   std::visit([&](const auto& m) { look_inside(m, w, inside); }, t.model);
   return inside;
 }

@@ -80,7 +80,7 @@ train::Learner learner(const Translator& t, const text::Split& pairs, const Watc
                   "weights",
                   pairs.train.size(), pairs.valid.size(), pairs.test.size(), t.source.size(),
                   t.target.size(), static_cast<double>(weights_of(t.model).count()) / 1e6));
-  if (t.config.kind == Kind::recurrent) {
+  if (!t.origin && t.config.kind == Kind::recurrent) {
     const std::string vain = set_in_vain(t.config.transformer, {}, name_of(t.config.kind));
     if (!vain.empty()) say(watching, vain);
   }
@@ -97,7 +97,7 @@ train::Learner learner(const Translator& t, const text::Split& pairs, const Watc
     for (const int64_t i : examples) some.push_back(&(*encoded)[static_cast<size_t>(i)]);
     models::LossConfig c = t.config.loss;
     c.seed = seed;
-    const models::Loss step = loss(t.model, make_batch(some), c);
+    const models::Loss step = loss(t.model, make_batch(t, some), c);
     return train::StepLoss{step.loss, step.nll, static_cast<double>(step.tokens)};
   };
   const ShareDone done = stopping(watching);

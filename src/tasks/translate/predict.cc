@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
 #include <string_view>
 
@@ -17,12 +18,19 @@ constexpr std::string_view kSubwordSpace = "▁";
 
 }  // namespace
 
-std::vector<std::string> pieces_of(const text::Tokenizer& target, const models::Decoded& d,
+std::vector<std::string> source_pieces(const Coder& coder, const std::string& line) {
+  if (coder.own() != nullptr) return coder.own()->pieces(line);
+  std::vector<std::string> labels;
+  for (const int64_t id : encode_source(coder, line)) labels.push_back(coder.token(id));
+  return labels;
+}
+
+std::vector<std::string> pieces_of(const Coder& target, const models::Decoded& d,
                                    const std::vector<std::string>& source) {
   std::vector<std::string> pieces;
   for (size_t t = 0; t < d.tokens.size(); ++t) {
     const int64_t id = d.tokens[t];
-    if (id != text::kUnknown || t >= d.places.size()) {
+    if (target.own() == nullptr || id != text::kUnknown || t >= d.places.size()) {
       pieces.push_back(target.token(id));
       continue;
     }
@@ -41,16 +49,18 @@ std::vector<std::string> shown_pieces(std::vector<std::string> source) {
 
 namespace {
 
-bool has_unknown(const models::Decoded& d) {
-  return std::find(d.tokens.begin(), d.tokens.end(), text::kUnknown) != d.tokens.end();
+bool has_unknown(const Coder& target, const models::Decoded& d) {
+  return target.own() != nullptr &&
+         std::find(d.tokens.begin(), d.tokens.end(), text::kUnknown) != d.tokens.end();
 }
 
-report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source,
-                       std::vector<std::string> target, const std::string& title) {
+report::Heatmap map_of(const Translator& t, const models::Decoded& d,
+                       std::vector<std::string> source, std::vector<std::string> target,
+                       const std::string& title) {
   report::Heatmap map{
       .title = title, .rows = std::move(target), .columns = shown_pieces(std::move(source))};
   map.axes = {"written", "read"};
-  map.columns.emplace_back(kEndMark);
+  if (t.source.own() != nullptr) map.columns.emplace_back(kEndMark);
   if (d.ended) map.rows.emplace_back(kEndMark);
   for (const std::vector<float>& row : d.weights) {
     map.weights.insert(map.weights.end(), row.begin(), row.end());
@@ -61,11 +71,12 @@ report::Heatmap map_of(const models::Decoded& d, std::vector<std::string> source
 Prediction finish(const Translator& t, const std::string& line, const models::Decoded& d,
                   bool keep_map) {
   Prediction result{.text = t.target.decode(d.tokens), .score = d.score, .ended = d.ended};
-  if (d.places.empty() || !(keep_map || has_unknown(d))) return result;
-  const std::vector<std::string> source = t.source.pieces(line);
+  const bool unknown = has_unknown(t.target, d);
+  if (d.places.empty() || !(keep_map || unknown)) return result;
+  const std::vector<std::string> source = source_pieces(t.source, line);
   const std::vector<std::string> target = pieces_of(t.target, d, source);
-  if (has_unknown(d)) result.text = t.target.join(target);
-  if (keep_map) result.pictures.emplace_back(map_of(d, source, target, line));
+  if (unknown) result.text = t.target.own()->join(target);
+  if (keep_map) result.pictures.emplace_back(map_of(t, d, source, target, line));
   return result;
 }
 
@@ -105,25 +116,52 @@ void check_weights(size_t source, const models::DecodeConfig& c) {
                           c.beam > 1 ? ", or with a smaller beam" : ""));
 }
 
+void suit_origin(Translator& t, const RunFolder* run) {
+  t.origin = origin_of(t.config.further, run, {checkpoints::Purpose::translates});
+  const std::filesystem::path folder = run != nullptr ? *run / kOriginFolder : t.origin->folder();
+  t.source = tokens::open_tokenizer(folder);
+  t.target = tokens::open_target_tokenizer(folder);
+  const models::TransformerConfig& n = t.origin->plan().network;
+  check_vocabulary(t.source, n.source_vocabulary);
+  check_vocabulary(t.target, n.target_vocabulary);
+  const checkpoints::Generation g = t.origin->generation();
+  if (!g.first || g.ends.empty()) {
+    throw Error("train", fmt::format("--from {}: config.json names no decoder_start_token_id or no "
+                                     "eos_token_id",
+                                     t.config.further.from));
+  }
+  t.special = {*g.first, g.ends, g.never};
+  t.special.never.push_back(*g.first);
+}
+
 Translator load_translator(const RunFolder& run) {
   Translator t;
   t.config = config_as<TranslateConfig>(run, task_translate);
-  t.source = text::Tokenizer::load(run / kSourceFile);
-  t.target = text::Tokenizer::load(run / kTargetFile);
-  t.config.network.source_vocabulary = t.source.size();
-  t.config.network.target_vocabulary = t.target.size();
-  t.model = load_model(
-      run, [&](nn::Weights weights) { return make_network(t.config, std::move(weights)); });
+  if (t.config.further.on()) {
+    suit_origin(t, &run);
+  } else {
+    t.source = text::Tokenizer::load(run / kSourceFile);
+    t.target = text::Tokenizer::load(run / kTargetFile);
+    t.config.network.source_vocabulary = t.source.size();
+    t.config.network.target_vocabulary = t.target.size();
+  }
+  t.model = load_model(run, [&](nn::Weights weights) -> Network {
+    if (t.origin) return models::transformer(t.origin->plan().network, std::move(weights));
+    return make_network(t.config, std::move(weights));
+  });
   return t;
 }
 
-std::vector<int64_t> encode_prefix(const text::Tokenizer& target, const std::string& prefix) {
+std::vector<int64_t> encode_prefix(const Coder& target, const std::string& prefix) {
   std::vector<int64_t> ids = target.encode(prefix);
-  const auto unknown = std::find(ids.begin(), ids.end(), text::kUnknown);
+  const auto unknown =
+      std::find_if(ids.begin(), ids.end(), [&](int64_t id) { return target.is_unknown(id); });
   if (unknown != ids.end()) {
     const auto at = static_cast<size_t>(unknown - ids.begin());
-    throw Error("predict", fmt::format("--prefix {}: the model has no token to write \"{}\"",
-                                       prefix, target.pieces(prefix).at(at)));
+    throw Error("predict",
+                fmt::format("--prefix {}: the model has no token to write \"{}\"", prefix,
+                            target.own() != nullptr ? target.own()->pieces(prefix).at(at)
+                                                    : target.token(ids[at])));
   }
   return ids;
 }
@@ -142,7 +180,8 @@ std::vector<Predictions> translate(const Translator& t, std::span<const std::str
   if (config.weights && !lengths.empty()) check_weights(lengths.back(), config);
 
   models::DecodeConfig c = config;
-  c.places = looks(t.config);  // for unknown tokens
+  c.special = t.special;
+  c.places = t.origin || looks(t.config);  // for unknown tokens
   std::vector<Predictions> results(lines.size());
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     end = begin + lines_at_once(lengths, begin, c);

@@ -18,7 +18,7 @@ struct References {
 References group_by_source(std::span<const text::Pair>);
 
 // BLEU, chrF, exact match and token error rate.
-train::Scores text_scores(const text::Tokenizer& target, std::span<const std::string> hypotheses,
+train::Scores text_scores(const Coder& target, std::span<const std::string> hypotheses,
                           const text::References&);
 
 // −log p a token, under the model as it would be used.

@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "fovea/error.h"
+#include "tasks/given_back.h"
 #include "tasks/room.h"
 #include "tasks/run_of.h"
+#include "tasks/transformer_fields.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/score.h"
 #include "tasks/translate/translate.h"
@@ -21,14 +23,18 @@ class TranslateRun final
   using RunOf::RunOf;
 
   void save_files(const RunFolder& run) const override {
-    model().source.save(run / kSourceFile);
-    model().target.save(run / kTargetFile);
+    if (model().origin) return model().origin->keep_in(run / kOriginFolder);
+    model().source.own()->save(run / kSourceFile);
+    model().target.own()->save(run / kTargetFile);
   }
   train::Learner learner(const Watching& watching) const override {
     for (const std::string& line : sets().warnings) {
       if (watching.say) watching.say(line);
     }
     return translation::learner(model(), pairs(), watching);
+  }
+  GivenBack given_back() const override {
+    return model().origin ? tasks::given_back(*model().origin, tensors()) : Run::given_back();
   }
   Set held_out_set() const override { return held_out_of(pairs()); }
   Evaluation score_held_out(const ShareDone& done) const override {
@@ -129,14 +135,39 @@ text::Tokenizer make_tokenizer(const char* option, const text::TokenizerConfig& 
   return text::Tokenizer::train(c, lines);
 }
 
+void begin_further(Translator& t, const RunFolder* former) {
+  TranslateConfig& c = t.config;
+  TranslateConfig usual = defaults_for(c.data);
+  usual.further = c.further;
+  usual.suit_data();
+  std::vector<std::string> others;
+  if (c.kind != usual.kind) others.emplace_back("--model");
+  if (c.source.size != usual.source.size) others.emplace_back("--src-vocab");
+  if (c.target.size != usual.target.size) others.emplace_back("--tgt-vocab");
+  expect_unset(c.transformer, usual.transformer, std::move(others));
+  suit_origin(t, former);
+  const models::TransformerConfig& n = t.origin->plan().network;
+  if (n.positions == nn::Positions::learned)
+    c.data.longest = std::min(c.data.longest, n.longest - 1);
+  check_room(models::count_weights(n), c.train, "--freeze, or a smaller model");
+  t.model = models::transformer(n, begun_weights(*t.origin, c.further, c.train.seed, former));
+  c.train.optimizer.groups =
+      groups_of(*t.origin, c.train.optimizer.method, without_decay().front());
+}
+
 // A run's vocabularies are made once.
 std::unique_ptr<Run> begin(const TranslateConfig& config, const RunFolder* former) {
   Translator t;
   t.config = config;
   TranslateConfig& c = t.config;
+  check(c.further);
   TranslateSets sets = load_data(c.data, c.train.seed);
   if (c.watch != "loss" && c.watch != "perplexity" && c.valid_sentences == 0) {
     throw Error("train", "watching '" + c.watch + "' needs --valid-sentences above 0");
+  }
+  if (c.further.on()) {
+    begin_further(t, former);
+    return std::make_unique<TranslateRun>(std::move(t), std::move(sets));
   }
   t.source = former ? text::Tokenizer::load(*former / kSourceFile)
                     : make_tokenizer("src-vocab", c.source, sets.pairs.train, &text::Pair::source);
@@ -163,6 +194,7 @@ extern const Task task_translate = {
         "  fovea train translate pairs.tsv                your pairs, source<TAB>target a line\n"
         "  fovea train translate --src a.en.gz --tgt a.fr.gz --minutes 30\n"
         "  fovea train translate pairs.tsv --model transformer --blocks 4 --query-depth 256\n"
+        "  fovea train translate pairs.tsv --from opus-mt-en-fr/    begins with a model of a hub\n"
         "  fovea train translate --out runs/x --resume    go on after a stop\n"
         "  fovea predict runs/translate-dates --show \"3rd of May 2021\"\n"
         "  fovea predict runs/translate-dates --show --prefix 1999 \"3rd of May 2021\"\n"

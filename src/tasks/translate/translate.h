@@ -1,12 +1,15 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "fovea/text.h"
 #include "report/report.h"
+#include "tasks/coder.h"
+#include "tasks/further.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
 #include "tasks/translate/network.h"
@@ -38,6 +41,7 @@ struct TranslateConfig final : TaskConfig {
   models::LossConfig loss;
   int64_t valid_sentences = 300;  // translated at each validation
   int64_t beam = 1;               // of the final scores
+  FurtherConfig further;
 
   void visit(Fields&) override;
   void suit_data() override;
@@ -69,13 +73,17 @@ inline constexpr const char *kSourceFile = "source.vocab", *kTargetFile = "targe
 
 struct Translator {
   TranslateConfig config;
-  text::Tokenizer source, target;
+  Coder source, target;
   Network model;
+  models::SpecialIds special = {};                 // of the target
+  std::optional<checkpoints::Origin> origin = {};  // where it is trained further
 };
+// Tokenizers and special ids of a model that is trained further.
+void suit_origin(Translator&, const RunFolder* run);
 Translator load_translator(const RunFolder&);
 
 // As DecodeConfig::prefix has it. Throws where the model has no token for a piece of it.
-std::vector<int64_t> encode_prefix(const text::Tokenizer& target, const std::string&);
+std::vector<int64_t> encode_prefix(const Coder& target, const std::string&);
 // Throws where the weights of a source of so many tokens would take too much to keep.
 void check_weights(size_t source, const models::DecodeConfig&);
 // n-best for each line, in its order.
@@ -83,8 +91,10 @@ std::vector<Predictions> translate(const Translator&, std::span<const std::strin
                                    const models::DecodeConfig&, const ShareDone& = {});
 
 // As people see them: an unknown token is the source piece that it looked at most.
-std::vector<std::string> pieces_of(const text::Tokenizer& target, const models::Decoded&,
+std::vector<std::string> pieces_of(const Coder& target, const models::Decoded&,
                                    const std::vector<std::string>& source);
+// Of a source, its end included where that is one of its tokens.
+std::vector<std::string> source_pieces(const Coder&, const std::string& line);
 std::vector<std::string> shown_pieces(std::vector<std::string> source);
 inline constexpr const char* kEndMark = "⏎";
 
