@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ struct CaptionData {
   std::string data;                // the user's: TSV, a token file, or JSON
   std::string images;              // the folder that its names are in; empty: the file's own
   std::string places;              // a file of what another network made of them; empty: none
+  std::string encoder;             // a model that sees them in place of a convolution; empty: none
+  std::string seen;                // the run's own file of what that made of them; no setting
   double valid_share = 0.05, test_share = 0.1;
 };
 
@@ -60,6 +63,8 @@ struct PredictSettings final : EvaluateSettings {
 
 // ---- Data ---------------------------------------------------------------------------------------
 
+struct CaptionModel;
+
 // What a file says of images, before any is read.
 enum class Side : uint8_t { any, train, valid, test };  // any: as the shares say
 struct ListedImage {
@@ -74,7 +79,7 @@ std::vector<ListedImage> read_captions(const std::string& file);
 
 // An image in bytes, as many as fit_of() says, and what is said of it.
 struct CaptionedImage {
-  std::string name;
+  std::string name, key;  // key: as the data call it
   PackedImage pixels;
   Tensor places;  // [F,Y,X] where they are given: what the model sees in place of the pixels
   std::vector<std::string> captions;
@@ -87,12 +92,13 @@ struct CaptionSets {
   std::vector<std::string> warnings;  // images that were left out
 };
 image::Fit fit_of(const CaptionConfig&);  // of the images as they are shown
-CaptionSets load_data(const CaptionConfig&);
+class Seer;                               // seer.h; null where there is no encoder
+CaptionSets load_data(const CaptionConfig&, const Seer* = nullptr);
 // The i-th scene of a run's data, whichever set it is of.
 CaptionedImage scene_of(const CaptionConfig&, int64_t i);
 // The images of a file of the user's; broken ones are left out, if others are not, and told of.
 // `places` as places_file() takes them.
-std::vector<CaptionedImage> read_captioned(const CaptionConfig&, const std::string& file,
+std::vector<CaptionedImage> read_captioned(const CaptionModel&, const std::string& file,
                                            const std::string& places, const image::Warn& = {});
 
 // ---- The model at work --------------------------------------------------------------------------
@@ -103,9 +109,11 @@ struct CaptionModel {
   CaptionConfig config;
   text::Tokenizer words;
   models::Captioner model;
+  std::shared_ptr<const Seer> seer = {};
 };
 CaptionModel load_caption_model(const RunFolder&);
 bool looks(const CaptionConfig&);
+bool convolves(const CaptionConfig&);  // sees pixels, and no places of another network
 
 // The n best of each image, in its order.
 std::vector<std::vector<models::Decoded>> describe(const CaptionModel&,
@@ -114,7 +122,7 @@ std::vector<std::vector<models::Decoded>> describe(const CaptionModel&,
                                                    const ShareDone& = {});
 
 // Pictures as the model gets them, `places` as places_file() takes them.
-std::vector<CaptionedImage> captioned(const CaptionConfig&, std::span<const GivenImage* const>,
+std::vector<CaptionedImage> captioned(const CaptionModel&, std::span<const GivenImage* const>,
                                       const std::string& places);
 
 std::vector<Predictions> predict(const CaptionModel&, std::span<const CaptionedImage>,

@@ -19,6 +19,10 @@ void visit_data(Fields& f, CaptionConfig& c) {
   f.file("places", d.places,
          "safetensors, [features, rows, columns] by each image's name: what another network made "
          "of it; nothing is convolved then, and the sizes are the file's");
+  f.file(
+      "encoder", d.encoder,
+      "the folder of a ViT or DeiT, which sees the images in place of a convolution: it stays as "
+      "it is, and what it makes of them is kept in the run");
   f.real("valid-share", d.valid_share, "share of the images held out to validate", {0, 0.5});
   f.real("test-share", d.test_share, "share of the images held out to test", {0, 0.9});
   f.integer("height", c.network.height, "images are resized to so many pixels", {1, 4096});
@@ -87,7 +91,7 @@ void CaptionConfig::suit_data() {
     network.hidden = 128;
     network.features = 64;
     network.stride = 4;
-    network.depth = 1;
+    network.depth = convolves(*this) ? 1 : 0;
     network.order = models::Order::luong;
     network.input_feeding = looks(*this);
     loss.entropy = 0;  // a bonus for looks that are undecided keeps it from learning how many
@@ -101,7 +105,7 @@ void CaptionConfig::suit_data() {
   network.height = network.width = 128;
   network.stride = 8;
   network.features = 128;
-  network.depth = data.places.empty() ? 2 : 0;
+  network.depth = convolves(*this) ? 2 : 0;
   network.embedding = 192;
   network.hidden = 256;
   network.doubly = 1.0f;
@@ -119,8 +123,10 @@ std::string CaptionConfig::data_name() const {
 
 std::string CaptionConfig::model() const {
   const models::CaptionerConfig& m = network;
-  const std::string from =
-      data.places.empty() ? fmt::format("each from {} pixels", models::reach_of(m)) : "given";
+  const std::string from = convolves(*this)
+                               ? fmt::format("each from {} pixels", models::reach_of(m))
+                           : data.encoder.empty() ? "given"
+                                                  : "of " + data.encoder;
   return fmt::format("{} × {} places of {}, {}; {} {}, {} layer{}", models::rows_of(m),
                      models::columns_of(m), m.features, from, name_of(m.cell), m.hidden, m.layers,
                      m.layers == 1 ? "" : "s");
@@ -133,6 +139,7 @@ std::string CaptionConfig::attention() const {
       network.doubly > 0 ? fmt::format(", doubly stochastic {}", network.doubly) : "");
 }
 
+bool convolves(const CaptionConfig& c) { return c.data.places.empty() && c.data.encoder.empty(); }
 bool looks(const CaptionConfig& c) { return c.network.context == models::Context::attention; }
 
 void EvaluateSettings::visit(Fields& f) {

@@ -8,6 +8,7 @@
 #include "fovea/error.h"
 #include "image/resize.h"
 #include "tasks/caption/places.h"
+#include "tasks/caption/seer.h"
 #include "tasks/room.h"
 
 namespace fovea::tasks::captions {
@@ -37,10 +38,10 @@ Side side_of(const std::string& name, const CaptionData& d, uint64_t seed) {
   return place < d.test_share + d.valid_share ? Side::valid : Side::train;
 }
 
-uint64_t hash_of_all(std::span<const CaptionedImage> images, uint64_t h) {
+uint64_t hash_of_all(std::span<const CaptionedImage> images, uint64_t h, bool of_places) {
   for (const CaptionedImage& x : images) {
     h = hash_of({reinterpret_cast<const char*>(x.pixels.data()), x.pixels.size()}, h);
-    if (x.places) {
+    if (x.places && of_places) {
       const std::vector<float> all = x.places.to_vector();
       h = hash_of({reinterpret_cast<const char*>(all.data()), all.size() * sizeof(float)}, h);
     }
@@ -49,9 +50,43 @@ uint64_t hash_of_all(std::span<const CaptionedImage> images, uint64_t h) {
   return h;
 }
 
-CaptionSets make_scenes(const CaptionConfig& c) {
+// What an encoder makes of images, from the run's own file where it was kept.
+class Seen {
+ public:
+  Seen(const CaptionConfig& c, const Seer* seer, std::span<const std::string> names)
+      : config_(c), seer_(seer) {
+    if (seer_ == nullptr) return;
+    if (!c.data.seen.empty()) {
+      kept_ = Places(c, c.data.seen, names);
+      return;
+    }
+    const models::CaptionerConfig& m = c.network;
+    check_room("caption", fmt::format("the places of {} images", names.size()),
+               static_cast<int64_t>(names.size()) * m.features * m.height * m.width *
+                   static_cast<int64_t>(sizeof(float)),
+               "fewer images, or an encoder with fewer places");
+  }
+  void add_to(CaptionedImage& x) const {
+    if (seer_ == nullptr) return;
+    if (kept_) {
+      x.places = kept_->of(x.key);
+    } else {
+      see(config_, *seer_, x);
+    }
+  }
+
+ private:
+  const CaptionConfig& config_;
+  const Seer* seer_;
+  std::optional<Places> kept_;
+};
+
+CaptionSets make_scenes(const CaptionConfig& c, const Seer* seer) {
   CaptionSets sets;
   const auto n = c.data.examples;
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < n; ++i) names.push_back(fmt::format("scene:{}", i));
+  const Seen seen(c, seer, names);
   const auto share = [&](double s) {
     return static_cast<int64_t>(std::lround(s * static_cast<double>(n)));
   };
@@ -60,6 +95,7 @@ CaptionSets make_scenes(const CaptionConfig& c) {
   for (int64_t i = 0; i < n; ++i) {
     auto& set = i < test ? sets.test : i < test + valid ? sets.valid : sets.train;
     set.push_back(scene_of(c, i));
+    seen.add_to(set.back());
   }
   return sets;
 }
@@ -68,16 +104,15 @@ CaptionSets make_scenes(const CaptionConfig& c) {
 class Reading {
  public:
   Reading(const CaptionConfig& c, const std::string& file, const std::string& places,
-          const image::Warn& warn)
+          const Seer* seer, const image::Warn& warn)
       : file_(file),
         all_(read_captions(file)),
         folder_(folder_of(c.data, file)),
         fit_(fit_of(c)),
         broken_(warn),
-        given_(!places.empty()) {
-    std::vector<std::string> names;
-    for (const ListedImage& listed : all_) names.push_back(listed.name);
-    if (given_) places_ = Places(c, places, names);
+        given_(!places.empty()),
+        seen_(c, seer, names()) {
+    if (given_) places_ = Places(c, places, names());
     check_room("caption", fmt::format("{} images", all_.size()),
                static_cast<int64_t>(all_.size()) * fit_.height * fit_.width * fit_.channels,
                "--height or --width");
@@ -87,10 +122,13 @@ class Reading {
   template <class Use>
   void each(const Use& use) {
     for (const ListedImage& listed : all_) {
-      CaptionedImage x{.name = (folder_ / listed.name).string(), .captions = listed.captions};
+      CaptionedImage x{.name = (folder_ / listed.name).string(),
+                       .key = listed.name,
+                       .captions = listed.captions};
       const bool whole = broken_.read([&] {
         x.pixels = packed(image::read_fitted(x.name, fit_));
         if (given_) x.places = places_.of(listed.name);
+        seen_.add_to(x);
       });
       if (whole) use(listed, std::move(x));
     }
@@ -98,6 +136,12 @@ class Reading {
   }
 
  private:
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const ListedImage& listed : all_) all.push_back(listed.name);
+    return all;
+  }
+
   std::string file_;
   std::vector<ListedImage> all_;
   fs::path folder_;
@@ -105,11 +149,12 @@ class Reading {
   image::BrokenImages broken_;
   bool given_;
   Places places_;
+  Seen seen_;
 };
 
-CaptionSets read_sets(const CaptionConfig& c) {
+CaptionSets read_sets(const CaptionConfig& c, const Seer* seer) {
   CaptionSets sets;
-  Reading reading(c, c.data.data, c.data.places, image::keep_in(sets.warnings));
+  Reading reading(c, c.data.data, c.data.places, seer, image::keep_in(sets.warnings));
   reading.each([&](const ListedImage& listed, CaptionedImage x) {
     const Side side =
         listed.side == Side::any ? side_of(listed.name, c.data, c.train.seed) : listed.side;
@@ -130,31 +175,34 @@ CaptionSets read_sets(const CaptionConfig& c) {
 
 image::Fit fit_of(const CaptionConfig& c) {
   const models::CaptionerConfig& m = c.network;
-  if (c.data.places.empty()) return {m.height, m.width, m.channels};
+  if (convolves(c)) return {m.height, m.width, m.channels};
   const int64_t place = std::max<int64_t>(1, kShown / std::max(m.height, m.width));
   return {m.height * place, m.width * place, 3};
 }
 
 CaptionedImage scene_of(const CaptionConfig& c, int64_t i) {
   CaptionedImage x = captioned(draw_scene(c.train.seed, static_cast<uint64_t>(i)), fit_of(c));
-  x.name = fmt::format("scene:{}", i);
+  x.name = x.key = fmt::format("scene:{}", i);
   return x;
 }
 
-CaptionSets load_data(const CaptionConfig& c) {
-  CaptionSets sets = c.data.data.empty() ? make_scenes(c) : read_sets(c);
+CaptionSets load_data(const CaptionConfig& c, const Seer* seer) {
+  CaptionSets sets = c.data.data.empty() ? make_scenes(c, seer) : read_sets(c, seer);
   uint64_t h = kEmptyHash;
-  for (const auto* set : {&sets.train, &sets.valid, &sets.test}) h = hash_of_all(*set, mix64(h));
+  for (const auto* set : {&sets.train, &sets.valid, &sets.test}) {
+    h = hash_of_all(*set, mix64(h), c.data.encoder.empty());
+  }
   sets.fingerprint = fmt::format("{:016x}", h);
   return sets;
 }
 
-std::vector<CaptionedImage> read_captioned(const CaptionConfig& c, const std::string& file,
+std::vector<CaptionedImage> read_captioned(const CaptionModel& m, const std::string& file,
                                            const std::string& places, const image::Warn& warn) {
   std::vector<CaptionedImage> all;
-  Reading(c, file, places_file(c, places), warn).each([&](const ListedImage&, CaptionedImage x) {
-    all.push_back(std::move(x));
-  });
+  CaptionConfig c = m.config;
+  c.data.seen.clear();  // it has the training's images alone
+  Reading(c, file, places_file(c, places), m.seer.get(), warn)
+      .each([&](const ListedImage&, CaptionedImage x) { all.push_back(std::move(x)); });
   return all;
 }
 

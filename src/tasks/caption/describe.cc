@@ -3,6 +3,7 @@
 #include "fovea/error.h"
 #include "fovea/ops.h"
 #include "tasks/caption/places.h"
+#include "tasks/caption/seer.h"
 #include "tasks/run_of.h"
 
 namespace fovea::tasks::captions {
@@ -11,9 +12,10 @@ namespace {
 constexpr size_t kAtOnce = 64;
 }  // namespace
 
-std::vector<CaptionedImage> captioned(const CaptionConfig& c,
+std::vector<CaptionedImage> captioned(const CaptionModel& m,
                                       std::span<const GivenImage* const> pictures,
                                       const std::string& places) {
+  const CaptionConfig& c = m.config;
   const std::string file = places_file(c, places);
   Places of;
   if (!file.empty()) {
@@ -27,6 +29,7 @@ std::vector<CaptionedImage> captioned(const CaptionConfig& c,
     x.name = p->name;
     x.pixels = packed(image::fitted(p->image, fit_of(c)));
     if (!file.empty()) x.places = of.of(p->name);
+    if (m.seer) see(c, *m.seer, x);
   }
   return all;
 }
@@ -61,7 +64,11 @@ CaptionModel load_caption_model(const RunFolder& run) {
   m.config = config_as<CaptionConfig>(run, task_caption);
   m.words = text::Tokenizer::load(run / kWordsFile);
   m.config.network.target_vocabulary = m.words.size();
-  if (!m.config.data.places.empty()) m.config.network.channels = m.config.network.features;
+  if (!convolves(m.config)) m.config.network.channels = m.config.network.features;
+  if (!m.config.data.encoder.empty()) {
+    m.seer = std::make_shared<const Seer>(m.config.data.encoder);
+    m.config.data.seen = (run / kSeenFile).string();
+  }
   m.model = load_model(run, [&](nn::Weights weights) {
     return models::captioner(m.config.network, std::move(weights));
   });

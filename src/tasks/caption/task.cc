@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "fovea/error.h"
 #include "tasks/caption/places.h"
+#include "tasks/caption/seer.h"
 #include "tasks/room.h"
 #include "tasks/run_of.h"
 
@@ -15,7 +17,10 @@ class CaptionRun final
  public:
   using RunOf::RunOf;
 
-  void save_files(const RunFolder& run) const override { model().words.save(run / kWordsFile); }
+  void save_files(const RunFolder& run) const override {
+    model().words.save(run / kWordsFile);
+    if (model().seer) save_seen(sets(), (run / kSeenFile).string());
+  }
   train::Learner learner(const Watching& watching) const override {
     return captions::learner(model(), sets(), watching);
   }
@@ -29,8 +34,7 @@ class CaptionRun final
     if (what.file.empty())
       return captions::evaluate(model(), set_of(what.set), settings.decode, done);
     std::vector<std::string> warnings;
-    const auto all =
-        read_captioned(model().config, what.file, settings.places, image::keep_in(warnings));
+    const auto all = read_captioned(model(), what.file, settings.places, image::keep_in(warnings));
     Evaluation e = captions::evaluate(model(), all, settings.decode, done);
     e.warnings = std::move(warnings);
     return e;
@@ -53,7 +57,7 @@ class CaptionRun final
       for (const size_t i : spread(all.size(), most)) some.emplace_back(own(all, what.set, i));
       return some;
     }
-    const std::vector<CaptionedImage> all = read_captioned(model().config, what.file, {});
+    const std::vector<CaptionedImage> all = read_captioned(model(), what.file, {});
     for (const size_t i : spread(all.size(), most)) {
       some.emplace_back(GivenImage{unpacked(all[i].pixels, fit_of(model().config)), all[i].name});
     }
@@ -84,7 +88,7 @@ class CaptionRun final
   }
 
  private:
-  CaptionSets read_sets() const override { return load_data(model().config); }
+  CaptionSets read_sets() const override { return load_data(model().config, model().seer.get()); }
   // What the model sees of inputs. `places` as places_file() takes them.
   std::vector<CaptionedImage> asked(std::span<const Input> inputs,
                                     const std::string& places) const {
@@ -92,7 +96,7 @@ class CaptionRun final
     for (const Input& input : inputs) {
       if (const auto* picture = std::get_if<GivenImage>(&input)) pictures.push_back(picture);
     }
-    std::vector<CaptionedImage> seen = captioned(model().config, pictures, places), all;
+    std::vector<CaptionedImage> seen = captioned(model(), pictures, places), all;
     auto next = seen.begin();
     for (const Input& input : inputs) {
       const bool sent = std::holds_alternative<GivenImage>(input);
@@ -102,7 +106,11 @@ class CaptionRun final
   }
   CaptionedImage of_own(const Own& own) const {
     const std::optional<Set> set = tasks::set_of(own);
-    if (!set && model().config.data.places.empty()) return scene_of(model().config, own.number);
+    if (!set && model().config.data.places.empty()) {
+      CaptionedImage x = scene_of(model().config, own.number);
+      if (model().seer) see(model().config, *model().seer, x);
+      return x;
+    }
     if (!set) throw Error("predict", "this run sees places of its own images; scenes have none");
     const std::vector<CaptionedImage>& all = set_of(*set);
     return all[index_of(own, all.size())];
@@ -124,6 +132,21 @@ text::Tokenizer words_of(const CaptionConfig& c, std::span<const CaptionedImage>
   return text::Tokenizer::train(c.words, lines);
 }
 
+// What it sees is kept in the run: one that goes on needs the encoder for new images alone.
+void begin_seeing(CaptionModel& m, const RunFolder* former) {
+  CaptionConfig& c = m.config;
+  if (!c.data.places.empty()) {
+    throw Error("caption", "--places and --encoder both say what images are seen by; name one");
+  }
+  m.seer = std::make_shared<const Seer>(c.data.encoder);
+  if (former != nullptr && std::filesystem::exists(*former / kSeenFile)) {
+    c.data.seen = (*former / kSeenFile).string();
+    suit_places(c, c.data.seen);
+  } else {
+    suit_seer(c, *m.seer);
+  }
+}
+
 // The vocabulary is found once.
 std::unique_ptr<Run> begin(const CaptionConfig& config, const RunFolder* former) {
   CaptionModel m;
@@ -136,7 +159,8 @@ std::unique_ptr<Run> begin(const CaptionConfig& config, const RunFolder* former)
     }
     suit_places(c, c.data.places);
   }
-  CaptionSets sets = load_data(c);
+  if (!c.data.encoder.empty()) begin_seeing(m, former);
+  CaptionSets sets = load_data(c, m.seer.get());
   m.words = former ? text::Tokenizer::load(*former / kWordsFile) : words_of(c, sets.train);
   c.network.target_vocabulary = m.words.size();
   if (!looks(c)) c.network.gate = c.network.input_feeding = false;
@@ -158,6 +182,8 @@ extern const Task task_caption = {
         "  fovea train caption captions.tsv               your images: image<TAB>caption a line\n"
         "  fovea train caption captions_train2014.json --images train2014/    COCO\n"
         "  fovea train caption Flickr8k.token.txt --images Flicker8k_Dataset/\n"
+        "  fovea train caption captions.tsv --encoder vit-base/         what a model of a hub "
+        "sees\n"
         "  fovea train caption captions.tsv --places vgg.safetensors    what another network saw\n"
         "  fovea train caption --weighting sample         hard attention\n"
         "  fovea train caption --context fixed            one vector for the image\n"
@@ -172,7 +198,7 @@ extern const Task task_caption = {
     .takes = Takes::pictures,
     .drawn = "scene",
     .measures = captions::measures(),
-    .files = {captions::kWordsFile},
+    .files = {captions::kWordsFile, captions::kSeenFile},
     .config = make<captions::CaptionConfig, TaskConfig>,
     .evaluate_settings = make<captions::EvaluateSettings>,
     .predict_settings = make<captions::PredictSettings>,

@@ -152,6 +152,11 @@ std::unique_ptr<const Run> open_seeing(const RunFolder& folder) {
 
 }  // namespace
 
+Tensor rows_of_picture(const Opened& o, const image::Image& picture) {
+  const NoGrad off;
+  return read_pictures(o, pixels_of(brought_to_size(o, picture)).contiguous()).select(0, 0);
+}
+
 extern const Task task_sees = {
     .name = "classes of pictures",
     .title = "Classes of pictures",
