@@ -149,7 +149,12 @@ def digits(folder):
         write(f"{part}-labels-idx1-ubyte", 0x801, [count], [i % 10 for i in range(count)])
 
 
-def bring(folder):
+MODELS = {"gpt2-small": "gpt2", "bert-base": "bert_fills", "opus-mt": "marian", "vit-base": "vit"}
+
+
+def bring(folder, source):
+    for name, golden in MODELS.items():
+        shutil.copytree(source / "tests" / "checkpoints" / "golden" / golden, folder / name)
     words = "one two three four five six seven eight nine ten".split()
     mots = "un deux trois quatre cinq six sept huit neuf dix".split()
     pairs = [(f"{words[i % 10]} {words[i // 10]}", f"{mots[i % 10]} {mots[i // 10]}") for i in range(100)]
@@ -197,7 +202,7 @@ class Checker:
         self.source, self.program, self.folder = source, program, folder
         self.brought = folder / "brought"
         self.brought.mkdir()
-        bring(self.brought)
+        bring(self.brought, source)
         self.stand_in = folder / "bin" / "fovea"
         self.stand_in.parent.mkdir()
         self.stand_in.write_text(f'#!/bin/sh\nexec {sys.executable} {os.path.abspath(__file__)} --stand-in {program} "$@"\n')

@@ -54,13 +54,13 @@ TEST(Lm, AnswersAreCounted) {
   const std::vector<std::string> lines = {"a. b? a. b? b.", "no question.", "a? no end"};
   LanguageModel m = blank(100);
   m.tokenizer = text::Tokenizer::train({.unit = text::Unit::words}, lines);
-  const std::vector<Question> found = questions_in(m.tokenizer, lines[0]);
+  const std::vector<Question> found = questions_in(*m.tokenizer.own(), lines[0]);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].begin, 4);
   EXPECT_EQ(found[0].end, 6);
   EXPECT_EQ(found[1].end, 10);
-  EXPECT_TRUE(questions_in(m.tokenizer, lines[1]).empty());
-  EXPECT_TRUE(questions_in(m.tokenizer, lines[2]).empty());
+  EXPECT_TRUE(questions_in(*m.tokenizer.own(), lines[1]).empty());
+  EXPECT_TRUE(questions_in(*m.tokenizer.own(), lines[2]).empty());
   m.config.network.target_vocabulary = m.tokenizer.size();
   m.model = models::transformer(m.config.network, 1);
   EXPECT_EQ(answered(m, lines).questions, 2);

@@ -209,7 +209,7 @@ TEST(Opened, IsSaidInLines) {
   EXPECT_TRUE(folder.owns("model.safetensors"));
   EXPECT_FALSE(folder.owns("picture.svg"));
   EXPECT_TRUE(has(error_of([&] { folder.results(); }), "somebody else trained"));
-  EXPECT_TRUE(has(error_of([&] { folder.task().open(folder)->learner({}); }), "not trained"));
+  EXPECT_TRUE(has(error_of([&] { folder.task().open(folder)->learner({}); }), "--from"));
 }
 
 }  // namespace
