@@ -19,6 +19,12 @@ std::vector<int64_t> Coder::encode(std::string_view text, tokens::Specials aroun
   if (own() != nullptr) return own()->encode(text);
   std::vector<int64_t> ids;
   for (const tokens::Token& t : theirs()->encode(text, around)) ids.push_back(t.id);
+  const auto most = static_cast<size_t>(longest_);
+  if (longest_ == 0 || ids.size() <= most) return ids;
+  size_t after = 0;  // special tokens at the end
+  while (after < most && theirs()->special(ids[ids.size() - 1 - after])) ++after;
+  ids.erase(ids.begin() + static_cast<ptrdiff_t>(most - after),
+            ids.end() - static_cast<ptrdiff_t>(after));
   return ids;
 }
 

@@ -108,12 +108,21 @@ class CaptionRun final
     const std::optional<Set> set = tasks::set_of(own);
     if (!set && model().config.data.places.empty()) {
       CaptionedImage x = scene_of(model().config, own.number);
-      if (model().seer) see(model().config, *model().seer, x);
+      if (model().seer) add_places(x);
       return x;
     }
     if (!set) throw Error("predict", "this run sees places of its own images; scenes have none");
     const std::vector<CaptionedImage>& all = set_of(*set);
     return all[index_of(own, all.size())];
+  }
+  // One of the run's own was seen already.
+  void add_places(CaptionedImage& x) const {
+    for (const auto* set : {&sets().test, &sets().valid, &sets().train}) {
+      for (const CaptionedImage& seen : *set) {
+        if (seen.key == x.key) x.places = seen.places;
+      }
+    }
+    if (!x.places) see(model().config, *model().seer, x);
   }
   // By its number among the built-in ones, or in its set.
   Own own(const std::vector<CaptionedImage>& all, Set set, size_t i) const {

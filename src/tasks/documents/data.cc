@@ -182,16 +182,9 @@ Apart Known::apart(const std::string& text, const Reading& r) const {
   if (!coder) return classification::taken_apart(text, r);
   Apart a;
   a.tokens = coder->encode(text, tokens::Specials::add);
-  const auto most = static_cast<size_t>(longest);
-  if (longest > 0 && a.tokens.size() > most) {
-    // What is put after a text stays its end.
-    size_t end = a.tokens.size();
-    while (end > 0 && coder->theirs()->special(a.tokens[end - 1])) --end;
-    const size_t after = a.tokens.size() - end;
-    if (after >= most) throw Error("documents", "the model reads no more than its special tokens");
-    a.dropped = static_cast<int64_t>(a.tokens.size() - most);
-    a.tokens.erase(a.tokens.begin() + static_cast<ptrdiff_t>(most - after),
-                   a.tokens.begin() + static_cast<ptrdiff_t>(end));
+  if (static_cast<int64_t>(a.tokens.size()) == coder->longest()) {
+    const size_t whole = coder->theirs()->encode(text).size();
+    a.dropped = static_cast<int64_t>(whole - a.tokens.size());
   }
   std::vector<std::string>& labels = a.sentences.emplace_back();
   for (const int64_t id : a.tokens) labels.push_back(coder->token(id));
@@ -204,8 +197,7 @@ int64_t Known::size() const { return coder ? coder->size() : words->size(); }
 Known known_of(const checkpoints::Origin& origin) {
   const models::TransformerConfig& n = origin.plan().network;
   Known known{.classes = origin.classes(),
-              .coder = tokens::open_tokenizer(origin.folder()),
-              .longest = n.longest};
+              .coder = Coder(tokens::open_tokenizer(origin.folder()), n.longest)};
   check_vocabulary(*known.coder, n.source_vocabulary);
   return known;
 }

@@ -80,9 +80,7 @@ Apart taken_apart(const std::string& text, const Reading&);
 struct Known {
   std::shared_ptr<const text::Vocabulary> words;
   std::vector<std::string> classes;
-  // Of a model that is trained further, in place of words: its tokenizer, and how much it reads.
-  std::optional<Coder> coder = {};
-  int64_t longest = 0;
+  std::optional<Coder> coder = {};  // of a model that is trained further, in place of words
 
   Apart apart(const std::string& text, const Reading&) const;
   int64_t size() const;  // words or tokens

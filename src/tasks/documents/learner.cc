@@ -44,7 +44,7 @@ Encoded training_documents(const Classifier& c, std::span<const text::Labelled> 
         fmt::format("{} documents have more than {}: what follows, {:.1f} % of all words, is not "
                     "read",
                     shortened,
-                    c.origin ? fmt::format("{} tokens", c.known.longest)
+                    c.origin ? fmt::format("{} tokens", c.known.coder->longest())
                              : fmt::format("{} sentences", r.most_sentences),
                     100.0 * static_cast<double>(dropped) / static_cast<double>(dropped + words)));
   }

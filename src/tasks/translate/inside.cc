@@ -73,6 +73,9 @@ Inside inside(const Translator& t, const std::string& line) {
   const Sources sources = pad_sources(rows);
   models::DecodeConfig greedy;
   greedy.special = t.special;
+  if (const int64_t most = t.source.longest(); most > 0) {
+    greedy.longest = std::min(most, 2 * static_cast<int64_t>(w.source.size()) + 10);
+  }
   greedy.places = t.origin || looks(t.config);
   check_weights(w.source.size(), greedy);
   const models::Decoded d = decode(t.model, sources.ids, sources.lengths, greedy)[0][0];

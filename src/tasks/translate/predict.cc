@@ -119,9 +119,10 @@ void check_weights(size_t source, const models::DecodeConfig& c) {
 void suit_origin(Translator& t, const RunFolder* run) {
   t.origin = origin_of(t.config.further, run, {checkpoints::Purpose::translates});
   const std::filesystem::path folder = run != nullptr ? *run / kOriginFolder : t.origin->folder();
-  t.source = tokens::open_tokenizer(folder);
-  t.target = tokens::open_target_tokenizer(folder);
   const models::TransformerConfig& n = t.origin->plan().network;
+  const int64_t longest = n.positions == nn::Positions::learned ? n.longest : 0;
+  t.source = Coder(tokens::open_tokenizer(folder), longest);
+  t.target = Coder(tokens::open_target_tokenizer(folder), std::max<int64_t>(0, longest - 1));
   check_vocabulary(t.source, n.source_vocabulary);
   check_vocabulary(t.target, n.target_vocabulary);
   const checkpoints::Generation g = t.origin->generation();
@@ -182,6 +183,10 @@ std::vector<Predictions> translate(const Translator& t, std::span<const std::str
   models::DecodeConfig c = config;
   c.special = t.special;
   c.places = t.origin || looks(t.config);  // for unknown tokens
+  const int64_t most = t.source.longest();
+  const bool past =
+      most > 0 && !lengths.empty() && steps_of(lengths.back(), c) > static_cast<size_t>(most);
+  if (past) c.longest = most;
   std::vector<Predictions> results(lines.size());
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     end = begin + lines_at_once(lengths, begin, c);
