@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "fovea/error.h"
 #include "text/messages.h"
@@ -37,6 +38,15 @@ std::vector<int64_t> places_of_classes(const std::vector<std::string>& of_data,
     places.push_back(found - of_model.begin());
   }
   return places;
+}
+
+std::vector<size_t> best_first(std::span<const float> probabilities, int64_t n) {
+  std::vector<size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return probabilities[a] > probabilities[b]; });
+  order.resize(std::min(order.size(), static_cast<size_t>(n)));
+  return order;
 }
 
 }  // namespace fovea::tasks

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,8 @@ void expect_two_classes(const std::map<std::string, int64_t>& count, const std::
 std::vector<int64_t> places_of_classes(const std::vector<std::string>& of_data,
                                        const std::vector<std::string>& of_model,
                                        const std::string& call, const std::string& where);
+
+// The n likeliest classes, or all of them, the likeliest first; of equals the one that comes first.
+std::vector<size_t> best_first(std::span<const float> probabilities, int64_t n);
 
 }  // namespace fovea::tasks

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "report/shaded_text.h"
+#include "tasks/classes.h"
 #include "tasks/documents/documents.h"
 #include "tasks/run_of.h"
 
@@ -162,13 +163,8 @@ std::vector<Predictions> predict(const Classifier& c, std::span<const std::strin
   std::vector<Predictions> all;
   for (size_t i = 0; i < judged.size(); ++i) {
     const Judgement& j = judged[i];
-    std::vector<size_t> order(j.probabilities.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return j.probabilities[a] > j.probabilities[b]; });
-    order.resize(std::min(order.size(), static_cast<size_t>(n_best)));
     Predictions& best = all.emplace_back();
-    for (const size_t k : order) {
+    for (const size_t k : best_first(j.probabilities, n_best)) {
       best.push_back(
           {.text = c.known.classes[k], .score = static_cast<double>(j.probabilities[k])});
     }

@@ -8,6 +8,7 @@
 #include "fovea/error.h"
 #include "report/scanpath.h"
 #include "report/seen_image.h"
+#include "tasks/classes.h"
 #include "tasks/glimpse/glimpse.h"
 #include "tasks/run_of.h"
 
@@ -52,14 +53,6 @@ struct Tallies {
     return e;
   }
 };
-
-std::vector<size_t> best_first(std::span<const float> p, int64_t n) {
-  std::vector<size_t> order(p.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
-  order.resize(std::min(order.size(), static_cast<size_t>(n)));
-  return order;
-}
 
 // What was said after each glimpse of a single image.
 std::vector<std::string> said(const Viewer& v, const models::Glimpsed& found) {

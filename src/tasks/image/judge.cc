@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "fovea/error.h"
+#include "tasks/classes.h"
 #include "tasks/image/image_task.h"
 #include "tasks/run_of.h"
 
@@ -106,13 +107,8 @@ std::vector<Predictions> predict(const ImageModel& m, std::span<const PackedExam
   std::vector<Predictions> all;
   for (size_t i = 0; i < judged.size(); ++i) {
     const Judgement& j = judged[i];
-    std::vector<size_t> order(j.probabilities.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return j.probabilities[a] > j.probabilities[b]; });
-    order.resize(std::min(order.size(), static_cast<size_t>(settings.n_best)));
     Predictions& n_best = all.emplace_back();
-    for (const size_t k : order)
+    for (const size_t k : best_first(j.probabilities, settings.n_best))
       n_best.push_back({.text = m.classes[k], .score = j.probabilities[k]});
     if (j.weights.empty()) continue;
     report::SeenImage seen = seen_of(m, images[i].pixels, j, settings.places);

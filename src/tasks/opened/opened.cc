@@ -12,6 +12,7 @@
 #include "checkpoints/origin.h"
 #include "fovea/error.h"
 #include "fovea/ops.h"
+#include "tasks/classes.h"
 #include "tasks/coder.h"
 #include "tasks/transformer_fields.h"
 #include "tasks/transformer_inside.h"
@@ -215,12 +216,8 @@ void TopSettings::visit(Fields& f) {
 Predictions best_classes(const std::vector<std::string>& classes, const Tensor& logits,
                          int64_t n_best) {
   const std::vector<float> p = softmax(logits.reshape({1, logits.numel()})).to_vector();
-  std::vector<size_t> order(p.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] > p[b]; });
-  order.resize(std::min(order.size(), static_cast<size_t>(n_best)));
   Predictions best;
-  for (const size_t k : order) {
+  for (const size_t k : best_first(p, n_best)) {
     best.push_back({.text = classes.at(k), .score = static_cast<double>(p[k])});
   }
   return best;
