@@ -1,23 +1,25 @@
-// Gives every file of the folders named on the command line to the fuzz target, without libFuzzer.
-#include <cstdint>
+// replay TARGET FOLDER: gives every file of the folder to the fuzz target, without libFuzzer.
+#include "replay.h"
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-
 int main(int argc, char** argv) {
+  if (argc != 3 || !fuzz_targets().contains(argv[1])) {
+    std::fprintf(stderr, "fuzz_replay TARGET FOLDER\n");
+    return 2;
+  }
+  const FuzzTarget target = fuzz_targets().at(argv[1]);
   int replayed = 0;
-  for (int i = 1; i < argc; ++i) {
-    if (!std::filesystem::is_directory(argv[i])) continue;
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
-      std::ifstream file(entry.path(), std::ios::binary);
-      const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-      ++replayed;
-    }
+  for (const auto& entry : std::filesystem::directory_iterator(argv[2])) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+    target(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+    ++replayed;
   }
   std::printf("%d inputs replayed\n", replayed);
+  return replayed > 0 ? 0 : 1;
 }

@@ -195,7 +195,7 @@ class LargestRun final : public RunOf<Model, Data, EvaluateSettings, PredictSett
         some.push_back({.text = std::to_string(x[i]), .score = std::log(a[i])});
       }
       std::stable_sort(some.begin(), some.end(),
-                       [](const auto& a, const auto& b) { return a.score > b.score; });
+                       [](const auto& one, const auto& other) { return one.score > other.score; });
       some.resize(std::min(wanted, some.size()));
       if (p.maps == Maps::none) continue;
       std::vector<std::string> labels;
