@@ -50,7 +50,11 @@ void put_axes(Markup& svg, const Grid& grid) {
 }  // namespace
 
 Grid grid_of(const Heatmap& map, const GridStyle& style) {
-  Grid grid{style, labels_of(map, style.longest_label), map.axes};
+  const auto shown = [&](const std::string& axis) {
+    return cut(visible(axis), style.longest_label);
+  };
+  Grid grid{
+      style, labels_of(map, style.longest_label), {shown(map.axes.rows), shown(map.axes.columns)}};
   const Labels& labels = grid.labels;
   const double beside = map.axes.rows.empty() ? 0 : style.line;
   const double above = map.axes.columns.empty() ? 0 : style.line;

@@ -107,6 +107,8 @@ TEST(Svg, AxesAreNamed) {
   EXPECT_EQ(count(named.svg, ">read →<"), 1u);
   EXPECT_EQ(count(named.svg, "rotate(-90)\">← written &amp; so on<"), 1u);
   EXPECT_GT(named.height, plain.height + 100) << "a long name beside one row is not cut";
+  map.axes.rows = std::string(100000, 'x');
+  EXPECT_LT(drawing_of(sheet_of(std::vector<Picture>{map}), Target::svg).height, 500);
   const std::string page = to_html({.title = "t", .sections = {{"s", {Pictures{{map}}}}}});
   EXPECT_EQ(count(page, ">read →<"), 1u);
 }

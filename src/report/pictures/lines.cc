@@ -48,8 +48,8 @@ Heatmap map_of(const Lines& l, size_t head) {
           .axes = {"query", "key"}};
 }
 
-// What an opaque line weighs: 1, or the largest, where that is small or above. Most lines are weak, and where they
-// all were opaque nobody could tell them apart.
+// What an opaque line weighs: 1, or the largest, where that is small or above. Most lines are weak,
+// and where they all were opaque nobody could tell them apart.
 double full_of(const Lines& l) {
   float largest = 0;
   for (const float weight : l.weights) {
@@ -68,8 +68,8 @@ std::string text(const Picture& picture, Ink ink, int width) {
 
 // ---- As a drawing -------------------------------------------------------------------------------
 
-// Hues as far apart as the golden ratio puts them, from blue on, dark enough for white paper: as in the
-// page. Of hue, saturation and lightness its red, green and blue.
+// Hues as far apart as the golden ratio puts them, from blue on, dark enough for white paper: as in
+// the page. Of hue, saturation and lightness its red, green and blue.
 Colour colour_of_head(int64_t number) {
   constexpr double kFirst = 0.58, kTurn = 0.382, kSaturation = 0.75, kLight = 0.38;
   const double hue = 6 * std::fmod(kFirst + static_cast<double>(number - 1) * kTurn, 1.0);
@@ -101,7 +101,8 @@ Laid laid_out(const Lines& l) {
   at.right = at.left + kLineGap;
   at.top = kLineStep;
   at.width = at.right + kLineEdge / 2 + widest_of(l.columns);
-  at.height = at.top + kLineStep * (static_cast<double>(std::max(l.rows.size(), l.columns.size())) + 2);
+  at.height =
+      at.top + kLineStep * (static_cast<double>(std::max(l.rows.size(), l.columns.size())) + 2);
   return at;
 }
 
@@ -263,8 +264,9 @@ Picture example() {
 extern const PictureKind picture_lines = {
     .name = "lines",
     .plural = "pictures of lines",
-    .about = "Where several heads looked: a line from each query to each key, as opaque as it "
-             "weighs, a colour for each head.",
+    .about =
+        "Where several heads looked: a line from each query to each key, as opaque as it "
+        "weighs, a colour for each head.",
     .check = check,
     .text = text,
     .drawing = drawing,
