@@ -148,7 +148,8 @@ std::vector<Explanation> by_patching(const OfBlocks& a) {
              .rows = s.blocks,
              .columns = s.rows,
              .weights = s.follows,
-             .scale = Scale::around_zero};
+             .scale = Scale::around_zero,
+             .axes = {"block", "token"}};
     all.push_back(std::move(e));
   }
   all.back().note =

@@ -284,6 +284,23 @@ class Heads(Page):
         self.wait(lambda d: self.title_of(name) not in self.text("#head figcaption"))
         self.assertEqual(len(self.all("#pinned canvas.matrix")), 1, "the pinned one stays")
 
+    def test_blocks_are_taken_apart(self):
+        self.open("heads", "&open=lens,ranking,patching")
+        self.wait(lambda d: self.all("#lens-result .word-map tbody tr"))
+        self.assertEqual([h.text for h in self.all("#lens-result tbody th")], ["embedding", "block 1", "block 2"])
+        self.assertIn("rank", self.one("#lens-result tbody td").get_attribute("title"))
+        self.one("#ranking-begin").click()
+        self.wait(lambda d: self.all("#ranking-result .ranked tbody tr"), 60)
+        lost = [float(r.find_element(By.TAG_NAME, "td").text) for r in self.all("#ranking-result .ranked tbody tr")]
+        self.assertEqual(lost, sorted(lost, reverse=True))
+        other = self.one("#input").get_attribute("value")
+        self.one("#patching-beside").send_keys(other[:-1] + ("2" if other[-1] == "1" else "1"))
+        self.one("#patching-begin").click()
+        self.wait(lambda d: len(self.all("#patching-result canvas.matrix")) == 2, 60)  # what reads, what writes
+        self.one("#patching-beside").send_keys("1")
+        self.one("#patching-begin").click()
+        self.wait(lambda d: "as many" in self.text("#patching-result"), 60)
+
     def test_rows_become_one_or_not(self):
         self.open("heads")
         self.wait(lambda d: self.all("#rank summary"))

@@ -5,7 +5,7 @@ import { figure_of, unpacked } from './pictures.js';
 
 // What is lost without each head, and what rows of another text carry: a pass for each, so they begin when asked.
 export const pictures_in = answer => {
-  const pictures = unpacked(answer.pictures).map(p => ({ ...p, axes: ['block', 'token'] })), parts = pictures.map(figure_of);
+  const pictures = unpacked(answer.pictures), parts = pictures.map(figure_of);
   requestAnimationFrame(() => parts.forEach(p => p.draw()));
   return [export_buttons(() => pictures), ...parts.map(p => p.node)];
 };
