@@ -197,7 +197,8 @@ void check(const Stored& stored, const Recipe& recipe,
 }
 
 DType type_of(const Stored& stored, const std::string& ours, const From& from, KeptAs kept) {
-  const bool matrix = is_plain(from) && ours.ends_with(".weight") && shape_of(from.parts).size() == 2;
+  const bool matrix =
+      is_plain(from) && ours.ends_with(".weight") && shape_of(from.parts).size() == 2;
   return matrix ? type_of(kept, stored_type(stored, from.parts)) : DType::f32;
 }
 

@@ -1,6 +1,7 @@
 // Trainings that begin with a model that somebody else trained, and models that are given back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <filesystem>

@@ -232,7 +232,8 @@ TEST(Lm, EveryKindOfPositionsWithASmallContext) {
         if (prompt.empty()) continue;
         const Inside in = inside(m, prompt);
         EXPECT_EQ(in.inputs.size(), std::min(prompt.size(), static_cast<size_t>(context)));
-        EXPECT_EQ(in.attention().front().weights({}).size(2), static_cast<int64_t>(in.inputs.size()));
+        EXPECT_EQ(in.attention().front().weights({}).size(2),
+                  static_cast<int64_t>(in.inputs.size()));
       }
     }
   }

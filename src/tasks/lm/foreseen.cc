@@ -56,9 +56,9 @@ void add_some(const LanguageModel& m, std::span<const Tokens> some, std::vector<
   const auto B = static_cast<int64_t>(some.size()), T = static_cast<int64_t>(longest) - 1;
   const Tensor logits = m.model.output(models::decode_all(m.model, Tensor::from_ids(read, {B, T})));
   const std::vector<int64_t> guessed = argmax(logits, 2).to_ids();  // [B,T]
-  const std::vector<float> losses = cross_entropy(logits, Tensor::from_ids(wanted, {B, T}),
-                                                  {.reduction = Reduction::none})
-                                        .to_vector();
+  const std::vector<float> losses =
+      cross_entropy(logits, Tensor::from_ids(wanted, {B, T}), {.reduction = Reduction::none})
+          .to_vector();
   for (int64_t b = 0; b < B; ++b) {
     const auto own = static_cast<int64_t>(some[static_cast<size_t>(b)].size()) - 1;
     to.push_back(foreseen_of(
@@ -92,7 +92,8 @@ std::vector<Foreseen> foreseen(const LanguageModel& m, std::span<const std::stri
   std::vector<Tokens> some;
   for (const std::string& text : texts) {
     some.push_back(after_a_line(m, text));
-    if (static_cast<int64_t>(some.size()) < rows && all.size() + some.size() < texts.size()) continue;
+    if (static_cast<int64_t>(some.size()) < rows && all.size() + some.size() < texts.size())
+      continue;
     add_some(m, some, all);
     some.clear();
     if (done) done(static_cast<double>(all.size()) / static_cast<double>(texts.size()));
