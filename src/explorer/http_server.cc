@@ -83,6 +83,15 @@ Bound listen_at(const std::string& host, int port) {
               fmt::format("cannot listen at {}:{}: {}{}", host, port, std::strerror(error), hint));
 }
 
+// As std::condition_variable::wait(), which is in libstdc++ from GCC 12 on and would be all that
+// keeps a binary from systems with an older one.
+template <class Until>
+void wait_until(std::condition_variable& c, std::unique_lock<std::mutex>& lock,
+                const Until& until) {
+  while (!c.wait_for(lock, std::chrono::hours(1), until)) {
+  }
+}
+
 }  // namespace
 
 // What the thread of the connections and a worker share of one answer.
@@ -93,7 +102,7 @@ struct Answer final : Caller {
   void send(std::string_view part) override {
     if (part.empty()) return;
     std::unique_lock lock(mutex);
-    room.wait(lock, [&] { return gone_.load() || bytes.size() < kMostWaiting; });
+    wait_until(room, lock, [&] { return gone_.load() || bytes.size() < kMostWaiting; });
     if (!std::exchange(in_parts, true)) {
       bytes +=
           head_of({.type = "application/x-ndjson; charset=utf-8", .headers = common_}, true, keep);
@@ -235,7 +244,7 @@ void HttpServer::Inside::answer_all() {
     Work work;
     {
       std::unique_lock lock(mutex);
-      some.wait(lock, [&] { return ending || !queue.empty(); });
+      wait_until(some, lock, [&] { return ending || !queue.empty(); });
       if (ending) {
         --at_work;
         some.notify_all();
