@@ -22,7 +22,8 @@ void visit_transformer(Fields& f, models::TransformerConfig& c) {
   f.named("activation", c.activation, "of the MLP",
           std::vector<Activation>{Activation::relu, Activation::gelu, Activation::gelu_tanh,
                                   Activation::swiglu});
-  f.named("norm", c.norm, "", std::vector<NormKind>{NormKind::layer, NormKind::rms});
+  f.named("norm", c.norm, "how rows are brought to one scale",
+          std::vector<NormKind>{NormKind::layer, NormKind::rms});
   f.named("norm-order", c.order, "pre: x + f(norm(x)); post: norm(x + f(x))",
           std::vector<NormOrder>{NormOrder::post, NormOrder::pre});
   f.flag("linear", c.linear, "linear (fast-weight) self-attention: a state of fixed size");

@@ -23,7 +23,7 @@ void LmConfig::visit(Fields& f) {
             {20, 1e7});
   f.real("valid-share", data.valid_share, "share at the end of the text, to validate", {0, 0.9});
   f.real("test-share", data.test_share, "share after that, to score at the end", {0, 0.9});
-  f.named("unit", tokens.unit, "of text",
+  f.named("unit", tokens.unit, "what a token is",
           std::vector<Unit>{Unit::characters, Unit::words, Unit::subwords});
   f.integer("vocab", tokens.size, "tokens at most", {8, 1e6});
   f.integer("min-count", tokens.min_count, "rarer tokens are unknown", {1, 1e9});
