@@ -50,8 +50,6 @@ RUNS = {
     "plain": ["translate", "--examples", "1000", "--epochs", "1", "--hidden", "24", "--context", "fixed"],
     "phrases": ["translate", "--builtin", "phrases", "--examples", "300", "--epochs", "1", "--hidden", "16"],
 }
-if sys.argv[3:] == ["Smooth"]:
-    RUNS = {"dates": RUNS["dates"]}
 if sys.argv[3:] == ["AnotherKind"]:  # of a program with a task and a kind of picture more (tests/one_task)
     RUNS = {"numbers": ["largest"]}
 
