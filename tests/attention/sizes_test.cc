@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "attention/expect.h"
 #include "fovea/ops.h"
 
