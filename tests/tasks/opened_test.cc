@@ -200,6 +200,39 @@ TEST(Opened, EvaluationsAreOfTheirKind) {
   EXPECT_EQ(marian.evaluate(pairs.path, {{"length", "8"}}).count, 2);
 }
 
+// What --weights sets, as it was afterwards.
+struct KeptMeanwhile {
+  explicit KeptMeanwhile(checkpoints::KeptAs kept) { checkpoints::set_default_kept(kept); }
+  ~KeptMeanwhile() { checkpoints::set_default_kept(checkpoints::KeptAs::stored); }
+};
+
+TEST(Opened, EveryVerbTakesWeightsInFewerBits) {
+  std::string text;
+  for (int i = 0; i < 10; ++i) text += "the old ship came back to the harbour\n";
+  const OwnFile file(text);
+  const double stored = score_of(OpenedGolden("gpt2").evaluate(file.path).scores, "loss");
+  for (const auto kept : {checkpoints::KeptAs::bf16, checkpoints::KeptAs::int8}) {
+    const KeptMeanwhile as(kept);
+    for (const char* name : {"gpt2", "bert_fills", "marian"}) {
+      const OpenedGolden o(name);
+      EXPECT_EQ(o.predict("the old [MASK] ship").size(), 1u) << name;
+      const std::optional<Inside> inside = o.run->inside(Text{"the old [MASK] ship"});
+      ASSERT_TRUE(inside);
+      Explaining how;
+      how.by = {By::attention, By::jacobian, By::occlusion};
+      for (const Explanation& e : explain(*inside, how)) {
+        for (const float w : e.map.weights) EXPECT_TRUE(std::isfinite(w)) << name_of(e.by);
+      }
+      EXPECT_FALSE(rank_run(*o.run, 3).empty());
+    }
+    const Evaluation e = OpenedGolden("gpt2").evaluate(file.path);
+    EXPECT_NEAR(score_of(e.scores, "loss"), stored, 2e-2);
+    EXPECT_GT(score_of(e.scores, "weights_off"), 0.01);
+    EXPECT_LT(score_of(e.scores, "weights_off"), 1.0);
+  }
+  EXPECT_TRUE(std::isnan(score_of(OpenedGolden("gpt2").evaluate(file.path).scores, "weights_off")));
+}
+
 TEST(Opened, IsSaidInLines) {
   const auto lines = described(golden_model("gemma3"));
   EXPECT_EQ(lines[0].second, "Gemma 3 (gemma3_text)");
