@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "checkpoints/architecture.h"
 #include "checkpoints/folder.h"
@@ -23,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const fovea::checkpoints::Config config(fovea::parse_json(text, "config"), "config");
     const fovea::checkpoints::Architecture& a = fovea::checkpoints::architecture(config);
-    a.plan(config, fovea::checkpoints::Stored({}, a.prefix));
+    const std::vector<std::filesystem::path> none;
+    a.plan(config, fovea::checkpoints::Stored(none, a.prefix));
   } catch (const fovea::Error&) {
   }
   return 0;
