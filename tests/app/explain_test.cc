@@ -99,7 +99,7 @@ TEST(FaithfulVerb, PrintsATableAndAVerdict) {
   words.insert(words.end(), quick.begin(), quick.end());
   const Ran ran = run_program(words);
   ASSERT_EQ(ran.code, 0) << ran.err;
-  for (const char* part : {"τ, gradient", "distance, adversarial", "Attention "}) {
+  for (const char* part : {"τ, gradient", "distance, adversarial", "Kendall's τ: median"}) {
     EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
   }
   EXPECT_NE(read_bytes(folder / "a.html").find("Verdict"), std::string::npos);

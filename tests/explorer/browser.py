@@ -303,6 +303,7 @@ class Heads(Page):
         self.one("#patching-beside").send_keys("1")
         self.one("#patching-begin").click()
         self.wait(lambda d: "as many" in self.text("#patching-result"), 60)
+        self.driver.get_log("browser")  # the refusal is in the console, as it should be
 
     def test_rows_become_one_or_not(self):
         self.open("heads")

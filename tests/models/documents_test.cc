@@ -314,7 +314,7 @@ TEST(Documents, SketchHasTheSameShapes) {
 TEST(Documents, ErrorsSayWhatIsWrong) {
   DocumentConfig c = config_of(DocumentModel::hierarchical);
   EXPECT_EQ(error_of([&] { document_model("flatt"); }),
-            "[documents] no model 'flatt'; there are hierarchical, flat, transformer, mean");
+            "[documents] no model 'flatt'; there are hierarchical, flat, transformer, mean, first");
   EXPECT_EQ(error_of([&] { batch(c, {}); }), "[batch_of] there are no documents");
   EXPECT_EQ(error_of([&] { batch(c, {{{4}}, {}}); }), "[batch_of] document 1 has no sentences");
   EXPECT_EQ(error_of([&] {

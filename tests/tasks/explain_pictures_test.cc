@@ -65,7 +65,9 @@ TEST(ExplainPictures, EveryWayGivesPlaces) {
     ASSERT_EQ(static_cast<int64_t>(places), in.grid.rows * in.grid.columns) << one.name;
     std::vector<By> some;
     for (const By by : ways()) {
-      if (by == By::rollout || (by == By::attention && !one.looks)) {
+      const bool of_transformers =
+          by == By::rollout || by == By::lens || by == By::heads || by == By::patching;
+      if (of_transformers || (by == By::attention && !one.looks)) {
         const std::string refused = error_of([&] { explain(in, asking({by})); });
         EXPECT_TRUE(has(refused, "this model has no")) << one.name << refused;
       } else {
