@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
+#include <vector>
 
 #include "app/options.h"
 #include "app/outputs.h"
@@ -185,8 +188,15 @@ std::vector<report::Picture> answer(const PredictOptions& o, const tasks::Task& 
 
 // A file that is written, or how weights are kept: files have endings, and these names have none.
 void take_weights(PredictOptions& o, const std::string& typed) {
+  std::vector<std::string> names;
   for (const checkpoints::KeptAs kept : checkpoints::all_kept()) {
     if (typed == name_of(kept)) return checkpoints::set_default_kept(kept);
+    names.emplace_back(name_of(kept));
+  }
+  if (!std::filesystem::path(typed).has_extension()) {
+    throw Error("predict", fmt::format("--weights takes a file that ends in .json, .csv, .svg or "
+                                       ".png, or how weights are kept: {}; found {}",
+                                       fmt::join(names, ", "), typed));
   }
   o.weights = typed;
 }

@@ -23,7 +23,7 @@ TEST(KeptWeights, EveryVerbThatOpensAModelHasThem) {
     EXPECT_EQ(ran.code, 0) << ran.err;
     EXPECT_FALSE(ran.out.empty());
   }
-  for (const char* verb : {"eval", "explain", "faithful", "rank", "serve", "info"}) {
+  for (const char* verb : {"predict", "eval", "explain", "faithful", "rank", "serve", "info"}) {
     const Ran ran = run_program({verb, model_folder(), "--weights", "int4"});
     EXPECT_EQ(ran.code, 2) << verb;
     EXPECT_NE(ran.err.find("stored, float32, bf16, int8"), std::string::npos) << ran.err;

@@ -161,6 +161,7 @@ TEST(Opened, MasksAreFilledAndClassesNamed) {
   const Predictions best = fills.predict("the [MASK] ship [MASK]", {{"n-best", "4"}})[0];
   ASSERT_EQ(best.size(), 4u);
   EXPECT_GE(best[0].score, best[1].score);
+  EXPECT_EQ(fills.predict("the [MASK] ship")[0].size(), 5u);  // one seldom wants a single guess
   const Predictions classes = tells.predict("the old ship", {{"n-best", "3"}})[0];
   double sum = 0;
   for (const Prediction& p : classes) sum += p.score;

@@ -112,7 +112,15 @@ Predictions filled_in(const Opened& o, const std::string& text, int64_t n_best) 
   return best;
 }
 
-class FillingRun final : public OpenedRun<NoSettings, TopSettings> {
+struct FillSettings final : Settings {
+  int64_t n_best = 5;
+  void visit(Fields& f) override {
+    f.group("Tokens");
+    f.integer("n-best", n_best, "at most this many answers, likeliest first", {1, 1000});
+  }
+};
+
+class FillingRun final : public OpenedRun<NoSettings, FillSettings> {
  public:
   using OpenedRun::OpenedRun;
 
@@ -142,7 +150,7 @@ class FillingRun final : public OpenedRun<NoSettings, TopSettings> {
   }
 
  protected:
-  std::vector<Predictions> predict_as(std::span<const Input> inputs, const TopSettings& how,
+  std::vector<Predictions> predict_as(std::span<const Input> inputs, const FillSettings& how,
                                       const Predicting& watch) const override {
     std::vector<Predictions> all;
     for (const std::string& text : texts_of(inputs)) {
@@ -190,7 +198,7 @@ extern const Task task_fills = {
     .scored = true,
     .config = make<OpenedConfig, TaskConfig>,
     .evaluate_settings = make<NoSettings>,
-    .predict_settings = make<TopSettings>,
+    .predict_settings = make<FillSettings>,
     .open = open_filling,
 };
 
