@@ -48,8 +48,9 @@ struct Queue : testing::Test {
     return {};
   }
   // Until it is so, ten seconds at most.
+  // Two minutes: a training takes long under a sanitizer, beside others.
   bool becomes(const std::function<bool()>& holds) const {
-    for (int i = 0; i < 2000 && !holds(); ++i) {
+    for (int i = 0; i < 24000 && !holds(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     return holds();
