@@ -4,6 +4,7 @@
 // Highway's headers follow the line above.
 #include <hwy/highway.h>
 
+#include "kernels/gemm-bytes-inl.h"
 #include "kernels/gemm-inl.h"
 
 #if HWY_ONCE
@@ -18,6 +19,8 @@ namespace fovea::kernels {
 HWY_EXPORT(FewRows);
 HWY_EXPORT(Block);
 HWY_EXPORT(Large);
+HWY_EXPORT(HasBytes);
+HWY_EXPORT(Bytes);
 
 namespace {
 
@@ -82,10 +85,13 @@ void only_added(const Gemm& g) {
   }
 }
 
-// One after another.
-void large(const Gemm& g) {
-  const auto product = HWY_DYNAMIC_DISPATCH(Large);
+void one_after_another(const Gemm& g, void (*product)(const Gemm&)) {
   for (int64_t s = 0; s < g.batch; ++s) product(block_at(g, {s, 0, 0}, {g.m, g.n}));
+}
+
+bool in_bytes(const Gemm& g) {
+  return g.b_type == Number::i8 && g.a_col == 1 && g.b_row == 1 && g.scale_row == 0 &&
+         HWY_DYNAMIC_DISPATCH(HasBytes)();
 }
 
 void in_blocks(const Gemm& g, void (*block)(const Gemm&)) {
@@ -108,8 +114,10 @@ void in_blocks(const Gemm& g, void (*block)(const Gemm&)) {
 
 constexpr GemmWay kWays[] = {
     {"nothing to sum", [](const Gemm& g) { return g.k == 0; }, only_added},
-    {"large", [](const Gemm& g) { return g.m >= kLargeRows && g.m * g.n * g.k >= kLarge; }, large},
     {"few rows", few_rows, [](const Gemm& g) { in_blocks(g, HWY_DYNAMIC_DISPATCH(FewRows)); }},
+    {"bytes", in_bytes, [](const Gemm& g) { one_after_another(g, HWY_DYNAMIC_DISPATCH(Bytes)); }},
+    {"large", [](const Gemm& g) { return g.m >= kLargeRows && g.m * g.n * g.k >= kLarge; },
+     [](const Gemm& g) { one_after_another(g, HWY_DYNAMIC_DISPATCH(Large)); }},
     {"blocks", [](const Gemm&) { return true; },
      [](const Gemm& g) { in_blocks(g, HWY_DYNAMIC_DISPATCH(Block)); }},
 };

@@ -31,11 +31,12 @@ struct Gemm {
   int64_t c_step = 0;
 };
 
-// Bit-equal at any thread count: sums are cut by shape alone.
+// Bit-equal at any thread count: sums are cut by shape alone. Many rows against i8 may be rounded
+// to 8 bits: gemm-bytes-inl.h has what that costs.
 void gemm(const Gemm&);
 
 // An implementation. gemm() takes the first of the list, best first, that can do the product: a
-// matter of sizes and strides alone. Another one is another row.
+// matter of sizes, strides and types, and of the processor. Another one is another row.
 struct GemmWay {
   const char* name;
   bool (*can)(const Gemm&);

@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cfloat>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/load-inl.h"
+#include "kernels/narrow-inl.h"
 #include "kernels/narrow.h"
 
 #ifndef FOVEA_HALF_OF
@@ -48,27 +47,6 @@ namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-using F = hn::ScalableTag<float>;
-constexpr int64_t kLanes = hn::MaxLanes(F());
-
-// Stores the first n numbers of one vector.
-template <class D, class T>
-HWY_INLINE void StoreSome(hn::Vec<D> v, D d, T* to, int64_t n) {
-  if (n >= kLanes) return hn::StoreU(v, d, to);
-  HWY_ALIGN T lanes[kLanes];
-  hn::Store(v, d, lanes);
-  std::copy_n(lanes, n, to);
-}
-
-// f(first, vector of as many as there are, how many) along n numbers.
-template <class T, class Each>
-HWY_INLINE void ForVectors(const T* x, int64_t n, const Each& f) {
-  const F d;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) f(i, Floats(d, x + i), kLanes);
-  if (i < n) f(i, FirstFloats(d, x + i, n - i), n - i);
-}
-
 template <class T>
 void Widen(const T* x, int64_t n, float factor, float* HWY_RESTRICT to) {
   const auto by = hn::Set(F(), factor);
@@ -93,28 +71,6 @@ void ToBf16(const float* x, int64_t n, uint16_t* HWY_RESTRICT to) {
   });
 }
 
-// Gives the scale.
-float ToI8(const float* x, int64_t n, int8_t* HWY_RESTRICT to) {
-  const hn::Rebind<int8_t, F> d8;
-  auto largest = hn::Zero(F());
-  auto odd = hn::Zero(F());  // 0 where all are finite
-  ForVectors(x, n, [&](int64_t, hn::Vec<F> v, int64_t) HWY_ATTR {
-    largest = hn::Max(largest, hn::Abs(v));
-    odd = hn::MulAdd(v, hn::Zero(F()), odd);
-  });
-  const bool finite = hn::GetLane(hn::SumOfLanes(F(), odd)) == 0.0f;
-  const float most = hn::GetLane(hn::MaxOfLanes(F(), largest));
-  const float s = finite ? std::max(most / 127.0f, FLT_MIN) : 1.0f;
-  const auto by = hn::Set(F(), s), zero = hn::Zero(F());
-  const hn::Rebind<int32_t, F> d32;
-  ForVectors(x, n, [&](int64_t i, hn::Vec<F> v, int64_t some) HWY_ATTR {
-    const auto steps = hn::NearestInt(finite ? hn::Div(v, by) : zero);
-    StoreSome(hn::DemoteTo(d8, hn::Max(hn::Set(d32, -127), hn::Min(hn::Set(d32, 127), steps))), d8,
-              to + i, some);
-  });
-  return finite ? s : std::numeric_limits<float>::quiet_NaN();
-}
-
 }  // namespace
 
 void WidenRow(const WeightRows& w, int64_t r, float* to) {
@@ -135,7 +91,7 @@ float NarrowRow(const float* x, int64_t n, Number type, void* to) {
 Narrowed Compare(const float* a, const float* b, int64_t n) {
   auto lost = hn::Zero(F()), all = hn::Zero(F());
   ForVectors(a, n, [&](int64_t i, hn::Vec<F> v, int64_t some) HWY_ATTR {
-    const auto other = some == kLanes ? Floats(F(), b + i) : FirstFloats(F(), b + i, some);
+    const auto other = some == kWhole ? Floats(F(), b + i) : FirstFloats(F(), b + i, some);
     const auto off = hn::Sub(v, other);
     lost = hn::MulAdd(off, off, lost);
     all = hn::MulAdd(v, v, all);

@@ -14,12 +14,22 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
-// A factor for all rows, or a function of the row.
-HWY_INLINE float FactorOf(float factor, int64_t) { return factor; }
-template <class ByRow>
-HWY_INLINE float FactorOf(const ByRow& factor, int64_t i) {
-  return factor(i);
+struct Unscaled {};  // the bits as they are
+
+// Row i times its factor: one for all rows, a function of the row, or none.
+template <class D>
+HWY_INLINE hn::Vec<D> Scaled(D d, hn::Vec<D> v, float factor, int64_t) {
+  return hn::Mul(v, hn::Set(d, factor));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> Scaled(D, hn::Vec<D> v, Unscaled, int64_t) {
+  return v;
+}
+template <class D, class ByRow>
+HWY_INLINE hn::Vec<D> Scaled(D d, hn::Vec<D> v, const ByRow& factor, int64_t i) {
+  return hn::Mul(v, hn::Set(d, factor(i)));
 }
 
 // to[j·to_row + i] = factor·from[i·row + j] for i, j < 4.
@@ -27,15 +37,15 @@ template <class T, class Factor>
 HWY_INLINE void Transpose4x4(const T* from, int64_t row, const Factor& factor, float* to,
                              int64_t to_row) {
 #if HWY_TARGET == HWY_SCALAR
+  const hn::CappedTag<float, 1> d;
   for (int64_t i = 0; i < 16; ++i) {
-    to[i % 4 * to_row + i / 4] = FloatOf(from + i / 4 * row + i % 4) * FactorOf(factor, i / 4);
+    const auto x = Floats(d, from + i / 4 * row + i % 4);
+    to[i % 4 * to_row + i / 4] = hn::GetLane(Scaled(d, x, factor, i / 4));
   }
 #else
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::FixedTag<float, 4> d;
-  const auto load = [&](int64_t i) HWY_ATTR {
-    return hn::Mul(Floats(d, from + i * row), hn::Set(d, FactorOf(factor, i)));
-  };
+  const auto load = [&](int64_t i)
+                        HWY_ATTR { return Scaled(d, Floats(d, from + i * row), factor, i); };
   const auto r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
   const auto t0 = hn::InterleaveLower(d, r0, r1), t1 = hn::InterleaveUpper(d, r0, r1);
   const auto t2 = hn::InterleaveLower(d, r2, r3), t3 = hn::InterleaveUpper(d, r2, r3);
@@ -54,13 +64,11 @@ HWY_INLINE void Transpose4x4(const T* from, int64_t row, const Factor& factor, f
 template <class T, class Factor>
 HWY_INLINE void TransposeSquare(const T* from, int64_t row, const Factor& factor, float* to,
                                 int64_t to_row) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::FixedTag<float, 16> d;
   const hn::RepartitionToWide<hn::RebindToSigned<decltype(d)>> d64;
   using V = hn::Vec<decltype(d)>;
-  const auto load = [&](int64_t i) HWY_ATTR {
-    return hn::Mul(Floats(d, from + i * row), hn::Set(d, FactorOf(factor, i)));
-  };
+  const auto load = [&](int64_t i)
+                        HWY_ATTR { return Scaled(d, Floats(d, from + i * row), factor, i); };
   V out[4][4];  // [i][g]: block b holds column 4b+i of rows 4g … 4g+3
   HWY_UNROLL(4)
   for (int g = 0; g < 4; ++g) {

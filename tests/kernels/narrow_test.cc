@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -79,6 +81,16 @@ const char* name_of(Number n) {
   return n == Number::bf16 ? "bf16" : n == Number::f16 ? "f16" : n == Number::i8 ? "i8" : "f32";
 }
 
+// Of numbers that become 8 bits with one scale.
+double half_a_step(const float* x, int64_t n) {
+  float most = 0.0f;
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, std::abs(x[i]));
+  return static_cast<double>(most) / 254.0;
+}
+double sizes(const double* x, int64_t n) {
+  return std::accumulate(x, x + n, 0.0, [](double sum, double w) { return sum + std::abs(w); });
+}
+
 // C = A·Wᵀ, or A·W, with what is added; beside float64 of the same weights, all rows of few and
 // some of many.
 enum class Use { transposed, as_it_is };
@@ -89,30 +101,37 @@ void expect_product(int64_t m, const Kept& w, Use use, float alpha = 1.0f) {
                                   << (across ? " transposed" : ""));
   const auto a = drawn(m * (k + 2), 7), bias = drawn(n, 8);
   std::vector<float> c(static_cast<size_t>(m * (n + 1)), std::nanf(""));
-  gemm({.m = m,
-        .n = n,
-        .k = k,
-        .a = a.data(),
-        .a_row = k + 2,
-        .b = w.bytes.data(),
-        .b_row = across ? 1 : w.cols,
-        .b_col = across ? w.cols : 1,
-        .b_type = w.type,
-        .b_scale = w.kept().scale,
-        .scale_row = across ? 0 : 1,
-        .scale_col = across ? 1 : 0,
-        .c = c.data(),
-        .c_row = n + 1,
-        .alpha = alpha,
-        .bias = bias.data()});
+  const Gemm g{.m = m,
+               .n = n,
+               .k = k,
+               .a = a.data(),
+               .a_row = k + 2,
+               .b = w.bytes.data(),
+               .b_row = across ? 1 : w.cols,
+               .b_col = across ? w.cols : 1,
+               .b_type = w.type,
+               .b_scale = w.kept().scale,
+               .scale_row = across ? 0 : 1,
+               .scale_col = across ? 1 : 0,
+               .c = c.data(),
+               .c_row = n + 1,
+               .alpha = alpha,
+               .bias = bias.data()};
+  gemm(g);
+  const bool in_bytes = gemm_way(g).name == std::string("bytes");
   std::vector<double> weights;  // [n,k]
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t p = 0; p < k; ++p) weights.push_back(across ? w.is(j, p) : w.is(p, j));
   }
   for (int64_t i = 0; i<m; i += m> 100 ? 49 : 1) {
     for (int64_t j = 0; j < n; ++j) {
-      double sum = 0, size = 0;
+      double sum = 0, size = 0, off = 0;
       for (int64_t p = 0; p < k; ++p) {
+        if (in_bytes && p % 128 == 0) {
+          const int64_t last = std::min(k, p + 128);
+          off += half_a_step(&a[static_cast<size_t>(i * (k + 2) + p)], last - p) *
+                 sizes(&weights[static_cast<size_t>(j * k + p)], last - p);
+        }
         const double x = static_cast<double>(a[static_cast<size_t>(i * (k + 2) + p)]);
         const double term = x * weights[static_cast<size_t>(j * k + p)];
         sum += term;
@@ -120,7 +139,8 @@ void expect_product(int64_t m, const Kept& w, Use use, float alpha = 1.0f) {
       }
       const double expected =
           static_cast<double>(alpha) * sum + static_cast<double>(bias[static_cast<size_t>(j)]);
-      ASSERT_NEAR(c[static_cast<size_t>(i * (n + 1) + j)], expected, 1e-6 * (1.0 + size))
+      ASSERT_NEAR(c[static_cast<size_t>(i * (n + 1) + j)], expected,
+                  1e-6 * (1.0 + size) + std::abs(static_cast<double>(alpha)) * off)
           << i << " " << j;
     }
   }
@@ -146,7 +166,7 @@ TEST_F(Narrow, ProductsAreThoseOfTheWeightsAsTheyAreKept) {
       for (const auto& [rows, cols] :
            {std::pair<int64_t, int64_t>{13, 1}, {5, 15}, {9, 64}, {67, 35}, {11, 150}, {7, 530}}) {
         const Kept w(type, rows, cols, 3);
-        for (const int64_t m : {1, 2, 3, 4, 5, 7, 19, 20}) {
+        for (const int64_t m : {1, 2, 3, 4, 5, 7, 19, 20, 25}) {
           expect_product(m, w, Use::transposed);
           expect_product(m, w, Use::as_it_is, -0.5f);
         }
@@ -154,6 +174,80 @@ TEST_F(Narrow, ProductsAreThoseOfTheWeightsAsTheyAreKept) {
       const Kept large(type, 301, 603, 4);
       expect_product(197, large, Use::transposed, 0.5f);
       expect_product(197, large, Use::as_it_is);
+    }
+  });
+}
+
+// Many rows in 8 bits: where A's are whole numbers with a 127 in each part, nothing is rounded, and
+// every sum is exact. Parts and columns that are whole, odd and short; rows of more than one task.
+TEST_F(Narrow, WholeNumbersAreExactInBytes) {
+  const auto whole = [](int64_t i, int64_t j) {
+    const int64_t x = (i * 131 + j * 29) % 255 - 127;
+    return static_cast<float>(j % 32 == 0 ? (i % 2 == 0 ? 127 : -127) : x);
+  };
+  each([&] {
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{20, 1, 1},
+                                  {21, 64, 64},
+                                  {26, 65, 127},
+                                  {30, 130, 129},
+                                  {97, 48, 300},
+                                  {1031, 17, 256}}) {
+      SCOPED_TRACE(testing::Message() << m << "×" << n << "×" << k);
+      std::vector<float> a, scale(static_cast<size_t>(n), 1.0f), plus(static_cast<size_t>(m * n));
+      std::vector<int8_t> w;
+      for (int64_t i = 0; i < m * k; ++i) a.push_back(whole(i / k, i % k));
+      for (int64_t i = 0; i < n * k; ++i) w.push_back(static_cast<int8_t>(whole(i % k, i / k)));
+      for (size_t i = 0; i < plus.size(); ++i) plus[i] = static_cast<float>(i % 7);
+      auto c = plus;
+      gemm({.m = m,
+            .n = n,
+            .k = k,
+            .a = a.data(),
+            .a_row = k,
+            .b = w.data(),
+            .b_row = 1,
+            .b_col = k,
+            .b_type = Number::i8,
+            .b_scale = scale.data(),
+            .scale_col = 1,
+            .c = c.data(),
+            .c_row = n,
+            .plus = c.data(),
+            .plus_row = n});
+      for (int64_t i = 0; i < m * n; ++i) {
+        const auto row = a.begin() + i / n * k;
+        const double sum = std::inner_product(row, row + k, w.begin() + i % n * k, 0.0);
+        ASSERT_EQ(static_cast<double>(c[static_cast<size_t>(i)]),
+                  sum + static_cast<double>(plus[static_cast<size_t>(i)]))
+            << i;
+      }
+    }
+  });
+}
+
+TEST_F(Narrow, NaNOfManyRowsStaysInItsRow) {
+  each([] {
+    const Kept w(Number::i8, 70, 200, 8);
+    for (const float odd : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+      auto a = drawn(40 * 200, 9);
+      a[7 * 200 + 150] = odd;
+      std::vector<float> c(40 * 70);
+      gemm({.m = 40,
+            .n = 70,
+            .k = 200,
+            .a = a.data(),
+            .a_row = 200,
+            .b = w.bytes.data(),
+            .b_row = 1,
+            .b_col = 200,
+            .b_type = Number::i8,
+            .b_scale = w.kept().scale,
+            .scale_col = 1,
+            .c = c.data(),
+            .c_row = 70});
+      for (int64_t i = 0; i < 40 * 70; ++i) {
+        ASSERT_EQ(std::isfinite(c[static_cast<size_t>(i)]), i / 70 != 7) << i;
+      }
     }
   });
 }

@@ -16,11 +16,20 @@ using test::has;
 
 constexpr DType kNarrow[] = {DType::bf16, DType::f16, DType::i8};
 
-// What a row of n products with weights is off by, in float32.
-void expect_close(const Tensor& found, const Tensor& expected) {
+// What a row of n products with weights is off by, in float32, and besides.
+void expect_close(const Tensor& found, const Tensor& expected, const std::vector<float>& off = {}) {
   ASSERT_EQ(found.shape(), expected.shape());
   const std::vector<float> a = found.to_vector(), b = expected.to_vector();
-  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5) << i;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_NEAR(a[i], b[i], 2e-5f + (off.empty() ? 0.0f : off[i])) << i;
+  }
+}
+
+// Many rows of x become 8 bits too where weights have 8: max|x|/254·Σ|w| at most, for rows of one
+// part [B,L,65].
+std::vector<float> off_in_bytes(const Tensor& x, const Tensor& w) {
+  const Tensor most = max(abs(x.detach()), {-1}, Keep::yes), sizes = sum(abs(w), {1});
+  return (most * sizes * (1.0f / 254.0f)).to_vector();
 }
 
 TEST(NarrowTensor, LinearIsThatOfTheSameWeightsInFloats) {
@@ -34,7 +43,8 @@ TEST(NarrowTensor, LinearIsThatOfTheSameWeightsInFloats) {
       x.set_requires_grad();
       y.set_requires_grad();
       const Tensor out = linear(x, kept, bias), expected = linear(y, floats, bias);
-      expect_close(out, expected);
+      const bool in_bytes = type == DType::i8 && 2 * rows >= 20;
+      expect_close(out, expected, in_bytes ? off_in_bytes(x, floats) : std::vector<float>());
       const Tensor d = Tensor::randn(out.shape(), 4);
       out.backward(d);
       expected.backward(d);
