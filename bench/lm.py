@@ -80,6 +80,7 @@ def arguments():
     parser.add_argument("--only", default="", metavar="TEXT",
                         help="trainings and generations with this in their name")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--device", default="cpu", help="cpu or cuda, for all sides")
     parser.add_argument("--quick", action="store_true", help="fewer turns, shorter sequences")
     parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/lm.json")
     options = parser.parse_args()
@@ -173,7 +174,8 @@ def sides_of(options, part):
     """Fovea, and the peers that are installed and take part; a line for each that is not."""
     here = os.path.dirname(os.path.abspath(__file__))
     program = os.path.join(options.build, "bench", "lm")
-    sides = [Side("fovea", Worker([program], options.threads), {})]
+    place = {"device": options.device}
+    sides = [Side("fovea", Worker([program], options.threads), place)]
     for name in options.peers:
         script, parts, extra, packages = PEERS[name]
         if part not in parts:
@@ -184,7 +186,7 @@ def sides_of(options, part):
             print(f"without {name}: python3 -m pip install {packages} gives it")
             continue
         label = f"{name} {ran.stdout.strip()}"
-        sides.append(Side(label, Worker(command, options.threads), extra))
+        sides.append(Side(label, Worker(command, options.threads), extra | place))
     return sides
 
 

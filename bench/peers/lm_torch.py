@@ -23,8 +23,8 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
 class Past:
     """Keys and values of one block, room for all of them taken at the start."""
 
-    def __init__(self, heads, context, depth):
-        self.keys, self.values = torch.empty(2, 1, heads, context, depth)
+    def __init__(self, heads, context, depth, device):
+        self.keys, self.values = torch.empty(2, 1, heads, context, depth, device=device)
 
     def extended(self, keys, values, first):
         last = first + keys.shape[2]
@@ -71,8 +71,9 @@ class Decoder(nn.Module):
 
     @torch.inference_mode()
     def generate(self, prompt, count):
-        pasts = [Past(self.heads, self.context, self.depth) for _ in self.blocks]
-        ids, first, tokens = torch.tensor([prompt]), 0, []
+        device = self.tokens.weight.device
+        pasts = [Past(self.heads, self.context, self.depth, device) for _ in self.blocks]
+        ids, first, tokens = torch.tensor([prompt], device=device), 0, []
         for _ in range(count):
             last = first + ids.shape[1]
             x = self.tokens(ids) + self.positions.weight[first:last]
@@ -105,8 +106,10 @@ class Language(ModelPeer):
                   for name, array in tensors.load(options["weights"]).items()}
         arrays["output.weight"] = arrays["tokens.weight"]
         self.model.load_state_dict(arrays)
+        device = options.get("device", "cpu")
+        self.model.to(device)
         if "batches" in options:
-            self.ids = torch.from_numpy(tensors.load(options["batches"])["ids"].copy())
+            self.ids = torch.from_numpy(tensors.load(options["batches"])["ids"].copy()).to(device)
             self.loss = torch.compile(self.model) if options.get("compile") else self.model
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, weight_decay=0.1,
                                                fused=True)

@@ -67,7 +67,7 @@ class Translator(nn.Module):
     @torch.no_grad()
     def greedy(self, source, longest):  # i64 [S,1]
         state, keys, values = self.encode(source)
-        token, tokens = torch.tensor([BEGIN]), []
+        token, tokens = torch.tensor([BEGIN], device=source.device), []
         for _ in range(longest):
             word = self.target(token)
             context = self.attention(state, keys, values)
@@ -99,9 +99,11 @@ class Translation(ModelPeer):
                   for name, array in tensors.load(options["weights"]).items()}
         arrays["attention.u.weight"] = arrays["attention.u.weight"].unsqueeze(0)
         model.load_state_dict(arrays)
+        device = options.get("device", "cpu")
+        model.to(device)
         self.model, self.optimizer = model, torch.optim.Adam(
             model.parameters(), lr=1e-3, fused=options.get("fused", True))
-        self.batches = {name: torch.from_numpy(array.copy())
+        self.batches = {name: torch.from_numpy(array.copy()).to(device)
                         for name, array in tensors.load(options["batches"]).items()}
         return {"threads": torch.get_num_threads()}
 

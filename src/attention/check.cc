@@ -64,13 +64,17 @@ struct Checker {
 
   void parameters(const std::string& owner, const std::vector<ParameterDef>& defs,
                   const Tensors& given) const {
+    if (given.empty()) {  // most calls: nothing to compare, no letters
+      for (const ParameterDef& def : defs) require_optional(owner, def);
+      return;
+    }
     Letters letters(n);
     size_t known = 0;
     for (const ParameterDef& def : defs) {
       const std::string what = owner + "'s " + bare_name(def);
       const auto found = given.find(bare_name(def));
       if (found == given.end()) {
-        if (!is_optional(def)) fail(what + " " + in_letters(def) + " is missing");
+        require_optional(owner, def);
         continue;
       }
       ++known;
@@ -118,6 +122,11 @@ struct Checker {
   }
 
  private:
+  void require_optional(const std::string& owner, const ParameterDef& def) const {
+    if (is_optional(def)) return;
+    fail(owner + "'s " + bare_name(def) + " " + in_letters(def) + " is missing");
+  }
+
   [[noreturn]] void unknown(const std::string& owner, const std::vector<ParameterDef>& defs,
                             const Tensors& given) const {
     for (const auto& [name, tensor] : given) {

@@ -9,7 +9,7 @@
 #include "attention/plan.h"
 #include "attention/state.h"
 #include "fovea/ops.h"
-#include "kernels/attention/steps.h"
+#include "kernels/table.h"
 #include "tensor/impl.h"
 #include "tensor/tape.h"
 
@@ -76,6 +76,7 @@ Tensor lowered_queries(Lowering lower, const Tensor& queries, const Tensors& par
 // Everything the steps share, off the tape.
 struct Steps {
   kernels::StepMemory memory;
+  std::shared_ptr<void> ends;
   Saved keys, values, u;
   bool want_keys, want_values, want_u;
   // How a query is lowered; null: it is read as it is.
@@ -85,7 +86,7 @@ struct Steps {
   bool want_parameters = false;
 
   Steps(const Tensor& k, const Tensor& v, const Tensor& u_in, Lowering queries,
-        const Tensors& given)
+        const Tensors& given, const std::vector<int32_t>& seen)
       : keys(k),
         values(v),
         u(u_in),
@@ -94,9 +95,14 @@ struct Steps {
         want_u(u_in.requires_grad()),
         lower(queries) {
     memory.B = v.size(0), memory.Lk = v.size(1);
-    memory.keys = rows_of(k, k.data<float>());
-    memory.values = rows_of(v, v.data<float>());
-    memory.additive = u_in.defined();
+    memory.keys = rows_of<const float>(k, raw(k));
+    memory.values = rows_of<const float>(v, raw(v));
+    memory.u = u_in ? raw(u_in) : nullptr;
+    const size_t bytes = seen.size() * sizeof(int32_t);
+    ends = kernels::allocate_on(k.device(), bytes);
+    on(k).upload(ends.get(), seen.data(), bytes);
+    memory.ends = static_cast<const int32_t*>(ends.get());
+    memory.made = on(k).steps_prepare(memory);
     for (const auto& [name, t] : given) {
       parameters[name] = t.detach();
       saved.emplace_back(t);
@@ -136,10 +142,11 @@ Steps::Query Steps::lower_query(const Tensor& query) const {
 
 Tensor Steps::d_query(const Step& s, const Tensor& dp_in, Kept* kept) const {
   check_unchanged();
+  const DefaultDevice here(s.p.device());
   const Tensor& a = s.query.lowered;
   const Tensor dp = dp_in.contiguous(), g = Tensor::empty(s.p.shape());
   const Tensor da = Tensor::empty(a.shape());
-  kernels::step_d_query(memory, {raw(a), raw(s.p), raw(dp), s.factor, raw(g), raw(da)});
+  on(a).step_d_query(memory, {raw(a), raw(s.p), raw(dp), s.factor, raw(g), raw(da)});
   if (kept && (want_keys || want_u)) {
     kept->a.push_back(a.detach());
     kept->g.push_back(g);
@@ -154,8 +161,9 @@ Tensor Steps::d_query(const Step& s, const Tensor& dp_in, Kept* kept) const {
 
 Tensor Steps::d_weights(const Tensor& p, const Tensor& d_in, Kept* kept) const {
   check_unchanged();
+  const DefaultDevice here(p.device());
   const Tensor d_context = d_in.contiguous(), dp = Tensor::empty(p.shape());
-  kernels::step_d_weights(memory, raw(d_context), raw(dp));
+  on(p).step_d_weights(memory, raw(d_context), raw(dp));
   if (kept && want_values) {
     kept->p.push_back(p);
     kept->d_context.push_back(d_context);
@@ -191,13 +199,14 @@ Grads Steps::d_fixed(const Kept& all) const {
   if (want_u) grads[2] = room_for(u);
   const auto view = [](const Tensor& t) { return t ? rows_of(t, raw(t)) : RowsView<float>{}; };
   const std::vector<KeptStep> scores = pairs_of(all.g, all.a);
-  if (memory.additive && (want_keys || want_u)) {
-    kernels::steps_d_additive(memory, scores, view(grads[0]), want_u ? raw(grads[2]) : nullptr);
+  const kernels::Kernels& device = on(values.get("Memory"));
+  if (memory.u && (want_keys || want_u)) {
+    device.steps_d_additive(memory, scores, view(grads[0]), want_u ? raw(grads[2]) : nullptr);
   } else if (want_keys) {
-    kernels::steps_d_rows(memory, scores, view(grads[0]));
+    device.steps_d_rows(memory, scores, view(grads[0]));
   }
   if (want_values) {
-    kernels::steps_d_rows(memory, pairs_of(all.p, all.d_context), view(grads[1]));
+    device.steps_d_rows(memory, pairs_of(all.p, all.d_context), view(grads[1]));
   }
   for (const Tensor& d : d_parameters(all)) grads.push_back(d);
   return grads;
@@ -242,7 +251,7 @@ void Memory::State::hide_unseen() {
 
 void Memory::State::start_steps() {
   const ScoreDef& def = def_of(score);
-  if (keys.device() != Device::cpu) {  // steps are the CPU's: each is a call of attend()
+  if (keys.device() != Device::cpu && n.Lk > kernels::kDeviceStepKeys) {  // attend() for each step
     finite = false;
     return;
   }
@@ -252,11 +261,9 @@ void Memory::State::start_steps() {
   if (choose_plan(request_for({.score = score}, n), usual_plan()) != Plan::fused) return;
   lowered = with_dense_rows(lowered);
   const Tensor v = with_dense_rows(values);
-  const Tensor u = def.form == Form::additive ? def.u(score.parameters) : Tensor();
+  const Tensor u = def.form == Form::additive ? def.u(score.parameters).contiguous() : Tensor();
   const Lowering queries = def.either ? nullptr : def.queries;
-  steps = std::make_shared<Steps>(lowered, v, u, queries, score.parameters);
-  steps->memory.ends = ends;
-  steps->memory.prepare(u ? raw(u.contiguous()) : nullptr);
+  steps = std::make_shared<Steps>(lowered, v, u, queries, score.parameters, ends);
   std::vector<Tensor> inputs{lowered, v, u};
   for (const auto& [name, t] : score.parameters) inputs.push_back(t);
   fixed = Deferred<Kept>("Memory", std::move(inputs),
@@ -281,7 +288,7 @@ MemoryStep Memory::State::step(const Tensor& query, const Weighting& w) const {
   const Steps::Query q = steps->lower_query(query);
   const float factor = scale_of(score, n) / w.temperature;
   const Tensor p = Tensor::empty({n.B, n.Lk}), context = Tensor::empty({n.B, n.Dv});
-  kernels::step_forward(steps->memory, raw(q.lowered), factor, raw(p), raw(context));
+  on(p).step_forward(steps->memory, raw(q.lowered), factor, raw(p), raw(context));
 
   const Saved kept_p(p);
   MemoryStep out;

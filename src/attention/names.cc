@@ -68,7 +68,8 @@ std::string example_of(const std::string& name, const std::vector<NumberDef>& de
     if (is_optional(def)) break;
     std::ostringstream number;
     number << def.example;
-    text += (&def == defs.data() ? ":" : ",") + number.str();
+    text += &def == defs.data() ? ':' : ',';
+    text += number.str();
   }
   return text;
 }

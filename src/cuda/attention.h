@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "cuda/device_memory.h"
 #include "cuda/error.h"
@@ -34,10 +35,13 @@ bool dot_suits(const AttentionProblem&);
 void dot_forward(const AttentionProblem&, const AttentionResult&);
 void dot_backward(const AttentionProblem&, const AttentionGradients&);
 
-// Lets a kernel have that much shared memory; told again only where it is more.
+// Lets a kernel have that much shared memory besides its own variables there, which are less than
+// 2 KiB; told again only where it is more.
 template <auto kKernel>
 void allow_shared(size_t bytes) {
-  static thread_local size_t allowed = size_t{48} << 10;
+  static std::mutex one_at_a_time;
+  static size_t allowed = size_t{46} << 10;
+  const std::lock_guard lock(one_at_a_time);
   if (bytes <= allowed) return;
   check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)),

@@ -1,7 +1,9 @@
 #include "cuda/device_memory.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -23,8 +25,14 @@ struct Device {
 
   Device() {
     int count = 0;
-    check(cudaGetDeviceCount(&count), "looking for a GPU");
-    if (count == 0) throw Error("cuda", "there is no GPU here");
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaErrorInsufficientDriver) {
+      throw Error("cuda", "there is no NVIDIA driver here, or it is older than CUDA " +
+                              std::to_string(CUDART_VERSION / 1000) +
+                              " needs; --device cpu needs none");
+    }
+    if (status != cudaErrorNoDevice) check(status, "looking for a GPU");
+    if (count == 0) throw Error("cuda", "there is no GPU here; --device cpu needs none");
     cudaDeviceProp properties;
     check(cudaGetDeviceProperties(&properties, 0), "asking the GPU what it is");
     if (properties.major < 8) {
@@ -130,6 +138,46 @@ Allocator& allocator() {
   return *one;
 }
 
+// Host memory that the GPU reads by itself: what is on its way lies here, so that nobody waits. A
+// slot is filled again when everything in it has arrived.
+class Staging {
+ public:
+  static constexpr size_t kSlot = size_t{1} << 20;
+
+  void upload(void* to, const void* from, size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (memory_ == nullptr) start();
+    if (used_ + bytes > kSlot) next_slot();
+    std::byte* const at = memory_ + slot_ * kSlot + used_;
+    std::memcpy(at, from, bytes);
+    used_ += (bytes + 15) / 16 * 16;
+    check(cudaMemcpyAsync(to, at, bytes, cudaMemcpyHostToDevice, device().stream), "upload");
+  }
+
+ private:
+  static constexpr size_t kSlots = 8;
+
+  void start() {
+    void* memory = nullptr;
+    check(cudaMallocHost(&memory, kSlots * kSlot), "taking memory for uploads");
+    for (cudaEvent_t& left : left_) {
+      check(cudaEventCreateWithFlags(&left, cudaEventDisableTiming), "making an event");
+    }
+    memory_ = static_cast<std::byte*>(memory);
+  }
+  void next_slot() {
+    check(cudaEventRecord(left_[slot_], device().stream), "upload");
+    slot_ = (slot_ + 1) % kSlots;
+    used_ = 0;
+    check(cudaEventSynchronize(left_[slot_]), "upload");
+  }
+
+  std::mutex mutex_;
+  std::byte* memory_ = nullptr;
+  cudaEvent_t left_[kSlots] = {};
+  size_t slot_ = 0, used_ = 0;
+};
+
 }  // namespace
 
 cudaStream_t stream() { return device().stream; }
@@ -151,6 +199,8 @@ MemoryUse memory() { return allocator().use(); }
 void reset_peak() { allocator().reset_peak(); }
 
 void upload(void* to, const void* from, size_t bytes) {
+  static Staging* const staging = new Staging;  // never destroyed, as the device is not
+  if (bytes <= Staging::kSlot) return staging->upload(to, from, bytes);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream()), "upload");
   check(cudaStreamSynchronize(stream()), "upload");
 }

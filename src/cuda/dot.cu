@@ -23,17 +23,19 @@ class DotPreparation {
       halves_[i] = Scratch<uint8_t>(sizes[i] * width_ * 4);
       to.halves[i] = halves_[i].data();
     }
+    const size_t of_queries = p.rows(), of_keys = size_t(to.heads) * p.Lk;
+    odd_ = Scratch<uint8_t>(2 * (of_queries + of_keys));
+    to.odd_rows[0] = odd_.data(), to.odd_rows[1] = to.odd_rows[0] + of_queries;
+    to.odd_rows[2] = to.odd_rows[1] + of_keys, to.odd_rows[3] = to.odd_rows[2] + of_keys;
     seen_ = Scratch<int4>(queries / kDotRows);
-    odd_ = Scratch<uint8_t>(queries + keys);
     rows_ = Scratch<float4>(g ? queries : 0);
-    const size_t known = size_t(to.heads) * (4 + 4 + 1 + odd_count) + 1;
+    const size_t known = size_t(to.heads) * (4 + 4 + 1 + 1) + 1;
     known_ = Scratch<uint32_t>(known);
     if (g) to.d_context = g->d_context, to.stat = g->stat;
     to.seen = seen_.data(), to.rows = rows_.data();
-    to.d_odd = odd_.data(), to.v_odd = to.d_odd + queries;
     to.norms = known_.data(), to.counts = to.norms + 4 * to.heads;
     to.d_stat = to.counts + 4 * to.heads, to.odd = to.d_stat + to.heads;
-    to.ticket = to.odd + odd_count * to.heads;
+    to.ticket = to.odd + to.heads;
     check(cudaMemsetAsync(known_.data(), 0, known * sizeof(uint32_t), stream()), "clearing memory");
     run(p, g);
   }

@@ -87,11 +87,6 @@ __device__ __forceinline__ int zk_of(const AttentionProblem& p) {
   return kKeysStay ? z : z / heads_sharing(p);
 }
 
-// Whether rows hold something that is not finite: then no tile is seen as whole.
-__device__ __forceinline__ bool has_odd(const DotPrepared& in, int zk) {
-  return in.odd[odd_d_context * in.heads + zk] || in.odd[odd_rows * in.heads + zk];
-}
-
 // The tiles that a block walks: of keys, or of the queries of all heads that share its keys.
 template <bool kKeysStay>
 struct DotWalk {
@@ -210,7 +205,7 @@ __device__ __forceinline__ void write_notes(const DotPrepared& in,
                                             const BackwardPlan<kWidth, true>& to,
                                             DotWalk<true> walk) {
   using S = BackwardShape<kWidth, true>;
-  const bool writes = threadIdx.x % kWarp == 0, odd = has_odd(in, walk.zk());
+  const bool writes = threadIdx.x % kWarp == 0;
 #pragma unroll 1
   for (int j = 0, there = 1; there; ++j) {
     const int s = j % S::kRowSlots;
@@ -220,7 +215,6 @@ __device__ __forceinline__ void write_notes(const DotPrepared& in,
       const size_t tile = static_cast<size_t>(walk.head) * (in.query_rows / kDotRows) + walk.tile;
       note.begin = in.seen[tile].z, note.end = in.seen[tile].w;
     }
-    if (odd) note.begin = INT_MAX;
     if (writes) {
       barrier_wait(to.rows_empty + 8 * s, (j / S::kRowSlots & 1) ^ 1);
       *reinterpret_cast<TileNote*>(to.row_data + s * S::kRowBytes + kDotTile * 16) = note;
@@ -257,7 +251,6 @@ struct BackwardRows {
       of_row[1] = {row_at(1).x, row_at(1).y * units.ds};
       all_see = {__reduce_max_sync(kAll, max(keys[0].begin, keys[1].begin)),
                  __reduce_min_sync(kAll, min(keys[0].end, keys[1].end))};
-      if (has_odd(in, zk)) all_see.begin = INT_MAX;
     }
   }
 
@@ -539,11 +532,6 @@ __device__ __forceinline__ void compute_gradients(BackwardRows<kWidth, kKeysStay
     }
   }
   step.write(rows, out, j);
-  if constexpr (kKeysStay) {
-    if (!rows.in.odd[odd_d_context * rows.in.heads + blockIdx.x] || !out.dv.data) return;
-    __syncwarp();
-    add_odd_gradients(rows.p, rows.in, out.dv, rows.row() / 16 * 16);
-  }
 }
 
 template <int kWidth, bool kKeysStay>
@@ -554,6 +542,18 @@ __global__ __launch_bounds__(kDotBlock,
 #if FOVEA_HOPPER
   using S = BackwardShape<kWidth, kKeysStay>;
   extern __shared__ __align__(1024) uint8_t shared[];
+  if (in.odd[zk_of<kKeysStay>(p)]) {
+    const int first = DotWalk<kKeysStay>::row();
+    if constexpr (kKeysStay) {
+      if (keys_see_odd(p, in, first, kDotQueries)) {
+        return pair_gradients_of_keys(p, in, {out.dk, out.dv}, first, kDotQueries);
+      }
+    } else {
+      if (queries_see_odd(p, in, first, kDotQueries)) {
+        return pair_gradients_of_queries(p, in, out.dq, first, kDotQueries);
+      }
+    }
+  }
   const BackwardPlan<kWidth, kKeysStay> plan(shared);
   if (threadIdx.x == 0) plan.init();
   __syncthreads();

@@ -14,7 +14,7 @@
 // less.
 #pragma once
 
-#include "cuda/dot_odd.cuh"
+#include "cuda/dot_pairs.cuh"
 
 namespace fovea::cuda {
 
@@ -369,6 +369,9 @@ __global__ __launch_bounds__(kDotBlock,
 #if FOVEA_HOPPER
   using S = ForwardShape<kWidth>;
   extern __shared__ __align__(1024) uint8_t shared[];
+  if (in.odd[DotHead(p).zk] && queries_see_odd(p, in, first_query(), kDotQueries)) {
+    return attend_pairs(p, out, first_query(), kDotQueries);
+  }
   const ForwardPlan<kWidth> plan(shared);
   const DotTiles tiles(in, S::kKeys);
   if (threadIdx.x == 0) plan.init();
@@ -388,11 +391,6 @@ __global__ __launch_bounds__(kDotBlock,
       rows.last(w, sums, fresh);
     }
     rows.write(out, sums);
-    const int zk = DotHead(p).zk;
-    if (in.odd[odd_values * in.heads + zk] && out.context.data) {
-      __syncwarp();
-      add_odd_values(p, in, out, rows.row / 16 * 16);
-    }
   }
 #endif
 }

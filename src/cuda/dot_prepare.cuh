@@ -27,12 +27,12 @@ enum class Passes { one, norms, halves };
 struct DotPrepared {
   uint8_t* halves[4];  // [head][high, low][width / 64][rows, padded][64], by DotInput
   // By keys' head: largest norms of q·scale·log2(e)/T, k, v, d_context, the largest |d_stat|, and
-  // whether something is not finite: in v, in d_context, in what rows hold.
+  // whether something is not finite.
   uint32_t *norms, *d_stat, *odd, *counts, *ticket;
-  uint8_t *v_odd, *d_odd;  // [head][rows]: left out of the halves
-  int4* seen;    // [B·H][64 queries]: keys x … y that some may see, z … w that all may
-  float4* rows;  // [B·H][queries, padded]: kDotWeights − log2 Σ, beta, begin, end
-  View<const float> d_context;  // as given, for what is left out
+  uint8_t* odd_rows[4];  // [head][rows], by DotInput: 0 in the halves (dot_pairs.cuh)
+  int4* seen;            // [B·H][64 queries]: keys x … y that some may see, z … w that all may
+  float4* rows;          // [B·H][queries, padded]: kDotWeights − log2 Σ, beta, begin, end
+  View<const float> d_context;  // as given, for pairs
   const float* stat;
   int query_rows, key_rows;  // padded
   int heads;                 // of keys, in all
@@ -40,8 +40,6 @@ struct DotPrepared {
     return __uint_as_float(norms[static_cast<int>(of) * heads + zk]);
   }
 };
-enum DotOdd { odd_values, odd_d_context, odd_rows, odd_count };
-
 constexpr float kDotWeights = 14.0f;  // log2 of what weights are multiplied by
 
 __device__ __forceinline__ int heads_sharing(const AttentionProblem& p) {
@@ -138,7 +136,7 @@ __device__ __forceinline__ void prepare_beta(const AttentionProblem& p, const At
       row.x = stat == -infinity() ? -infinity() : kDotWeights - stat * kLog2e;
       row.y = up - (other == 0.0f ? 0.0f : dot);
       row.z = __int_as_float(keys.begin), row.w = __int_as_float(keys.end);
-      if (row.x != row.x || !finite(row.y)) to.odd[odd_rows * to.heads + zk] = 1;
+      if (row.x != row.x || !finite(row.y)) to.odd[zk] = 1;
       if (g.d_stat && finite(up)) atomicMax(to.d_stat + zk, __float_as_uint(fabsf(up)));
       if (g.dsink) {
         const RowState state{stat == -infinity() ? 0.0f : stat * kLog2e, 0.0f * stat, {}};
@@ -170,26 +168,22 @@ __device__ __forceinline__ void prepare_seen(const AttentionProblem& p, const Do
       min(a.x, b.x), max(a.y, b.y), max(a.z, b.z), min(a.w, b.w)};
 }
 
-// A row whose squares have no finite sum is 0 from here on, and noted; but queries and keys are NaN
-// in the forward pass: in a product of theirs that is one row or column of scores. The backward
-// pass knows of it by the statistics.
+// The largest norm of the warp's rows. One whose squares have no finite sum is 0 from here on, and
+// noted.
 template <int kWidth>
 __device__ __forceinline__ float row_norms(const DotSource& in, DotRows<kWidth>& rows,
-                                           const DotPrepared& to, DotInput of, int z, int zk) {
-  const bool factors = of == DotInput::queries || of == DotInput::keys;
-  const float instead = factors && to.rows == nullptr ? not_a_number() : 0.0f;
+                                           uint8_t* odd_rows, uint32_t& odd_head) {
   float most = 0.0f;
 #pragma unroll
   for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
     float4 &a = rows.x[i][0], &b = rows.x[i][1];
     const float squares = across<kWidth>(product(a, a) + product(b, b));
     const bool odd = !finite(squares);
-    if (odd) a = b = {instead, instead, instead, instead};
+    if (odd) a = b = {};
     most = fmaxf(most, odd ? 0.0f : squares);
-    if (factors || !rows.leads() || rows.row(i) >= in.L) continue;
-    const bool values = of == DotInput::values;
-    (values ? to.v_odd : to.d_odd)[static_cast<size_t>(z) * in.L + rows.row(i)] = odd;
-    if (odd) to.odd[(values ? odd_values : odd_d_context) * to.heads + zk] = 1;
+    if (!rows.leads() || rows.row(i) >= in.L) continue;
+    odd_rows[rows.row(i)] = odd;
+    if (odd) odd_head = 1;
   }
   return sqrtf(warp_max(most)) * fabsf(in.scale);
 }
@@ -268,7 +262,8 @@ __global__ __launch_bounds__(kDotThreads, 5 - kWidth / 64) void prepare_dot(
       if (of == DotInput::d_context) prepare_beta(p, g, to, rows, z, zk);
     }
   }
-  const float mine = row_norms(in, rows, to, of, z, zk);
+  const float mine =
+      row_norms(in, rows, to.odd_rows[input] + static_cast<size_t>(z) * in.L, to.odd[zk]);
   const int slot = input * to.heads + zk;
   const float norm = shared_norm(mine, to.norms + slot, to.counts + slot, tiles * in.group, passes);
   if (passes == Passes::norms) return;

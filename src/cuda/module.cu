@@ -62,6 +62,12 @@ constexpr kernels::Kernels kKernels = {
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
     .all_finite = all_finite,
+    .steps_prepare = [](const StepMemory&) { return std::shared_ptr<const StepExponentials>(); },
+    .step_forward = step_forward,
+    .step_d_weights = step_d_weights,
+    .step_d_query = step_d_query,
+    .steps_d_rows = steps_d_rows,
+    .steps_d_additive = steps_d_additive,
 };
 
 constexpr Module kModule = {

@@ -52,9 +52,17 @@ struct Readable {
   Scratch<float> q_, k_, v_;
 };
 
-// Rows of a block: few queries are one block's.
-constexpr int kFew = 10, kMany = 7;
-bool few(const AttentionProblem& p) { return p.Lq <= kFew; }
+// Rows of a block: few queries are one block's, and a decoder's steps have one each.
+constexpr int kOne = 1, kFew = 10, kMany = 7;
+constexpr int kFewChunk = 10, kManyChunk = 52;  // rows of a block of gradients
+
+struct Rows {
+  int of_scores, of_gradients;
+};
+Rows rows_of_blocks(const AttentionProblem& p) {
+  if (p.Lq == 1) return {kOne, kOne};
+  return p.Lq <= kFew ? Rows{kFew, kFewChunk} : Rows{kMany, kManyChunk};
+}
 
 template <int kRows>
 void forward(const ShortCall& s, const AttentionResult& out) {
@@ -84,8 +92,6 @@ void gradients(const ShortCall& s, const ShortOutputs& out, int chunks) {
       <<<grid, 32 * kTall * kWide, shared, stream()>>>(s, out);
   check_launch("attention, few keys, gradients");
 }
-
-constexpr int kFewChunk = 10, kManyChunk = 52;  // rows of a block of gradients
 
 void sum_chunks(const AttentionProblem& p, const float* from, int chunks, int n, int step,
                 const View<float>& to, const float* u) {
@@ -120,7 +126,8 @@ bool short_suits(const AttentionProblem& p) {
 
 void short_forward(const AttentionProblem& p, const AttentionResult& out) {
   const Readable in(p);
-  return few(p) ? forward<kFew>(in.call, out) : forward<kMany>(in.call, out);
+  if (p.Lq == 1) return forward<kOne>(in.call, out);
+  return p.Lq <= kFew ? forward<kFew>(in.call, out) : forward<kMany>(in.call, out);
 }
 
 void short_backward(const AttentionProblem& p, const AttentionGradients& g) {
@@ -128,14 +135,17 @@ void short_backward(const AttentionProblem& p, const AttentionGradients& g) {
   const ShortCall& s = in.call;
   Scratch<float> context_store, d_context_store;
   const size_t heads = p.B * p.H, scores = heads * p.Lq * s.padded_keys;
-  const int blocks = parts(static_cast<int>(p.Lq), few(p) ? kFew : kMany);
+  const Rows rows = rows_of_blocks(p);
+  const int blocks = parts(static_cast<int>(p.Lq), rows.of_scores);
   const bool apart = g.dbias && p.softcap > 0.0f;
   const Scratch<float> w(scores), of_scores(scores), ds(apart ? scores : 0), totals(heads * blocks);
   const auto context = readable(g.context, p.B, p.H, p.Lq, p.Dv, context_store);
   const auto d_context = readable(g.d_context, p.B, p.H, p.Lq, p.Dv, d_context_store);
   const ShortGradients of{w.data(), of_scores.data(), ds.data(), totals.data(),
                           context,  d_context,        g.d_stat,  g.dsink};
-  if (few(p)) {
+  if (rows.of_scores == kOne) {
+    score_gradients<kOne>(s, of);
+  } else if (rows.of_scores == kFew) {
     score_gradients<kFew>(s, of);
   } else {
     score_gradients<kMany>(s, of);
@@ -146,7 +156,7 @@ void short_backward(const AttentionProblem& p, const AttentionGradients& g) {
                        {apart ? ds.data() : of_scores.data(), 0, static_cast<int>(heads), 0, Lq, Lq,
                         s.padded_keys});
   }
-  const int chunks = parts(Lq, few(p) ? kFewChunk : kManyChunk);
+  const int chunks = parts(Lq, rows.of_gradients);
   const bool summed = chunks > 1 || p.group() > 1;
   const size_t keys = chunks * heads * p.Lk;
   const Scratch<float> dk(summed && g.dk ? keys * s.width : 0);
@@ -154,7 +164,9 @@ void short_backward(const AttentionProblem& p, const AttentionGradients& g) {
   const Scratch<float> gr(heads * chunks * s.lanes_width);
   const ShortOutputs out{g.dq,          g.dk,      g.dv,     dk.data(),        dv.data(), s.width,
                          s.value_width, gr.data(), w.data(), of_scores.data(), d_context};
-  if (few(p)) {
+  if (rows.of_gradients == kOne) {
+    gradients<1, 1, 4, 8>(s, out, chunks);
+  } else if (rows.of_gradients == kFewChunk) {
     gradients<10, 1, 4, 4>(s, out, chunks);
   } else {
     gradients<13, 4, 2, 2>(s, out, chunks);

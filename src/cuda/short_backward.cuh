@@ -405,7 +405,8 @@ struct ShortFeatures {
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         y[n] = {exp_twice(next[n].y), exp_twice(next[n].x)};  // swapped, see scores.cuh
-        most = {fmaxf(most.x, next[n].x), fmaxf(most.y, next[n].y)};
+        most = {fmaxf(most.x, fminf(next[n].x, kFarthest)),   // NaN counts as exp_twice takes it
+                fmaxf(most.y, fminf(next[n].y, kFarthest))};
         dk[n] = {};
         if (step + 4 < per) next[n] = load_key(j0 + 4 + n);
       }

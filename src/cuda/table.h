@@ -57,6 +57,14 @@ void gru_backward(const CellRows&, const GruGradient&);
 void lstm_forward(const CellRows&, const LstmStep&);
 void lstm_backward(const CellRows&, const LstmGradient&);
 
+// steps.cu
+void step_forward(const StepMemory&, const float* q, float factor, float* p, float* context);
+void step_d_weights(const StepMemory&, const float* d_context, float* dp);
+void step_d_query(const StepMemory&, const StepGradient&);
+void steps_d_rows(const StepMemory&, std::span<const KeptStep>, const RowsView<float>& d_rows);
+void steps_d_additive(const StepMemory&, std::span<const KeptStep>, const RowsView<float>& d_keys,
+                      float* du);
+
 // conv.cu
 void conv(const Convolution&, const float* x, const float* w, float* y);
 void d_conv_x(const Convolution&, const float* w, const float* dy, float* dx);

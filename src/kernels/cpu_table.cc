@@ -77,6 +77,12 @@ constinit const Kernels kCpu = {
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
     .all_finite = all_finite,
+    .steps_prepare = steps_prepare,
+    .step_forward = step_forward,
+    .step_d_weights = step_d_weights,
+    .step_d_query = step_d_query,
+    .steps_d_rows = steps_d_rows,
+    .steps_d_additive = steps_d_additive,
 };
 
 }  // namespace fovea::kernels

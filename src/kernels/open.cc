@@ -2,11 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
-#include <system_error>
 
+#include "core/module_file.h"
 #include "fovea/error.h"
 
 namespace fovea::cuda {
@@ -34,16 +32,7 @@ const Module& open_module(const std::string& file) {
 }
 
 const Module& open_module() {
-  static const Module& module = [&]() -> const Module& {
-    if (const char* named = std::getenv("FOVEA_CUDA_MODULE")) return open_module(named);
-    std::error_code failed;
-    const auto here = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
-    for (const char* folder : {".", "..", "../lib"}) {
-      const auto file = here / folder / kFile;
-      if (!failed && std::filesystem::exists(file, failed)) return open_module(file.string());
-    }
-    return open_module(kFile);
-  }();
+  static const Module& module = open_module(module_file("FOVEA_CUDA_MODULE", kFile));
   return module;
 }
 

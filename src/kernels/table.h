@@ -8,6 +8,7 @@
 
 #include "fovea/device.h"
 #include "kernels/attention/problem.h"
+#include "kernels/attention/steps.h"
 #include "kernels/conv.h"
 #include "kernels/copy.h"
 #include "kernels/cross_entropy.h"
@@ -31,7 +32,8 @@ namespace fovea::kernels {
 struct Kernels {
   const char* (*name)() = nullptr;  // throws where the device cannot be used
 
-  // Memory. A block may be handed on as soon as it is given back. Copies from and to the host wait.
+  // Memory. A block may be handed on as soon as it is given back, what was uploaded may be changed
+  // as soon as the call returns; downloads wait.
   void* (*allocate)(size_t bytes) = nullptr;
   void (*give_back)(void* block) = nullptr;
   void (*upload)(void* to, const void* from_host, size_t bytes) = nullptr;
@@ -109,6 +111,17 @@ struct Kernels {
   void (*attention_backward)(const AttentionProblem&, const AttentionGradients&) = nullptr;
   bool (*all_finite)(const View<const float>&, int64_t B, int64_t H, int64_t R,
                      int64_t C) = nullptr;
+
+  // One query a row against keys that stay.
+  std::shared_ptr<const StepExponentials> (*steps_prepare)(const StepMemory&) = nullptr;
+  void (*step_forward)(const StepMemory&, const float* q, float factor, float* p,
+                       float* context) = nullptr;
+  void (*step_d_weights)(const StepMemory&, const float* d_context, float* dp) = nullptr;
+  void (*step_d_query)(const StepMemory&, const StepGradient&) = nullptr;
+  void (*steps_d_rows)(const StepMemory&, std::span<const KeptStep>,
+                       const RowsView<float>& d_rows) = nullptr;
+  void (*steps_d_additive)(const StepMemory&, std::span<const KeptStep>,
+                           const RowsView<float>& d_keys, float* du) = nullptr;
 };
 
 extern const Kernels kCpu;

@@ -13,8 +13,8 @@ Tensor places_of(const Tensor& targets, int64_t padding) {
   return Tensor::from_ids(places, {static_cast<int64_t>(places.size())});
 }
 
-Loss token_loss(const Tensor& x, const Tensor& targets, const nn::Linear& output,
-                float label_smoothing, int64_t padding) {
+Loss token_loss(const Tensor& x, const Tensor& targets, const Logits& logits, float label_smoothing,
+                int64_t padding) {
   const Tensor places = places_of(targets, padding);
   const int64_t tokens = places.numel(), all = targets.numel();
   Tensor rows = x.reshape({all, x.size(-1)}), those = targets.reshape({all});
@@ -23,7 +23,7 @@ Loss token_loss(const Tensor& x, const Tensor& targets, const nn::Linear& output
     those = index_select(those, 0, places);
   }
   Loss result{.tokens = tokens};
-  result.loss = cross_entropy(output(rows), those, {.label_smoothing = label_smoothing});
+  result.loss = cross_entropy(logits(rows), those, {.label_smoothing = label_smoothing});
   result.nll = static_cast<double>(result.loss.item()) * static_cast<double>(tokens);
   return result;
 }

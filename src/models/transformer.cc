@@ -200,8 +200,9 @@ TransformerPass pass_of(const LossConfig& c, const nn::HeadsHook& hook) {
 
 Loss loss_of(const Transformer& m, const Tensor& states, const Tensor& targets, const LossConfig& c,
              int64_t padding) {
-  if (m.config.output_cap) throw Error("loss", "capped logits are not trained here");
-  return token_loss(states, targets, m.output, c.label_smoothing, padding);
+  return token_loss(
+      states, targets, [&](const Tensor& rows) { return logits(m, rows); }, c.label_smoothing,
+      padding);
 }
 
 TransformerPass at(const TransformerPass& p, const char* place) {

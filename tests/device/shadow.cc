@@ -156,6 +156,13 @@ void translate(kernels::AttentionGradients& g) {
   go_inside(g.dq.data, g.dk.data, g.dv.data, g.dgiven.data, g.du, g.dcenter, g.dsink, g.dbias.data);
 }
 template <class T>
+void translate(kernels::RowsView<T>& x) {
+  go_inside(x.data);
+}
+void translate(kernels::StepMemory& m) { go_inside(m.ends, m.keys.data, m.values.data, m.u); }
+void translate(kernels::StepGradient& x) { go_inside(x.q, x.p, x.dp, x.g, x.dq); }
+void translate(kernels::KeptStep& x) { go_inside(x.weights, x.vectors); }
+template <class T>
 void translate(std::vector<T>& all) {
   for (T& x : all) translate(x);
 }
@@ -261,6 +268,12 @@ Kernels make_table() {
   FOVEA_THROUGH(move_average);
   FOVEA_THROUGH(swap);
   FOVEA_THROUGH(all_finite);
+  FOVEA_THROUGH(steps_prepare);
+  FOVEA_THROUGH(step_forward);
+  FOVEA_THROUGH(step_d_weights);
+  FOVEA_THROUGH(step_d_query);
+  FOVEA_THROUGH(steps_d_rows);
+  FOVEA_THROUGH(steps_d_additive);
 #undef FOVEA_THROUGH
   k.elementwise = elementwise;
   k.refuses = kernels::refused_by_devices;

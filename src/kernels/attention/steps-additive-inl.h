@@ -88,14 +88,14 @@ HWY_INLINE Sides SidesOf(const StepMemory& m, int64_t b, const float* const* q, 
   const int64_t width = m.keys.width;
   float most = 0.0f;
   for (int64_t t = 0; t < queries; ++t) most = LargestOf(q[t] + b * width, width, most);
-  const Reach reach = ReachOf(most, m.largest_keys[b]);
+  const Reach reach = ReachOf(most, m.made->largest_keys[b]);
   for (int64_t t = 0; t < queries; ++t) {
-    PadRow(q[t] + b * width, width, m.ld, reach != Reach::large, room + t * m.ld);
+    PadRow(q[t] + b * width, width, m.ld(), reach != Reach::large, room + t * m.ld());
   }
-  if (reach != Reach::large) return {room, m.exponentials.data() + b * m.Lk * m.ld, reach};
-  float* k = room + queries * m.ld;
+  if (reach != Reach::large) return {room, m.made->keys.data() + b * m.Lk * m.ld(), reach};
+  float* k = room + queries * m.ld();
   for (int64_t j = 0; j < m.ends[b]; ++j)
-    PadRow(m.keys.row(b, j), width, m.ld, false, k + j * m.ld);
+    PadRow(m.keys.row(b, j), width, m.ld(), false, k + j * m.ld());
   return {room, k, reach};
 }
 

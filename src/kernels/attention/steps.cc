@@ -17,28 +17,28 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-void PrepareRow(StepMemory& m, int64_t b) {
+void PrepareRow(const StepMemory& m, int64_t b, StepExponentials& to) {
   float most = 0.0f;
   for (int64_t j = 0; j < m.ends[b]; ++j) {
     const float* row = m.keys.row(b, j);
     most = LargestOf(row, m.keys.width, most);
-    PadRow(row, m.keys.width, m.ld, true, m.exponentials.data() + (b * m.Lk + j) * m.ld);
+    PadRow(row, m.keys.width, m.ld(), true, to.keys.data() + (b * m.Lk + j) * m.ld());
   }
-  m.largest_keys[b] = most;
+  to.largest_keys[b] = most;
 }
 
 void ForwardRow(const StepMemory& m, int64_t b, const StepForward& x, float* room) {
-  const int64_t end = m.ends[b], ld = m.ld;
+  const int64_t end = m.ends[b], ld = m.ld();
   float* s = x.p + b * m.Lk;
-  if (m.additive && end > 0) {
+  if (m.u && end > 0) {
     const Sides side = SidesOf(m, b, &x.q, 1, room);
     ByReach(side.reach, [&](auto reach) HWY_ATTR {
       int64_t j = 0;
       for (; j + 4 <= end; j += 4) {
-        AdditiveScores<reach(), 4>(side.q, side.k + j * ld, m.u.data(), ld, s + j);
+        AdditiveScores<reach(), 4>(side.q, side.k + j * ld, m.made->u.data(), ld, s + j);
       }
       for (; j < end; ++j) {
-        AdditiveScores<reach(), 1>(side.q, side.k + j * ld, m.u.data(), ld, s + j);
+        AdditiveScores<reach(), 1>(side.q, side.k + j * ld, m.made->u.data(), ld, s + j);
       }
     });
   } else {
@@ -63,21 +63,22 @@ void DQueryRow(const StepMemory& m, int64_t b, const StepGradient& x, float* roo
   for (int64_t j = 0; j < end; ++j) g[j] = x.factor * x.p[at + j] * (x.dp[at + j] - mean);
   std::fill(g + end, g + m.Lk, 0.0f);
   float* dq = x.dq + b * width;
-  if (!m.additive || end == 0) return SumRows(m.keys, b, end, g, dq);
-  const AdditiveSlopes slopes{SidesOf(m, b, &x.q, 1, room), g, m.Lk, 1, m.u.data(), m.ld, width};
+  if (!m.u || end == 0) return SumRows(m.keys, b, end, g, dq);
+  const AdditiveSlopes slopes{
+      SidesOf(m, b, &x.q, 1, room), g, m.Lk, 1, m.made->u.data(), m.ld(), width};
   ByReach(slopes.side.reach, [&](auto reach) HWY_ATTR {
     int64_t c = 0;
-    for (; c + kVecs * kLanes <= m.ld; c += kVecs * kLanes) {
+    for (; c + kVecs * kLanes <= m.ld(); c += kVecs * kLanes) {
       AdditiveQuery<reach(), kVecs>(slopes, c, end, dq);
     }
-    for (; c < m.ld; c += kLanes) {
+    for (; c < m.ld(); c += kLanes) {
       AdditiveQuery<reach(), 1>(slopes, c, end, dq);
     }
   });
 }
 
 // room: steps·(Lk + ld + kPad) floats
-void DRowsRow(const StepMemory& m, int64_t b, const std::vector<KeptStep>& kept,
+void DRowsRow(const StepMemory& m, int64_t b, std::span<const KeptStep> kept,
               const RowsView<float>& to, float* room) {
   constexpr int kRows = 8, kVecs = 2;
   const int64_t steps = static_cast<int64_t>(kept.size()), width = to.width, end = m.ends[b];
@@ -104,21 +105,21 @@ void DRowsRow(const StepMemory& m, int64_t b, const std::vector<KeptStep>& kept,
 }
 
 // room: steps·(Lk + ld) + Lk·ld floats
-void DAdditiveRow(const StepMemory& m, int64_t b, const std::vector<KeptStep>& kept,
+void DAdditiveRow(const StepMemory& m, int64_t b, std::span<const KeptStep> kept,
                   const AdditiveTargets& out, float* room) {
   const F d;
   const int64_t steps = static_cast<int64_t>(kept.size()), width = m.keys.width, end = m.ends[b];
   std::vector<const float*> queries;
   for (const KeptStep& step : kept) queries.push_back(step.vectors);
   const RowsView<float>& to = out.d_keys;
-  float* g = room + (steps + m.Lk) * m.ld;
+  float* g = room + (steps + m.Lk) * m.ld();
   const AdditiveSlopes slopes{
-      SidesOf(m, b, queries.data(), steps, room), g, m.Lk, steps, m.u.data(), m.ld, width};
+      SidesOf(m, b, queries.data(), steps, room), g, m.Lk, steps, m.made->u.data(), m.ld(), width};
   for (int64_t t = 0; t < steps; ++t) {
     std::memcpy(g + t * m.Lk, kept[t].weights + b * m.Lk, m.Lk * sizeof(float));
   }
   ByReach(slopes.side.reach, [&](auto reach) HWY_ATTR {
-    for (int64_t c = 0; c < m.ld; c += kLanes) {
+    for (int64_t c = 0; c < m.ld(); c += kLanes) {
       Vec total = hn::Zero(d);
       float* rows[4] = {};
       const bool write = to.data != nullptr && c < width;
@@ -131,7 +132,7 @@ void DAdditiveRow(const StepMemory& m, int64_t b, const std::vector<KeptStep>& k
         if (write) rows[0] = to.row(b, j);
         total = AdditiveKeys<reach(), 1>(slopes, c, j, write ? rows : nullptr, total);
       }
-      hn::StoreU(total, d, out.gr + b * m.ld + c);
+      hn::StoreU(total, d, out.gr + b * m.ld() + c);
     }
   });
   for (int64_t j = end; to.data && j < m.Lk; ++j) std::fill_n(to.row(b, j), width, 0.0f);
@@ -166,19 +167,21 @@ int64_t touched(const StepMemory& m) { return m.Lk * (m.keys.width + m.values.wi
 
 }  // namespace
 
-void StepMemory::prepare(const float* u_from) {
-  if (!additive) return;
-  ld = padded(keys.width);
-  exponentials = Buffer<float>(B * Lk * ld);
-  largest_keys.assign(B, 0.0f);
-  u = Buffer<float>(ld);
-  std::copy(u_from, u_from + keys.width, u.data());
-  std::fill(u.data() + keys.width, u.data() + ld, 0.0f);
-  parallel_for(B, Lk * ld, [&](int64_t b) { HWY_DYNAMIC_DISPATCH(PrepareRow)(*this, b); });
+std::shared_ptr<const StepExponentials> steps_prepare(const StepMemory& m) {
+  if (!m.u) return nullptr;
+  const int64_t ld = m.ld();
+  const auto made = std::make_shared<StepExponentials>();
+  made->keys = Buffer<float>(m.B * m.Lk * ld);
+  made->largest_keys.assign(m.B, 0.0f);
+  made->u = Buffer<float>(ld);
+  std::copy(m.u, m.u + m.keys.width, made->u.data());
+  std::fill(made->u.data() + m.keys.width, made->u.data() + ld, 0.0f);
+  parallel_for(m.B, m.Lk * ld, [&](int64_t b) { HWY_DYNAMIC_DISPATCH(PrepareRow)(m, b, *made); });
+  return made;
 }
 
 void step_forward(const StepMemory& m, const float* q, float factor, float* p, float* context) {
-  for_rows(m, touched(m), (1 + m.Lk) * m.ld, [&](int64_t b, float* room) {
+  for_rows(m, touched(m), (1 + m.Lk) * m.ld(), [&](int64_t b, float* room) {
     HWY_DYNAMIC_DISPATCH(ForwardRow)(m, b, {q, factor, p, context}, room);
   });
 }
@@ -190,12 +193,12 @@ void step_d_weights(const StepMemory& m, const float* d_context, float* dp) {
 }
 
 void step_d_query(const StepMemory& m, const StepGradient& x) {
-  for_rows(m, touched(m), (1 + m.Lk) * m.ld, [&](int64_t b, float* room) {
+  for_rows(m, touched(m), (1 + m.Lk) * m.ld(), [&](int64_t b, float* room) {
     HWY_DYNAMIC_DISPATCH(DQueryRow)(m, b, x, room);
   });
 }
 
-void steps_d_rows(const StepMemory& m, const std::vector<KeptStep>& kept,
+void steps_d_rows(const StepMemory& m, std::span<const KeptStep> kept,
                   const RowsView<float>& d_rows) {
   const int64_t steps = static_cast<int64_t>(kept.size());
   for_rows(m, steps * touched(m), steps * (m.Lk + padded(d_rows.width)),
@@ -204,18 +207,18 @@ void steps_d_rows(const StepMemory& m, const std::vector<KeptStep>& kept,
            });
 }
 
-void steps_d_additive(const StepMemory& m, const std::vector<KeptStep>& kept,
+void steps_d_additive(const StepMemory& m, std::span<const KeptStep> kept,
                       const RowsView<float>& d_keys, float* du) {
   const int64_t steps = static_cast<int64_t>(kept.size());
-  const Buffer<float> gr(m.B * m.ld);
-  for_rows(m, steps * touched(m), (steps + m.Lk) * m.ld + steps * m.Lk,
+  const Buffer<float> gr(m.B * m.ld());
+  for_rows(m, steps * touched(m), (steps + m.Lk) * m.ld() + steps * m.Lk,
            [&](int64_t b, float* room) {
              HWY_DYNAMIC_DISPATCH(DAdditiveRow)(m, b, kept, {d_keys, gr.data()}, room);
            });
   if (du == nullptr) return;
   for (int64_t c = 0; c < m.keys.width; ++c) {
     double sum = 0.0;
-    for (int64_t b = 0; b < m.B; ++b) sum += gr[b * m.ld + c];
+    for (int64_t b = 0; b < m.B; ++b) sum += gr[b * m.ld() + c];
     du[c] = static_cast<float>(-2.0 * sum);
   }
 }

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "core/memory.h"
@@ -18,22 +20,27 @@ struct RowsView {
   T* row(int64_t ib, int64_t ir) const { return data + ib * b + ir * r; }
 };
 
-constexpr int64_t kStepPad = 32;  // whole vectors, two at a time, of every instruction set
+constexpr int64_t kDeviceStepKeys = 8192;  // at most, off the CPU
+constexpr int64_t kStepPad = 32;           // whole vectors, two at a time, of every instruction set
+
+// What the CPU makes of a memory with additive scores.
+struct StepExponentials {
+  Buffer<float> keys;               // [B,Lk,ld]: e^{2k}, padding 0
+  Buffer<float> u;                  // [ld], padding 0
+  std::vector<float> largest_keys;  // [B]: the largest |k|; infinite where one is not finite
+};
 
 struct StepMemory {
   int64_t B = 0, Lk = 0;
-  std::vector<int32_t> ends;  // [B]: keys 0 … ends[b]−1 are seen
+  const int32_t* ends = nullptr;  // [B]: keys 0 … ends[b]−1 are seen
   RowsView<const float> keys, values;
+  const float* u = nullptr;  // [width]: additive scores Σ_d u_d·tanh(q_d + k_d); null: q·k
+  std::shared_ptr<const StepExponentials> made;  // by steps_prepare()
 
-  // Additive scores Σ_d u_d·tanh(q_d + k_d); otherwise q·k. Written by prepare().
-  bool additive = false;
-  int64_t ld = 0;                   // the width, padded
-  Buffer<float> exponentials;       // [B,Lk,ld]: e^{2k}, padding 0
-  Buffer<float> u;                  // [ld], padding 0
-  std::vector<float> largest_keys;  // [B]: the largest |k|; infinite where one is not finite
-
-  void prepare(const float* u_from);
+  int64_t ld() const { return u ? (keys.width + kStepPad - 1) / kStepPad * kStepPad : 0; }
 };
+
+std::shared_ptr<const StepExponentials> steps_prepare(const StepMemory&);
 
 // s = factor·score(q, k_j), p = softmax(s), context = Σ_j p_j·v_j.
 // q [B,width], p [B,Lk], context [B,Dv], contiguous.
@@ -55,11 +62,11 @@ struct KeptStep {
   const float *weights, *vectors;
 };
 // d m_bj = Σ_t weights_t[b,j]·vectors_t[b]: values by (p, d_context), keys of dot scores by (g, q).
-void steps_d_rows(const StepMemory&, const std::vector<KeptStep>&, const RowsView<float>& d_rows);
+void steps_d_rows(const StepMemory&, std::span<const KeptStep>, const RowsView<float>& d_rows);
 
 // Additive, by (g, q): dk_bj = 4u∘Σ_t g_tj·(r − r²), du = −2 Σ g·r with r = 1/(1 + e^{2(q+k)}).
 // Each may be absent.
-void steps_d_additive(const StepMemory&, const std::vector<KeptStep>&,
-                      const RowsView<float>& d_keys, float* du);
+void steps_d_additive(const StepMemory&, std::span<const KeptStep>, const RowsView<float>& d_keys,
+                      float* du);
 
 }  // namespace fovea::kernels

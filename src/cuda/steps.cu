@@ -1,0 +1,260 @@
+// A decoder's steps: one query for each batch row against keys and values that stay.
+//
+//   r = 1/(1 + e^{2(q+k)}), s_j = factor·Σ u·(1 − 2r) or factor·q·k_j, p = softmax(s), context = Σ
+//   p·v ds/dq = 4u(r − r²), so dq = 4u Σ_j g_j(r − r²), dk_j = 4u Σ_t g_tj(r − r²), du = −2 Σ g·r
+//
+// A step is few numbers, so what counts is how soon it ends: a block makes all weights of its row
+// by itself, some several times over.
+#include "cuda/device.cuh"
+#include "cuda/loops.cuh"
+#include "cuda/table.h"
+
+namespace fovea::cuda {
+namespace {
+
+constexpr int kStepWarps = kThreads / kWarp;
+constexpr int kStepKeys = 8, kStepColumns = 128;  // of a block of the sums over steps
+
+struct StepView {
+  const int32_t* ends;
+  RowsView<const float> keys, values;
+  const float* u;
+  int Lk;
+  explicit StepView(const StepMemory& m)
+      : ends(m.ends), keys(m.keys), values(m.values), u(m.u), Lk(static_cast<int>(m.Lk)) {}
+};
+template <class T>
+__device__ __forceinline__ T* row_in(const RowsView<T>& m, int b, int j) {
+  return m.data + b * m.b + j * m.r;
+}
+
+__device__ __forceinline__ float fraction(float q, float k) {
+  return reciprocal(1.0f + exp2_of((q + k) * (2.0f * kLog2e)));
+}
+
+// e[j] = factor·score of the keys that are seen.
+__device__ __forceinline__ void step_scores(const StepView& m, int b, int end, const float* q,
+                                            float factor, float* e) {
+  const int lane = threadIdx.x % kWarp, width = static_cast<int>(m.keys.width);
+  for (int j = threadIdx.x / kWarp; j < end; j += kStepWarps) {
+    const float* const k = row_in(m.keys, b, j);
+    float sum = 0.0f;
+    for (int d = lane; d < width; d += kWarp) {
+      sum = m.u ? fmaf(m.u[d], 1.0f - 2.0f * fraction(q[d], k[d]), sum) : fmaf(q[d], k[d], sum);
+    }
+    sum = warp_sum(sum);
+    if (lane == 0) e[j] = sum * factor;
+  }
+  __syncthreads();
+}
+
+// e becomes weights. With NaN or +inf among them there are none: NaN, except where −inf forbids.
+__device__ __forceinline__ void step_softmax(int end, float* e) {
+  float most = -infinity(), sum = 0.0f;
+  for (int j = threadIdx.x; j < end; j += kThreads)
+    most = e[j] > most || e[j] != e[j] ? e[j] : most;
+  most = block_max(most);
+  const bool defined = most > -infinity() && most < infinity();
+  for (int j = threadIdx.x; j < end; j += kThreads) {
+    e[j] = defined ? expf(e[j] - most) : e[j] == -infinity() ? 0.0f : not_a_number();
+    sum += e[j];
+  }
+  sum = block_sum(sum);
+  for (int j = threadIdx.x; j < end && defined; j += kThreads) e[j] /= sum;
+  __syncthreads();
+}
+
+__global__ __launch_bounds__(kThreads) void attend_step(const __grid_constant__ StepView m,
+                                                        const float* q, float factor, float* p,
+                                                        float* context) {
+  extern __shared__ float e[];
+  const int b = blockIdx.y, end = m.ends[b];
+  const int d = blockIdx.x * kThreads + threadIdx.x, Dv = static_cast<int>(m.values.width);
+  step_scores(m, b, end, q + b * m.keys.width, factor, e);
+  step_softmax(end, e);
+  if (blockIdx.x == 0) {
+    for (int j = threadIdx.x; j < m.Lk; j += kThreads) {
+      p[static_cast<size_t>(b) * m.Lk + j] = j < end ? e[j] : 0.0f;
+    }
+  }
+  if (d >= Dv) return;
+  const float* const v = row_in(m.values, b, 0) + d;
+  float sum = 0.0f;
+#pragma unroll 8
+  for (int j = 0; j < end; ++j) sum = fmaf(e[j], v[j * m.values.r], sum);
+  context[b * m.values.width + d] = sum;
+}
+
+__global__ __launch_bounds__(kThreads) void d_step_weights(const __grid_constant__ StepView m,
+                                                           const float* d_context, float* dp) {
+  const int b = blockIdx.y, lane = threadIdx.x % kWarp, Dv = static_cast<int>(m.values.width);
+  const int j = blockIdx.x * kStepWarps + threadIdx.x / kWarp;
+  if (j >= m.Lk) return;
+  const float *const v = row_in(m.values, b, j), *const up = d_context + b * m.values.width;
+  float sum = 0.0f;
+  for (int d = lane; d < Dv && j < m.ends[b]; d += kWarp) sum = fmaf(up[d], v[d], sum);
+  sum = warp_sum(sum);
+  if (lane == 0) dp[static_cast<size_t>(b) * m.Lk + j] = sum;
+}
+
+__global__ __launch_bounds__(kThreads) void d_step_query(const __grid_constant__ StepView m,
+                                                         const __grid_constant__ StepGradient x) {
+  extern __shared__ float g[];
+  const int b = blockIdx.y, end = m.ends[b], width = static_cast<int>(m.keys.width);
+  const size_t at = static_cast<size_t>(b) * m.Lk;
+  float mean = 0.0f;
+  for (int j = threadIdx.x; j < end; j += kThreads) mean = fmaf(x.p[at + j], x.dp[at + j], mean);
+  mean = block_sum(mean);
+  for (int j = threadIdx.x; j < m.Lk; j += kThreads) {
+    g[j] = j < end ? x.factor * x.p[at + j] * (x.dp[at + j] - mean) : 0.0f;
+    if (blockIdx.x == 0) x.g[at + j] = g[j];
+  }
+  __syncthreads();
+  const int d = blockIdx.x * kThreads + threadIdx.x;
+  if (d >= width) return;
+  const float q = x.q[b * m.keys.width + d];
+  const float* const k = row_in(m.keys, b, 0) + d;
+  float sum = 0.0f;
+#pragma unroll 4
+  for (int j = 0; j < end; ++j) {
+    const float key = k[j * m.keys.r];
+    if (m.u) {
+      const float r = fraction(q, key);
+      sum = fmaf(g[j], fmaf(-r, r, r), sum);
+    } else {
+      sum = fmaf(g[j], key, sum);
+    }
+  }
+  x.dq[b * m.keys.width + d] = m.u ? 4.0f * m.u[d] * sum : sum;
+}
+
+// Where a thread of the sums over steps is: a column of kStepKeys keys.
+struct StepSum {
+  int b, j, keys, end, d;
+  __device__ explicit StepSum(const StepView& m) {
+    b = blockIdx.z, j = blockIdx.y * kStepKeys, d = blockIdx.x * kStepColumns + threadIdx.x;
+    keys = min(kStepKeys, m.Lk - j), end = m.ends[b];
+  }
+};
+
+__global__ __launch_bounds__(kStepColumns) void sum_step_rows(const __grid_constant__ StepView m,
+                                                              const KeptStep* kept, int steps,
+                                                              const RowsView<float> to) {
+  const StepSum at(m);
+  const int width = static_cast<int>(to.width);
+  if (at.d >= width) return;
+  float sum[kStepKeys] = {};
+  for (int t = 0; t < steps; ++t) {
+    const float x = kept[t].vectors[static_cast<size_t>(at.b) * width + at.d];
+    const float* const w = kept[t].weights + static_cast<size_t>(at.b) * m.Lk + at.j;
+#pragma unroll
+    for (int i = 0; i < kStepKeys; ++i) sum[i] = i < at.keys ? fmaf(w[i], x, sum[i]) : 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < kStepKeys; ++i) {
+    if (i < at.keys) row_in(to, at.b, at.j + i)[at.d] = at.j + i < at.end ? sum[i] : 0.0f;
+  }
+}
+
+// gr [B][blocks of keys][width]: Σ g·r
+__global__ __launch_bounds__(kStepColumns) void sum_step_keys(const __grid_constant__ StepView m,
+                                                              const KeptStep* kept, int steps,
+                                                              const RowsView<float> to, float* gr) {
+  const StepSum at(m);
+  const int width = static_cast<int>(m.keys.width);
+  if (at.d >= width) return;
+  float k[kStepKeys], sum[kStepKeys] = {}, total = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kStepKeys; ++i) {
+    k[i] = at.j + i < at.end ? row_in(m.keys, at.b, at.j + i)[at.d] : 0.0f;
+  }
+  for (int t = 0; t < steps; ++t) {
+    const float q = kept[t].vectors[static_cast<size_t>(at.b) * width + at.d];
+    const float* const g = kept[t].weights + static_cast<size_t>(at.b) * m.Lk + at.j;
+#pragma unroll
+    for (int i = 0; i < kStepKeys; ++i) {
+      if (at.j + i >= at.end) continue;
+      const float r = fraction(q, k[i]);
+      sum[i] = fmaf(g[i], fmaf(-r, r, r), sum[i]);
+      total = fmaf(g[i], r, total);
+    }
+  }
+  gr[(static_cast<size_t>(at.b) * gridDim.y + blockIdx.y) * width + at.d] = total;
+  const float u = 4.0f * m.u[at.d];
+#pragma unroll
+  for (int i = 0; i < kStepKeys; ++i) {
+    if (to.data && i < at.keys) {
+      row_in(to, at.b, at.j + i)[at.d] = at.j + i < at.end ? u * sum[i] : 0.0f;
+    }
+  }
+}
+
+__global__ __launch_bounds__(kThreads) void sum_step_weights(const float* gr, int parts, int width,
+                                                             float* du) {
+  const int d = blockIdx.x * kThreads + threadIdx.x;
+  if (d >= width) return;
+  double sum = 0.0;
+  for (int i = 0; i < parts; ++i) sum += gr[static_cast<size_t>(i) * width + d];
+  du[d] = static_cast<float>(-2.0 * sum);
+}
+
+dim3 grid_of(const StepMemory& m, int64_t width) {
+  return {static_cast<unsigned>(parts(static_cast<int>(width), kThreads)),
+          static_cast<unsigned>(m.B)};
+}
+dim3 sum_grid(const StepMemory& m, int64_t width) {
+  return {static_cast<unsigned>(parts(static_cast<int>(width), kStepColumns)),
+          static_cast<unsigned>(parts(static_cast<int>(m.Lk), kStepKeys)),
+          static_cast<unsigned>(m.B)};
+}
+
+Scratch<KeptStep> on_device(std::span<const KeptStep> kept) {
+  Scratch<KeptStep> there(kept.size());
+  if (!kept.empty()) upload(there.data(), kept.data(), kept.size_bytes());
+  return there;
+}
+
+}  // namespace
+
+void step_forward(const StepMemory& m, const float* q, float factor, float* p, float* context) {
+  attend_step<<<grid_of(m, std::max<int64_t>(1, m.values.width)), kThreads, m.Lk * sizeof(float),
+                stream()>>>(StepView(m), q, factor, p, context);
+  check_launch("a step's attention");
+}
+
+void step_d_weights(const StepMemory& m, const float* d_context, float* dp) {
+  const dim3 grid(static_cast<unsigned>(parts(static_cast<int>(m.Lk), kStepWarps)),
+                  static_cast<unsigned>(m.B));
+  d_step_weights<<<grid, kThreads, 0, stream()>>>(StepView(m), d_context, dp);
+  check_launch("the gradient of a step's weights");
+}
+
+void step_d_query(const StepMemory& m, const StepGradient& x) {
+  d_step_query<<<grid_of(m, m.keys.width), kThreads, m.Lk * sizeof(float), stream()>>>(StepView(m),
+                                                                                       x);
+  check_launch("the gradient of a step's query");
+}
+
+void steps_d_rows(const StepMemory& m, std::span<const KeptStep> kept,
+                  const RowsView<float>& d_rows) {
+  const Scratch<KeptStep> there = on_device(kept);
+  sum_step_rows<<<sum_grid(m, d_rows.width), kStepColumns, 0, stream()>>>(
+      StepView(m), there.data(), static_cast<int>(kept.size()), d_rows);
+  check_launch("gradients of rows over steps");
+}
+
+void steps_d_additive(const StepMemory& m, std::span<const KeptStep> kept,
+                      const RowsView<float>& d_keys, float* du) {
+  const Scratch<KeptStep> there = on_device(kept);
+  const dim3 grid = sum_grid(m, m.keys.width);
+  const int width = static_cast<int>(m.keys.width), all = static_cast<int>(m.B * grid.y);
+  const Scratch<float> gr(static_cast<size_t>(all) * width);
+  sum_step_keys<<<grid, kStepColumns, 0, stream()>>>(
+      StepView(m), there.data(), static_cast<int>(kept.size()), d_keys, gr.data());
+  check_launch("gradients of keys over steps");
+  if (du == nullptr) return;
+  sum_step_weights<<<parts(width, kThreads), kThreads, 0, stream()>>>(gr.data(), all, width, du);
+  check_launch("the gradient of u over steps");
+}
+
+}  // namespace fovea::cuda
