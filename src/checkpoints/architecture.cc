@@ -9,9 +9,21 @@
 namespace fovea::checkpoints {
 
 const char* name_of(Purpose p) {
-  static constexpr const char* kNames[] = {"writes on", "translates", "fills in masked tokens",
-                                           "tells classes of texts", "tells classes of pictures"};
+  static constexpr const char* kNames[] = {"writes on",
+                                           "translates",
+                                           "fills in masked tokens",
+                                           "tells classes of texts",
+                                           "tells classes of pictures",
+                                           "reads texts, and has no output",
+                                           "sees pictures, and has no output"};
   return kNames[static_cast<int>(p)];
+}
+
+bool is_of_pictures(Purpose p) { return p == Purpose::sees || p == Purpose::views; }
+
+bool is_by_itself(const Config& config) {
+  const std::vector<std::string> of = config.texts("architectures");
+  return of.empty() || of.front().ends_with("Model");
 }
 
 const Architecture& architecture(const Config& config) {

@@ -22,8 +22,11 @@ enum class Purpose : uint8_t {
   fills,       // an encoder that says what a masked token was
   tells,       // an encoder that says of which class a text is
   sees,        // the same of a picture
+  reads,       // an encoder of texts by itself, which says nothing of them
+  views,       // the same of pictures
 };
 const char* name_of(Purpose);
+bool is_of_pictures(Purpose);
 
 // What comes after an encoder's rows: out(norm(curve(dense(x)))); what has no width is left out.
 struct HeadPlan {
@@ -67,6 +70,9 @@ const Architecture& architecture(const Config&);
 
 // ---- What their files share
 // ----------------------------------------------------------------------
+
+// Whether the config is of an inner model without a head, as "BertModel" is, or does not say.
+bool is_by_itself(const Config&);
 
 nn::Activation activation_in(const Config&, const std::string& key, const std::string& otherwise);
 HeadPlan::Curve curve_of(nn::Activation);

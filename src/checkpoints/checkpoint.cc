@@ -273,7 +273,7 @@ Tensor said(const Head& head, Purpose purpose, const Tensor& rows) {
 }
 
 Tensor said_of(const Checkpoint& c, const Tensor& ids, const Tensor& lengths) {
-  if (!c.head) throw Error("read", "this model is no encoder with a head");
+  if (!c.head) throw Error("read", "this model is no encoder with an output");
   return said(*c.head, c.about.purpose, models::encode(c.model, ids, lengths));
 }
 

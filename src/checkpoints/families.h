@@ -46,7 +46,8 @@ struct BertSizes {
 Plan bert_plan(const Config&, const BertNames&, const BertSizes&);
 BertSizes bert_sizes(const Config&);
 
-// The head that fills in masked tokens, or that tells classes: by which of its tensors is there.
+// The head that fills in masked tokens, or that tells classes: by which of its tensors is there;
+// none where neither is, and the config asks for none.
 struct HeadNames {
   std::string dense, norm, decoder, bias;  // fills: decoder tied where it is not there
   std::string tells_dense, tells_out;

@@ -75,9 +75,10 @@ void visit_further(Fields& f, FurtherConfig& c, const std::string& which) {
   f.group("A model to begin with");
   f.file("from", c.from,
          fmt::format("the folder of {}: its weights, its shape and its tokenizer", which));
-  f.text("freeze", c.freeze,
-         "with --from: none, all, or how many of the first blocks stay as they are, and with them "
-         "the embeddings");
+  f.of_file(
+      "freeze", c.freeze,
+      "with --from: none, all, or how many of the first blocks stay as they are, and with them "
+      "the embeddings");
   f.record("from-model", c.model);
   f.record("from-attention", c.attention);
 }
@@ -87,12 +88,6 @@ Origin origin_of(FurtherConfig& c, const RunFolder* former, const checkpoints::W
   Origin origin =
       former != nullptr ? Origin::kept_in(*former / kOriginFolder) : Origin::of(c.from, wanted);
   const models::TransformerConfig& n = origin.plan().network;
-  if (n.output_cap) {
-    throw Error("train",
-                fmt::format("--from {}: {} caps its logits (final_logit_softcapping), which is not "
-                            "trained here",
-                            c.from, origin.title()));
-  }
   frozen_blocks(c, n);
   c.model = fmt::format("{}: {}", origin.title(), text_of(n));
   c.attention = attention_of(n);

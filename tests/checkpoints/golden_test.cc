@@ -247,6 +247,23 @@ TEST_P(Seeing, SayWhatTransformersSays) {
 INSTANTIATE_TEST_SUITE_P(All, Seeing, testing::Values("vit", "deit"),
                          [](const auto& one) { return std::string(one.param); });
 
+TEST(ByThemselves, RowsAreThoseOfTransformers) {
+  const NoGrad off;
+  const Checkpoint bert = open(golden("bert_reads")), vit = open(golden("vit_views"));
+  EXPECT_EQ(bert.about.purpose, Purpose::reads);
+  EXPECT_EQ(vit.about.purpose, Purpose::views);
+  const Tensors e = expected("bert_reads"), seen = expected("vit_views");
+  for (const char* n : {"0", "1", "2"}) {
+    const Tensor ids = e.at(std::string("ids.") + n).unsqueeze(0);
+    const Tensor rows = models::encode(bert.model, ids).select(0, 0);
+    EXPECT_LT(off_by(rows, e.at(std::string("rows.") + n)), kNear) << n;
+  }
+  const Tensor rows =
+      models::encode(vit.model.config, vit.model.encoder, (*vit.picture)(seen.at("pictures")));
+  EXPECT_LT(off_by(rows, seen.at("rows")), kNear);
+  EXPECT_TRUE(bert.about.classes.empty() && vit.about.classes.empty());
+}
+
 // ---- The same said in other ways
 // -----------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/folder.h"
@@ -130,6 +131,27 @@ TEST(Hazards, WhatIsNotUnderstoodIsRefusedByName) {
   says("vit", {{"patch_size", 5}}, "patch_size");
 }
 
+// With the pooler that transformers saves, or without it; another head is none that is known.
+TEST(Hazards, EncodersByThemselvesAreThoseThatTheConfigCallsSo) {
+  for (const auto& [name, model, head] :
+       {std::array<const char*, 3>{"bert_fills", "BertModel", "cls."},
+        {"roberta_fills", "RobertaModel", "lm_head."},
+        {"distilbert_fills", "DistilBertModel", "vocab_"},
+        {"albert_fills", "AlbertModel", "predictions."},
+        {"vit", "ViTModel", "classifier."}}) {
+    const Copied folder(name);
+    folder.edit({{"architectures", {model}}});
+    const bool pools = std::string(name).starts_with("bert") || name == std::string("vit");
+    folder.change_weights([&, head = head](Tensors& all) {
+      std::erase_if(all, [&](const auto& entry) { return entry.first.starts_with(head); });
+      if (pools) all["pooler.dense.weight"] = Tensor::zeros({16, 16});
+    });
+    EXPECT_FALSE(open(folder.path()).head.has_value()) << name;
+    folder.change_weights([](Tensors& all) { all["qa_outputs.weight"] = Tensor::zeros({2, 16}); });
+    EXPECT_SAYS(opened(folder), "'qa_outputs.weight' is none that this architecture has");
+  }
+}
+
 TEST(Hazards, TensorsThatNothingIsMadeOfAreRefused) {
   const Copied more("gpt2"), type("gpt2"), adapter("gpt2"), headless("bert_fills"), untied("qwen2");
   more.change_weights([](Tensors& all) { all["score.weight"] = Tensor::zeros({2, 16}); });
@@ -143,7 +165,7 @@ TEST(Hazards, TensorsThatNothingIsMadeOfAreRefused) {
   headless.change_weights([](Tensors& all) {
     std::erase_if(all, [](const auto& entry) { return entry.first.starts_with("cls."); });
   });
-  EXPECT_SAYS(opened(headless), "an encoder without an output");
+  EXPECT_SAYS(opened(headless), "'cls.predictions.transform.dense.bias' [16] is missing");
   untied.change_weights([](Tensors& all) { all.erase("lm_head.weight"); });
   EXPECT_SAYS(opened(untied), "tie_word_embeddings");
 }

@@ -296,10 +296,27 @@ def vits(root):
         save(root / name, model, expected)
 
 
+def by_themselves(root):
+    """Encoders without a head: the rows that come out."""
+    sizes = dict(hidden_size=W, intermediate_size=MLP, num_hidden_layers=BLOCKS, num_attention_heads=HEADS)
+    model = drawn(tf.BertModel(tf.BertConfig(vocab_size=V, max_position_embeddings=20, **sizes)), 90)
+    expected = {}
+    with torch.no_grad():
+        for n, length in enumerate(LENGTHS):
+            expected[f"ids.{n}"] = ids_of(length, n)
+            expected[f"rows.{n}"] = model(ids_of(length, n)[None]).last_hidden_state[0]
+    save(root / "bert_reads", model, expected)
+    model = drawn(tf.ViTModel(tf.ViTConfig(image_size=12, patch_size=4, **sizes)), 91)
+    pictures = torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(7))
+    with torch.no_grad():
+        expected = {"pictures": pictures, "rows": model(pictures).last_hidden_state}
+    save(root / "vit_views", model, expected)
+
+
 def main():
     root = Path(sys.argv[1])
     root.mkdir(parents=True, exist_ok=True)
-    for make in (gpt2, llamas, berts, marian, t5, vits):
+    for make in (gpt2, llamas, berts, marian, t5, vits, by_themselves):
         make(root)
     mask = dict(mask_token="[MASK]", pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]")
     for name in ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3"):
@@ -307,6 +324,7 @@ def main():
     for name in ("bert", "roberta", "distilbert", "albert"):
         for kind in ("fills", "tells"):
             with_tokenizer(root / f"{name}_{kind}", word_piece(), **mask)
+    with_tokenizer(root / "bert_reads", word_piece(), **mask)
     for name in ("t5", "t5_gated"):
         with_tokenizer(root / name, unigram(), eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
     marian_tokenizer(root / "marian")

@@ -28,10 +28,12 @@ PAIRS = ["translate", str(DATA / "further_pairs.tsv"), "--valid-sentences", "0",
 SCRATCH = ["--blocks", "2", "--query-depth", "16", "--heads", "2", "--context", "24"]
 CASES = {
     "gpt2 from scratch": (LM + SCRATCH + ["--positions", "learned"], tf.AutoModelForCausalLM),
+    "gpt2 of subwords": (LM + SCRATCH + ["--positions", "learned", "--unit", "subwords", "--vocab", "60"],
+                         tf.AutoModelForCausalLM),
     "llama from scratch": (LM + SCRATCH + ["--norm", "rms", "--activation", "swiglu", "--key-heads", "1"],
                            tf.AutoModelForCausalLM),
 }
-for name in ("gpt2", "gpt2_bf16", "llama", "llama_scaled", "mistral", "qwen2", "qwen3", "gemma3"):
+for name in ("gpt2", "gpt2_bf16", "llama", "llama_scaled", "mistral", "qwen2", "qwen3", "gemma2", "gemma3"):
     if (GOLDEN / name / "tokenizer.json").exists():
         CASES[name] = (LM + ["--from", str(GOLDEN / name)], tf.AutoModelForCausalLM)
 for name in ("bert_fills", "bert_tells", "roberta_fills", "roberta_tells", "distilbert_fills", "albert_fills"):

@@ -26,7 +26,7 @@ def losses(model, loss_of, freeze):
         p.requires_grad_(not (freeze and any(part in name for part in FROZEN)))
         if not p.requires_grad:
             continue
-        no_decay = name.endswith("bias") or "ln_" in name or "LayerNorm" in name or "wpe" in name or (
+        no_decay = name.endswith("bias") or "ln_" in name or "norm" in name.lower() or "wpe" in name or (
             "position_embeddings" in name)
         (plain if no_decay else decaying).append(p)
     groups = [dict(params=plain, weight_decay=0.0), dict(params=decaying, weight_decay=DECAY)]
@@ -83,6 +83,9 @@ def main():
             model = kind.from_pretrained(MODELS / folder).eval()
             golden[f"{task}.{name}"] = losses(model, loss_of, freeze)
             print(task, name, golden[f"{task}.{name}"][::10])
+    gemma = tf.Gemma2ForCausalLM.from_pretrained(MODELS / "gemma2", attn_implementation="eager").eval()
+    golden["lm.capped"] = losses(gemma, text_loss(), False)
+    print("lm capped", golden["lm.capped"][::10])
     (HERE / "golden" / "further.json").write_text(json.dumps(golden) + "\n")
 
 

@@ -182,6 +182,44 @@ TEST(Opened, PicturesAreSeen) {
   EXPECT_EQ(explain(o.run->inside(inputs[0]).value(), how).size(), 4u);
 }
 
+void expect_only_looks(const OpenedGolden& o, const Input& input) {
+  const auto settings = o.task.predict_settings();
+  const std::vector<Input> inputs = {input};
+  EXPECT_TRUE(has(error_of([&] { o.run->predict(inputs, *settings); }), "has no output"));
+  const auto said = o.run->predict(inputs, *settings, {.maps = Maps::keep});
+  EXPECT_TRUE(has(said.at(0).at(0).text, "has no output"));
+  EXPECT_FALSE(said[0][0].pictures.empty());
+  EXPECT_TRUE(has(error_of([&] { o.evaluate("file"); }), "has no output"));
+  EXPECT_FALSE(o.run->logits(input).has_value());
+  const Inside inside = o.run->inside(input).value();
+  EXPECT_EQ(ways_for(inside), (std::vector<By>{By::attention, By::rollout}));
+  for (const By by : ways()) {
+    const auto ask = [&] { return explain(inside, {.by = {by}}); };
+    if (by == By::attention || by == By::rollout) {
+      const Explanation e = ask().at(0);
+      const size_t n = e.map.columns.size();
+      ASSERT_EQ(e.map.weights.size(), e.map.rows.size() * n);
+      double sum = 0;
+      for (size_t i = 0; i < n; ++i) sum += static_cast<double>(e.map.weights[i]);
+      EXPECT_GT(sum, 0.1);
+      EXPECT_LT(sum, 1 + 1e-5);  // of a picture without the rows before its places
+    } else {
+      EXPECT_TRUE(has(error_of(ask), "this model has none")) << name_of(by);
+    }
+  }
+}
+
+TEST(Opened, EncodersByThemselvesShowWhereTheyLook) {
+  const OpenedGolden reads("bert_reads"), views("vit_views");
+  expect_only_looks(reads, Text{"the old ship came back"});
+  EXPECT_FALSE(rank_run(*reads.run, 3).empty());
+  EXPECT_FALSE(reads.run->examples(3).empty());
+  EXPECT_TRUE(has(error_of([&] { measure_faithful(*reads.run, {}, {}, {}); }), "no look"));
+  image::Image picture{.height = 12, .width = 12, .channels = 3, .pixels = {}};
+  picture.pixels.assign(12 * 12 * 3, 0.3f);
+  expect_only_looks(views, GivenImage{picture, "own.png"});
+}
+
 TEST(Opened, EvaluationsAreOfTheirKind) {
   const OpenedGolden gpt2("gpt2"), tells("bert_tells"), fills("bert_fills"), marian("marian");
   std::string text;
@@ -227,7 +265,9 @@ TEST(Opened, EveryVerbTakesWeightsInFewerBits) {
       EXPECT_FALSE(rank_run(*o.run, 3).empty());
     }
     const Evaluation e = OpenedGolden("gpt2").evaluate(file.path);
-    EXPECT_NEAR(score_of(e.scores, "loss"), stored, 2e-2);
+    // In 8 bits rows are rounded as weights are, where the processor multiplies such.
+    const double off = kept == checkpoints::KeptAs::int8 ? 3e-2 : 2e-2;
+    EXPECT_NEAR(score_of(e.scores, "loss"), stored, off);
     EXPECT_GT(score_of(e.scores, "weights_off"), 0.01);
     EXPECT_LT(score_of(e.scores, "weights_off"), 1.0);
   }

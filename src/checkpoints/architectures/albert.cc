@@ -35,6 +35,9 @@ Plan albert_plan(const Config& c, const Stored& stored) {
                  .tells_out = "classifier"});
   p.passed_by.insert(p.passed_by.end(),
                      {"sop_classifier.classifier.weight", "sop_classifier.classifier.bias"});
+  if (p.purpose == Purpose::reads) {
+    p.passed_by.insert(p.passed_by.end(), {"pooler.weight", "pooler.bias"});
+  }
   return p;
 }
 

@@ -15,6 +15,9 @@ extern const Architecture architecture_bert = {
                      .tells_out = "classifier"});
       p.passed_by.insert(p.passed_by.end(),
                          {"cls.seq_relationship.weight", "cls.seq_relationship.bias"});
+      if (p.purpose == Purpose::reads) {
+        p.passed_by.insert(p.passed_by.end(), {"pooler.dense.weight", "pooler.dense.bias"});
+      }
       return p;
     },
     "BertForSequenceClassification"};

@@ -114,11 +114,10 @@ void add_bert_head(Plan& p, const Config& c, const Stored& stored, const HeadNam
     p.passed_by.push_back(names.bias);
     return;
   }
-  if (!stored.has(names.dense + ".weight")) {
-    const std::vector<std::string> of = c.texts("architectures");
-    throw Error("open", fmt::format("{} is an encoder without an output{}: a model for masked "
-                                    "tokens or for classes of texts says something",
-                                    c.file(), of.empty() ? "" : " (" + of.front() + ")"));
+  pass_by(names.tells_dense);
+  if (!stored.has(names.dense + ".weight") && is_by_itself(c)) {
+    p.purpose = Purpose::reads;
+    return;
   }
   p.purpose = Purpose::fills;
   p.head = HeadPlan{.in = W,
@@ -133,7 +132,6 @@ void add_bert_head(Plan& p, const Config& c, const Stored& stored, const HeadNam
              stored.has(names.bias) ? names.bias : names.decoder + ".bias", {V});
   if (!p.head->tied) add_tensor(p.recipe, "head.out.weight", names.decoder + ".weight", {V, E});
   p.passed_by.insert(p.passed_by.end(), {names.decoder + ".bias", names.bias});
-  pass_by(names.tells_dense);
 }
 
 }  // namespace fovea::checkpoints

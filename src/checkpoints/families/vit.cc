@@ -36,10 +36,14 @@ PicturePlan read_picture(const Config& c, const VitNames& names) {
 void add_vit_head(Plan& p, const Config& c, const Stored& stored, const VitNames& names) {
   const int64_t W = p.network.depth;
   const Shape* out = stored.shape_of(names.out.front() + ".weight");
+  if (out == nullptr && is_by_itself(c)) {
+    p.purpose = Purpose::views;
+    return;
+  }
   if (out == nullptr || out->size() != 2) {
-    throw Error("open", fmt::format("{} is an encoder without an output: a model for classes of "
-                                    "pictures says something",
-                                    c.file()));
+    throw Error("open", fmt::format("{}: there is no matrix {}.weight, which tells classes of "
+                                    "pictures",
+                                    c.file(), names.out.front()));
   }
   p.head = HeadPlan{.in = W, .out = (*out)[0], .second = names.out.size() > 1};
   add_linear(p.recipe, "head.out", {.from = {names.out[0]}, .rows = {p.head->out}, .in = W});

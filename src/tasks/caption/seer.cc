@@ -17,7 +17,7 @@ const opened::Opened& Seer::opened() const {
                                          model_));
     }
     const checkpoints::About about = checkpoints::about(model_);
-    if (about.purpose != checkpoints::Purpose::sees) {
+    if (!is_of_pictures(about.purpose)) {
       throw Error("caption", fmt::format("--encoder {}: {} {}; images are seen by ViT or DeiT",
                                          model_, about.title, name_of(about.purpose)));
     }

@@ -54,7 +54,8 @@ void add_some(const LanguageModel& m, std::span<const Tokens> some, std::vector<
     wanted.insert(wanted.end(), ids.begin() + 1, ids.end());
   }
   const auto B = static_cast<int64_t>(some.size()), T = static_cast<int64_t>(longest) - 1;
-  const Tensor logits = m.model.output(models::decode_all(m.model, Tensor::from_ids(read, {B, T})));
+  const Tensor logits =
+      models::logits(m.model, models::decode_all(m.model, Tensor::from_ids(read, {B, T})));
   const std::vector<int64_t> guessed = argmax(logits, 2).to_ids();  // [B,T]
   const std::vector<float> losses =
       cross_entropy(logits, Tensor::from_ids(wanted, {B, T}), {.reduction = Reduction::none})

@@ -33,7 +33,7 @@ int64_t window_of(const LanguageModel& m, const Tokens& text) {
 Tensor each_loss(const LanguageModel& m, const Tensor& ids) {
   const int64_t T = ids.size(1) - 1;
   const Tensor states = models::decode_all(m.model, ids.slice(1, 0, T));
-  return cross_entropy(m.model.output(states), ids.slice(1, 1, T + 1).contiguous(),
+  return cross_entropy(models::logits(m.model, states), ids.slice(1, 1, T + 1).contiguous(),
                        {.reduction = Reduction::none});
 }
 

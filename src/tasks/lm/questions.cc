@@ -37,7 +37,7 @@ int64_t right_among(const LanguageModel& m, std::span<const AskedLine> some) {
     ids.resize(ids.size() + longest - a.line.size(), text::kEnd);  // after all that is asked
   }
   const Tensor states = models::decode_all(m.model, Tensor::from_ids(ids, {B, L}));
-  const std::vector<int64_t> said = argmax(m.model.output(states), 2).to_ids();  // [B,L]
+  const std::vector<int64_t> said = argmax(models::logits(m.model, states), 2).to_ids();  // [B,L]
   int64_t right = 0;
   for (size_t b = 0; b < some.size(); ++b) {
     const auto wanted = ids.begin() + static_cast<ptrdiff_t>(b * longest);

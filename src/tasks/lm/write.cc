@@ -66,7 +66,7 @@ class Writing {
   std::vector<float> logits() const {
     const NoGrad off;
     const int64_t T = states_.size(1);
-    return m_.model.output(states_.slice(1, T - 1, T)).to_vector();
+    return models::logits(m_.model, states_.slice(1, T - 1, T)).to_vector();
   }
 
   void add(int64_t id) {

@@ -31,15 +31,19 @@ const Task& opened_task(const std::filesystem::path& path) {
     case Purpose::tells:
       return opened::task_tells;
     case Purpose::sees:
+      return opened::task_sees;
+    case Purpose::reads:
+      return opened::task_reads;
+    case Purpose::views:
       break;
   }
-  return opened::task_sees;
+  return opened::task_views;
 }
 
 std::span<const Task* const> opened_table() {
-  static constexpr std::array<const Task*, 5> kTable = {
+  static constexpr std::array<const Task*, 7> kTable = {
       &opened::task_writes, &opened::task_translates, &opened::task_fills, &opened::task_tells,
-      &opened::task_sees};
+      &opened::task_sees,   &opened::task_reads,      &opened::task_views};
   return kTable;
 }
 
@@ -97,8 +101,7 @@ std::vector<std::pair<std::string, std::string>> described(const std::filesystem
       {"memory", fmt::format("{}, weights {}", megabytes(a.memory_bytes), kept_text(a.kept))}};
   if (a.longest > 0)
     lines.insert(lines.begin() + 8, {"longest", fmt::format("{} tokens", a.longest)});
-  if (a.purpose != checkpoints::Purpose::sees)
-    lines.emplace_back("tokenizer", tokenizer_in(a.folder));
+  if (!is_of_pictures(a.purpose)) lines.emplace_back("tokenizer", tokenizer_in(a.folder));
   if (!a.classes.empty()) {
     constexpr size_t kMost = 8;
     const size_t shown = std::min(kMost, a.classes.size());
@@ -129,7 +132,7 @@ Opened load_opened(const RunFolder& folder) {
   Opened o{checkpoints::open(folder.path())};
   o.config.about = o.about;
   using checkpoints::Purpose;
-  if (o.about.purpose == Purpose::sees) return o;
+  if (is_of_pictures(o.about.purpose)) return o;
   o.source = tokens::open_tokenizer(o.about.folder);
   if (o.about.purpose == Purpose::translates) {
     o.target = tokens::open_target_tokenizer(o.about.folder);
@@ -264,9 +267,9 @@ void look_inside_encoder(const Opened& o, const Ids& ids, Inside& inside) {
       inside);
   inside.opens = Inside::Opens::blocks;
   inside.on_repeated = [&m](const Repeated& asked, const models::TransformerPass& pass) {
-    const Tensor ids = repeated_ids(m.config, asked, m.config.source_vocabulary);
-    models::encode(m, ids, {}, pass);
-    return ids;
+    const Tensor twice = repeated_ids(m.config, asked, m.config.source_vocabulary);
+    models::encode(m, twice, {}, pass);
+    return twice;
   };
 }
 

@@ -86,6 +86,7 @@ struct NoSettings final : Settings {
   void visit(Fields&) override {}
 };
 
+const image::Image& picture_of(const Input&);  // throws where it is none
 // A picture of any size, read by a model that sees: [tokens + places, W].
 Tensor rows_of_picture(const Opened&, const image::Image&);
 
@@ -107,7 +108,11 @@ void say_of_first_rows(const Opened&, int64_t count, const Encoding&, Inside&);
 std::optional<explain::BlocksAtWork> blocks_of(const Opened&, const models::Stack&,
                                                const nn::Embedding&, int64_t sequences);
 
-extern const Task task_writes, task_translates, task_fills, task_tells, task_sees;
+// A picture, as a model that sees it looks at it: without what is said of it.
+Inside look_inside_picture(const Opened&, const image::Image&);
+
+extern const Task task_writes, task_translates, task_fills, task_tells, task_sees, task_reads,
+    task_views;
 
 }  // namespace opened
 }  // namespace fovea::tasks

@@ -21,11 +21,6 @@ image::Image brought_to_size(const Opened& o, const image::Image& picture) {
   return image::fitted(resized, image::Fit{p.side, p.side, p.channels});
 }
 
-const image::Image& picture_of(const Input& input) {
-  if (const auto* given = std::get_if<GivenImage>(&input)) return given->image;
-  throw Error("predict", "this model sees pictures: name a PNG or JPEG file");
-}
-
 Tensor by_channel(const std::vector<float>& numbers) {
   return Tensor::from(numbers, {1, static_cast<int64_t>(numbers.size()), 1, 1});
 }
@@ -67,30 +62,9 @@ std::vector<LayerSeen> looks_of(const Opened& o, const Passing& pass,
 
 Inside inside_picture(const Opened& o, const image::Image& picture) {
   const NoGrad off;
-  const checkpoints::PicturePlan& p = o.picture->plan;
-  Inside inside{.outputs = o.about.classes};
-  const float grey =
-      set_picture(inside, brought_to_size(o, picture), {p.side / p.patch, p.side / p.patch});
-  say_of_first_rows(
-      o, p.tokens,
-      [&o, grey](const Tensor& rows, const models::TransformerPass& pass) {
-        return read_pictures(o, rows + grey, pass);
-      },
-      inside);
-  const Passing passing = [&o, pixels = inside.x.unsqueeze(0) +
-                                        grey](const models::TransformerPass& pass) {
-    read_pictures(o, pixels, pass);
-  };
-  inside.attention = [&o, passing, places = inside.inputs] { return looks_of(o, passing, places); };
-  inside.rollout = [&o, passing] {
-    const NoGrad none;
-    HeadsSeen seen;
-    passing({.hook = seen.hook()});
-    std::vector<Tensor> layers;
-    for (const nn::Block& b : o.model.encoder.blocks) layers.push_back(seen.named(b.self.name));
-    const Tensor all = explain::rollout(layers);
-    return all.slice(0, 0, 1).slice(1, o.picture->plan.tokens, all.size(1));
-  };
+  Inside inside = look_inside_picture(o, picture);
+  inside.outputs = o.about.classes;
+  say_of_first_rows(o, o.picture->plan.tokens, inside.states, inside);
   say_class(inside);
   return inside;
 }
@@ -151,6 +125,36 @@ std::unique_ptr<const Run> open_seeing(const RunFolder& folder) {
 }
 
 }  // namespace
+
+const image::Image& picture_of(const Input& input) {
+  if (const auto* given = std::get_if<GivenImage>(&input)) return given->image;
+  throw Error("predict", "this model sees pictures: name a PNG or JPEG file");
+}
+
+Inside look_inside_picture(const Opened& o, const image::Image& picture) {
+  const NoGrad off;
+  const checkpoints::PicturePlan& p = o.picture->plan;
+  Inside inside{.title = "the picture", .outputs = {"the picture"}};
+  const float grey =
+      set_picture(inside, brought_to_size(o, picture), {p.side / p.patch, p.side / p.patch});
+  inside.states = [&o, grey](const Tensor& rows, const models::TransformerPass& pass) {
+    return read_pictures(o, rows + grey, pass);
+  };
+  inside.opens = Inside::Opens::blocks;
+  const Passing passing = [states = inside.states, x = inside.x.unsqueeze(0)](
+                              const models::TransformerPass& pass) { states(x, pass); };
+  inside.attention = [&o, passing, places = inside.inputs] { return looks_of(o, passing, places); };
+  inside.rollout = [&o, passing] {
+    const NoGrad none;
+    HeadsSeen seen;
+    passing({.hook = seen.hook()});
+    std::vector<Tensor> layers;
+    for (const nn::Block& b : o.model.encoder.blocks) layers.push_back(seen.named(b.self.name));
+    const Tensor all = explain::rollout(layers);
+    return all.slice(0, 0, 1).slice(1, o.picture->plan.tokens, all.size(1));
+  };
+  return inside;
+}
 
 Tensor rows_of_picture(const Opened& o, const image::Image& picture) {
   const NoGrad off;
