@@ -129,11 +129,8 @@ Tensor take(const char* call, const char* name, nb::handle x) {
   const DType dtype = type_of(call, name, x, array.dtype());
   if (reinterpret_cast<uintptr_t>(array.data()) % static_cast<uintptr_t>(size_of(dtype)) != 0)
     refuse(call, name, x, "one whose numbers lie at multiples of their size: x.copy()");
-  Shape shape, strides;
-  for (size_t d = 0; d < array.ndim(); ++d) {
-    shape.push_back(static_cast<int64_t>(array.shape(d)));
-    strides.push_back(array.stride(d));
-  }
+  const int64_t *sizes = array.shape_ptr(), *steps = array.stride_ptr();
+  const Shape shape(sizes, sizes + array.ndim()), strides(steps, steps + array.ndim());
   void* data = const_cast<void*>(array.data());
   auto owner = std::make_shared<nb::ndarray<nb::ro>>(std::move(array));
   return Tensor::borrow(data, shape, strides, std::move(owner), dtype);

@@ -116,9 +116,8 @@ nb::tuple torch_attend(nb::handle qkv, nb::handle parameters, const Choice& choi
     c = attend(in.q, in.k, in.v, choice.with(in.parameters, seed), {.plan = choice.plan()})
             .computed();
   }
-  if (!c.chosen) c.chosen = Tensor::empty({0}, DType::i64);
   return nb::make_tuple(give(c.context, Kind::torch), give(c.stat, Kind::torch),
-                        give(c.chosen, Kind::torch));
+                        c.chosen ? give(c.chosen, Kind::torch) : nb::none());
 }
 
 nb::object torch_look(nb::handle qkv, nb::handle parameters, const Choice& choice, uint64_t seed,

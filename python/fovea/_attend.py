@@ -6,7 +6,7 @@ import sys
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence, Union
 
 from . import _engine
-from ._choice import choice, collected
+from ._choice import choices, collected
 
 Array = Any  # NumPy's, torch's, or anything with DLPack
 Pick = Union[int, slice, Iterable[int], None]
@@ -44,13 +44,18 @@ class Attended:
     In a notebook it draws itself.
     """
 
-    __slots__ = ("_context", "_looks", "_as", "_what")
+    __slots__ = ("_context", "_looks", "_said", "_as")
 
-    def __init__(self, looks: Any, convert: Callable[[Any], Array] | None = None, what: str = ""):
+    def __init__(self, looks: Any, said: tuple, convert: Callable[[Any], Array] | None = None):
         self._looks = looks
+        self._said = said
         self._as = convert
-        self._what = what
         self._context = None
+
+    @property
+    def _what(self) -> str:
+        """As in "scaled_dot causal softmax"."""
+        return " ".join(name for name in self._said[:3] if name)
 
     def _given(self, array: Any) -> Array:
         return array if self._as is None else self._as(array)
@@ -143,6 +148,19 @@ def _parameter(x: Any) -> Any:
     return x
 
 
+_attended_torch: Callable[..., Attended] | None = None
+
+
+def _torch() -> Callable[..., Attended]:
+    """attended() of fovea.torch, which is imported by the first tensor."""
+    global _attended_torch
+    if _attended_torch is None:
+        from .torch._attend import attended
+
+        _attended_torch = attended
+    return _attended_torch
+
+
 def _namespace(x: Any) -> Callable[[Any], Array]:
     """How arrays of x's kind are made of DLPack."""
     if hasattr(x, "__array_namespace__"):
@@ -177,21 +195,17 @@ def attend(q: Array, k: Array, v: Array, *, score: str = "scaled_dot", mask: Any
 
     What cannot work raises ValueError and says why in one line.
     """
-    mask, named = collected(mask, parameters, named)
+    if parameters or type(mask) is not str:
+        mask, named = collected(mask, parameters, named)
+    said = (score, mask, weighting, tuple(named), scale, softcap, temperature, dropout, plan)
     numpy = sys.modules.get("numpy")
     if numpy is None or type(q) is not numpy.ndarray:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(q, torch.Tensor):
-            from .torch import attend as attend_torch
-
-            return attend_torch(q, k, v, score=score, mask=mask, weighting=weighting, scale=scale,
-                                softcap=softcap, temperature=temperature, dropout=dropout,
-                                seed=seed, plan=plan, parameters=named)
+            return _torch()(q, k, v, said, list(named.values()), seed)
         kind, convert = _DLPACK, _namespace(q) if hasattr(q, "__dlpack__") else None
     else:
         kind, convert = _NUMPY, None
 
-    chosen = choice(score, mask, weighting, tuple(named), scale, softcap, temperature, dropout, plan)
     values = [_parameter(x) for x in named.values()] if named else ()
-    given = _engine.attend((q, k, v), values, chosen, seed, kind)
-    return Attended(given, convert, f"{score} {mask} {weighting}" if mask else f"{score} {weighting}")
+    return Attended(_engine.attend((q, k, v), values, choices[said], seed, kind), said, convert)

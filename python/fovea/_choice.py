@@ -8,10 +8,18 @@ from typing import Any
 from . import _engine
 
 
-@functools.lru_cache(maxsize=1024)
-def choice(score: str, mask: str, weighting: str, names: tuple, scale: float | None,
-           softcap: float | None, temperature: float, dropout: float, plan: str) -> Any:
-    return _engine.Choice(score, mask, weighting, names, scale, softcap, temperature, dropout, plan)
+class Choices(dict):
+    """By (score, mask, weighting, names of parameters, scale, softcap, temperature, dropout, plan).
+    Begun anew where a program says ever new things."""
+
+    def __missing__(self, said: tuple) -> Any:
+        if len(self) >= 1024:
+            self.clear()
+        found = self[said] = _engine.Choice(*said)
+        return found
+
+
+choices = Choices()
 
 
 def collected(mask: Any, parameters: Any, named: dict) -> tuple:
@@ -43,7 +51,7 @@ def how(score: str, mask: str, weighting: str, names: tuple, scale: float | None
 def choice_of(text: str) -> Any:
     said = dict(part.partition("=")[::2] for part in text.split(";"))
     number = {name: float(said[name]) for name in ("scale", "softcap", "temperature", "dropout") if name in said}
-    return choice(said["score"], said["mask"], said["weighting"],
-                  tuple(name for name in said["parameters"].split(",") if name), number.get("scale"),
-                  number.get("softcap"), number.get("temperature", 1.0), number.get("dropout", 0.0),
-                  said.get("plan", "automatic"))
+    return choices[said["score"], said["mask"], said["weighting"],
+                   tuple(name for name in said["parameters"].split(",") if name), number.get("scale"),
+                   number.get("softcap"), number.get("temperature", 1.0), number.get("dropout", 0.0),
+                   said.get("plan", "automatic")]

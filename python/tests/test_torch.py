@@ -283,9 +283,9 @@ def test_bad_use_is_said_in_one_line(change, line):
 
 
 def choice():
-    from fovea._choice import choice as made
+    from fovea._choice import choices
 
-    return made("scaled_dot", "", "softmax", (), None, None, 1.0, 0.0, "automatic")
+    return choices["scaled_dot", "", "softmax", (), None, None, 1.0, 0.0, "automatic"]
 
 
 def test_a_tensor_changed_between_forward_and_backward():
@@ -306,6 +306,37 @@ def test_double_backward():
     with pytest.raises(RuntimeError, match=r"\[attend\] there is no double backward") as error:
         d.sum().backward()
     assert "\n" not in str(error.value)
+
+
+def test_forward_mode():
+    t = inputs(Case("scaled_dot", "everything", "softmax"))
+    refused = pytest.raises(RuntimeError, match=r"\[attend\] there is no forward-mode differentiation")
+    with refused:
+        torch.func.jvp(lambda q: fovea.attend(q, t["k"], t["v"]).context, (t["q"],), (t["q"],))
+    with torch.autograd.forward_ad.dual_level(), refused:
+        fovea.attend(torch.autograd.forward_ad.make_dual(t["q"], t["q"]), t["k"], t["v"])
+
+
+def test_views_whose_sign_is_a_bit():
+    """torch keeps the minus beside the memory that the engine reads."""
+    t = inputs(Case("scaled_dot", "everything", "softmax"))
+    up = torch.randn(t["q"].shape[:3] + t["v"].shape[3:])
+
+    def both(q, d):
+        q.requires_grad_()
+        context = fovea.attend(q, t["k"], t["v"]).context
+        return context, torch.autograd.grad(context, q, d)[0]
+
+    right = both(-t["q"], -up)
+    for q, d in ((torch._neg_view(t["q"]), -up), (-t["q"], torch._neg_view(up))):
+        assert all(torch.equal(x, y) for x, y in zip(both(q, d), right))
+
+
+def test_what_chooses_nothing_says_so_in_any_rank():
+    t = inputs(Case("scaled_dot", "everything", "softmax"))
+    found = fovea.attend(t["q"][0, 0], t["k"][0, 0], t["v"][0, 0])
+    with pytest.raises(ValueError, match="chooses no key"):
+        found.chosen
 
 
 def test_nan_and_queries_that_see_nothing():

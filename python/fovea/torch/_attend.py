@@ -25,16 +25,19 @@ class Looks:
         return self.computed[0]
 
     def _look(self, of: str, heads: list = [], rows: list = []) -> Tensor:
-        return look_op(of, heads, rows, *self.call, *(t.detach() for t in self.computed))
+        return look_op(of, heads, rows, *self.call, *self._plainly())
 
     def weights(self, heads: list, rows: list) -> Tensor:
         return self._look("weights", heads, rows)
 
     def top(self, k: int, heads: list, rows: list) -> tuple:
         q, key, v, parameters, how, seed = self.call
-        plain = [t.detach() for t in self.computed]
         return _engine.torch_top((q, key, v), parameters, choice_of(how), seed_of(seed),
-                                 tuple(plain), k, heads, rows)
+                                 self._plainly(), k, heads, rows)
+
+    def _plainly(self) -> tuple:
+        """What was computed, off the tape."""
+        return self.computed[0].detach(), *self.computed[1:]
 
     def lse(self) -> Tensor:
         return self._look("lse")
@@ -46,7 +49,7 @@ class Looks:
         return self._look("log_prob")
 
     def chosen(self) -> Tensor:
-        if self.computed[2].dim() != self.computed[1].dim():
+        if not choice_of(self.call[4]).hard:
             return self._plain().chosen()  # says which weightings choose
         return self.computed[2]
 
@@ -77,12 +80,16 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, score: str = "scaled_dot", mask: 
            parameters: Mapping[str, Any] | None = None, **named: Any) -> Attended:
     """As `fovea.attend`, for tensors; `seed` may be one, int64 [], so that a graph can draw it."""
     mask, named = collected(mask, parameters, named)
-    for name, x in (("k", k), ("v", v)):
-        if not isinstance(x, Tensor):
-            raise ValueError(f"[attend] {name} is a {type(x).__name__}, q is a torch.Tensor")
-    how = how_of(score, mask, weighting, tuple(named), scale, softcap, temperature, dropout, plan)
+    said = (score, mask, weighting, tuple(named), scale, softcap, temperature, dropout, plan)
+    return attended(q, k, v, said, list(named.values()), seed)
+
+
+def attended(q: Tensor, k: Tensor, v: Tensor, said: tuple, values: list, seed: Any) -> Attended:
+    """The same with the choice as `_choice.choices` has it, and parameters in its order."""
+    if not (isinstance(k, Tensor) and isinstance(v, Tensor)):
+        name, x = ("v", v) if isinstance(k, Tensor) else ("k", k)
+        raise ValueError(f"[attend] {name} is a {type(x).__name__}, q is a torch.Tensor")
     if not isinstance(seed, Tensor):
         seed = torch.tensor(seed) if seed else None
-    call = (q, k, v, [_parameter(x) for x in named.values()], how, seed)
-    what = f"{score} {mask} {weighting}" if mask else f"{score} {weighting}"
-    return Attended(Looks(call, attend_recorded(*call)), None, what)
+    call = (q, k, v, [_parameter(x) for x in values], how_of(*said), seed)
+    return Attended(Looks(call, attend_recorded(*call)), said)
