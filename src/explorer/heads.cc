@@ -135,6 +135,7 @@ Json without_heads(Runs& runs, const std::string& name, const Json& asked) {
   const Runs::Opened opened = runs.open(name);
   const tasks::Inside inside = inside_of(opened, asked_about(*opened.task, asked));
   tasks::expect_heads(inside, "heads");
+  tasks::expect_outputs(inside, "what is said without heads");
   const NoGrad none;
   const Tensor x = inside.x.unsqueeze(0);
   const Tensor own = inside.states(x, {}),

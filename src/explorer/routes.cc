@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "core/interrupt.h"
+#include "core/memory.h"
 #include "explorer/answers.h"
 #include "fovea/error.h"
 #include "io/json.h"
@@ -146,12 +147,28 @@ std::function<void()> wanted_by(const Caller& caller, Takes takes) {
   };
 }
 
+// What an answer took is kept for the next one as far as it is little. Of a long text and a large
+// model it is hundreds of megabytes, of other sizes for the next text. A training at work keeps its
+// own.
+class TidyAfter {
+ public:
+  explicit TidyAfter(const Training& t) : training_(t) {}
+  ~TidyAfter() {
+    constexpr int64_t kSpare = int64_t{64} << 20;
+    if (training_.latest().state != Training::State::running) release_memory(kSpare);
+  }
+
+ private:
+  const Training& training_;
+};
+
 Response route(const Request& request, Caller& caller, Runs& runs, Training& training) {
   const std::vector<std::string> parts = parts_of(request.path);
   const std::string method = request.method == "POST" ? "POST" : "GET";
   for (const Route& r : routes()) {
     if (parts.empty() || r.method != method || !leads_to(r, parts)) continue;
     const Interruptible wanted(wanted_by(caller, r.takes));
+    const TidyAfter tidy(training);
     return r.answer({request, parts.size() > 2 ? parts[2] : "", caller, runs, training});
   }
   throw NotThere{"no such page"};

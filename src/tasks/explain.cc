@@ -319,9 +319,10 @@ std::vector<By> ways_for(const Inside& in) {
                      : w.by == By::gradcam || w.by == By::gradcam_places
                          ? in.convolution.has_value()
                      : w.by == By::heads ? in.opens != Inside::Opens::outputs && in.attention
-                     : w.of_inputs       ? in.log_odds != nullptr
+                     : w.of_inputs       ? true
                                          : in.opens == Inside::Opens::blocks;
-    if (can) some.push_back(w.by);
+    const bool says = in.log_odds || w.by == By::attention || w.by == By::rollout;
+    if (can && says) some.push_back(w.by);
   }
   return some;
 }
@@ -336,6 +337,9 @@ By way(const std::string& name) {
 }
 
 std::vector<Explanation> explain(const Inside& in, const Explaining& how) {
+  for (const By by : how.by) {
+    if (by != By::attention && by != By::rollout) expect_outputs(in, name_of(by));
+  }
   std::optional<Contrast> contrast;
   if (!how.against.empty()) {
     for (const By by : how.by) expect_contrast(by);

@@ -42,7 +42,7 @@ Explanation by_lens(const OfBlocks& a) {
   const Lens lens = lens_of(a.in, {lens_outputs(a), a.how.top}, a.done);
   Explanation e{.by = By::lens, .of_outputs = false};
   e.map.title =
-      "Logit lens: what each block would say, dark where the last block's answer is likely";
+      "Logit lens: what each block would say; colour: how likely the last block's answer is there";
   e.map.rows = lens.blocks;
   for (const int64_t t : lens.outputs) e.map.columns.push_back(read_at(a.in, t));
   e.table.header = {"block", "at", "answer", "p", "rank", "says"};

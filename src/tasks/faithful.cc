@@ -75,6 +75,7 @@ void add_implicit(const Tensor& own, const Inside& here, const Inside& there,
   std::vector<int64_t> outputs(static_cast<size_t>(own.size(0)));
   std::iota(outputs.begin(), outputs.end(), int64_t{0});
   if (there.side_by_side) outputs = {static_cast<int64_t>(there.shown)};
+  expect_outputs(there, "the Jacobian");
   const Inputs inputs = inputs_of(there);
   const Tensor norm = explain::sequential_jacobian(inputs.log_odds, inputs.x, outputs).norm;
   for (int64_t t = 0; t < norm.size(0); ++t) {

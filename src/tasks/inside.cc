@@ -51,6 +51,13 @@ void say_class(Inside& in) {
                          1 / (1 + std::exp(-static_cast<double>(said[in.shown]))));
 }
 
+void expect_outputs(const Inside& in, const std::string& who) {
+  if (in.log_odds) return;
+  throw Error("explain", who +
+                             " asks about an output, and this model has none: attention and "
+                             "rollout ask about none");
+}
+
 Inputs inputs_of(const Inside& in) {
   if (!in.picture()) {
     return {in.x, in.blank, in.log_odds, in.held,

@@ -113,6 +113,9 @@ void say_class(Inside&);
 // The mean of a table's vectors: [V,E] → [E].
 Tensor mean_vector(const Tensor& table);
 
+// Throws where the model says nothing, by what wants that.
+void expect_outputs(const Inside&, const std::string& who);
+
 // Where output t is said, and which of the V it is.
 int64_t place_of(const Inside&, int64_t output);
 int64_t target_of(const Inside&, int64_t output);

@@ -142,9 +142,11 @@ Followed followed(const Inside& in, const Inside& beside, const std::optional<Co
                   const ShareDone& done) {
   expect_blocks(in, "patching");
   if (in.x.shape() != beside.x.shape()) {
-    throw Error("explain", fmt::format("--beside has {} tokens and the input {}: rows are taken "
-                                       "place by place, so that both need as many",
-                                       beside.inputs.size(), in.inputs.size()));
+    throw Error(
+        "explain",
+        fmt::format("the other text (--beside) has {} tokens and the input {}: rows are taken "
+                    "place by place, so that both need as many",
+                    beside.inputs.size(), in.inputs.size()));
   }
   const NoGrad off;
   const Exchange both{in, rows_of_blocks(in, in.x), rows_of_blocks(in, beside.x)};

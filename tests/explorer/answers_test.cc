@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/memory.h"
 #include "explorer/explorer.h"
 #include "io/base64.h"
 #include "report/heatmap.h"
@@ -62,6 +63,21 @@ struct Answers : testing::Test {
     return Json::parse(r.body);
   }
 };
+
+// As after a long text: what would be kept for another of the same length.
+TEST_F(Answers, HundredsOfMegabytesAreNotKeptFromAnswerToAnswer) {
+  const auto left_behind = [](int64_t bytes) {
+    release_memory();
+    { const auto block = allocate(static_cast<size_t>(bytes)); }
+    EXPECT_GE(memory_kept(), bytes);
+  };
+  left_behind(int64_t{200} << 20);
+  json("POST", "/api/runs/dates/predict", {{"input", "12 May 1999"}});
+  EXPECT_LT(memory_kept(), int64_t{64} << 20);
+  left_behind(int64_t{40} << 20);
+  json("POST", "/api/runs/dates/predict", {{"input", "12 May 1999"}});
+  EXPECT_GE(memory_kept(), int64_t{40} << 20) << "what is little serves the next answer";
+}
 
 TEST_F(Answers, RunsAreListedWithWhatTheyScored) {
   const Json all = json("GET", "/api/runs");
@@ -124,7 +140,7 @@ TEST_F(Answers, WhatIsWrongIsSaidInOneLine) {
 
 TEST_F(Answers, DeepRequestsAndFilesAreRefused) {
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
-  for (const std::string body :
+  for (const std::string& body :
        {"{\"pictures\":" + deep + "}", "{\"input\":\"x\",\"settings\":{\"beam\":" + deep + "}}"}) {
     for (const char* path : {"/api/draw/svg", "/api/runs/dates/predict", "/api/runs/dates/faithful",
                              "/api/runs/dates/hold", "/api/train"}) {

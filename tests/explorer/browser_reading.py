@@ -135,63 +135,6 @@ class Offered(Page):
         self.assertIn("HiResCAM", names)
 
 
-class Address(Page):
-    """What is shown is in the address, and comes back from it."""
-
-    def again(self):
-        address = self.driver.current_url
-        self.driver.get("about:blank")
-        self.driver.get(address)
-        self.wait(lambda d: self.all("#output .said"))
-
-    def test_methods_and_the_layer(self):
-        self.open("heads")
-        self.wait(lambda d: self.all("#inside summary"))
-        self.one("#inside summary").click()
-        for way in ("attention", "smoothgrad"):
-            self.one(f"#inside input[value={way}]").click()
-        self.wait(lambda d: len(self.all("#explained figure")) == 2, 60)
-        Select(self.one("#which-head select[aria-label=Layer]")).select_by_value("encoder.0.self")
-        self.wait(lambda d: "Encoder layer 1" in self.text("#explained"), 60)
-        Select(self.one("#which-head select[aria-label=Head]")).select_by_value("2")
-        self.wait(lambda d: "head 2" in self.text("#explained"), 60)
-        self.assertIn("ways=attention%2Csmoothgrad", self.driver.current_url)
-        self.again()
-        self.wait(lambda d: len(self.all("#explained figure")) == 2, 60)
-        self.assertIn("Encoder layer 1, self-attention, head 2", self.text("#explained"))
-        self.assertEqual(len(self.all("#inside input:checked")), 2)
-
-    def test_an_opened_head_and_one_that_is_off(self):
-        self.open("heads", "&open=heads")
-        self.wait(lambda d: self.all("#heads-grid .head"))
-        self.all("#heads-grid .head")[5].click()
-        self.wait(lambda d: self.all("#head canvas.matrix"))
-        self.one("#switch-off").click()
-        self.wait(lambda d: self.all("#without tbody tr"))
-        title = self.text("#head b")
-        Select(self.one("#heads-order")).select_by_value("distance")
-        first = self.one("#heads-grid .head").get_attribute("data-head")
-        self.again()
-        self.wait(lambda d: self.all("#head canvas.matrix") and self.all("#without tbody tr"))
-        self.assertEqual(self.text("#head b"), title)
-        self.assertEqual(self.one("#heads-order").get_attribute("value"), "distance")
-        self.assertEqual(self.one("#heads-grid .head").get_attribute("data-head"), first)
-        self.assertEqual(len(self.all("#heads-grid .head.off")), 1)
-
-    def test_a_line_that_is_left_out(self):
-        self.open("reviews", "&input=The+film+is+superb.+The+story+was+dull.")
-        self.wait(lambda d: len(self.all("#view .shaded .weight")) == 2)
-        self.all("#view .shaded .weight")[1].click()
-        self.wait(lambda d: "left out" in self.text("#output"))
-        self.assertIn("without=1", self.driver.current_url)
-        said = self.text("#output .predictions")
-        self.again()
-        self.wait(lambda d: self.all(".shaded .dropped"))
-        self.assertEqual(self.text("#output .predictions"), said)
-        self.type("Another text.")
-        self.assertNotIn("without", self.driver.current_url)
-
-
 class Beside(Page):
     """Runs that differ in more than a seed."""
 
@@ -293,6 +236,26 @@ class Trouble(Page):
         self.wait(lambda d: self.all("#output .said"))
         self.driver.get_log("browser")  # the refusal is in the console, as it should be
 
+
+    def test_panels_ask_where_the_answer_is_refused(self):
+        self.driver.get("about:blank")
+        self.driver.get(f"{SITE.address}#run=heads&input=12+May+1999&o.beam=-3&open=lens,heads&off=nothing+1")
+        self.wait(lambda d: self.all("#output .problem") and self.all("#lens-result .word-map") and self.all("#heads-grid .head"))
+        self.assertFalse(self.all("#view *") or self.all("#without *"))
+        self.driver.get_log("browser")  # the refusal is in the console, as it should be
+
+    def test_a_run_that_is_read_slowly_is_waited_for(self):
+        self.open("dates")
+        conditions = lambda latency: self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", {
+            "offline": False, "latency": latency, "downloadThroughput": -1, "uploadThroughput": -1})
+        self.driver.execute_cdp_cmd("Network.enable", {})
+        conditions(1500)
+        [b for b in self.all("#runs button") if b.find_element(By.TAG_NAME, "b").text == "reviews"][0].click()
+        self.wait(lambda d: self.text("#about") == "reviews\nThis run is being opened …")
+        self.assertFalse(self.one("#ask").is_displayed() or self.all("#output .said") or self.all("#view *") or self.all("#panels *"))
+        conditions(0)
+        self.wait(lambda d: self.all("#view .shaded"))
+        self.assertTrue(self.one("#ask").is_displayed() and self.one("#curves").is_displayed())
 
     def test_a_run_that_is_not_there_is_missed_and_an_empty_field_is_no_zero(self):
         self.open("nowhere")

@@ -58,8 +58,10 @@ TEST_P(OfEveryTask, InputsComeOneByOne) {
   ASSERT_EQ(alone.size(), 1u);
   Json first = table["rows"][0];
   // Texts are read several at a time: of other shapes the last bits of a product are others.
-  if (texts) EXPECT_NEAR(alone[0][3].get<double>(), first[3].get<double>(), 1e-6);
-  if (texts) first[3] = alone[0][3];
+  if (texts) {
+    EXPECT_NEAR(alone[0][3].get<double>(), first[3].get<double>(), 1e-6);
+    first[3] = alone[0][3];
+  }
   EXPECT_EQ(alone[0], first);
   EXPECT_TRUE(ask("POST", "data", {{"most", 0}}).contains("error"));
   // A row opens as what it is about.
@@ -95,7 +97,7 @@ TEST_P(OfEveryTask, AModelIsAGraphOfItsParts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, OfEveryTask, testing::ValuesIn(tasks::task_table()),
-                         [](const auto& info) { return info.param->name; });
+                         [](const auto& x) { return x.param->name; });
 
 TEST(WeightsSeen, ALargeMatrixKeepsWhatIsLargest) {
   std::vector<float> all(400 * 300, 0.01f);

@@ -87,7 +87,7 @@ TEST_P(OpenedOnce, TakesTheMemoryOfOneModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, OpenedOnce, testing::ValuesIn(tasks::task_table()),
-                         [](const auto& info) { return info.param->name; });
+                         [](const auto& x) { return x.param->name; });
 
 }  // namespace
 }  // namespace fovea::explorer

@@ -181,6 +181,7 @@ TEST_F(Queue, ATaskSaysWhatCanBeSet) {
   for (const auto& [into, name] : {std::pair{&built_in, "built_in"}, std::pair{&own, "own"}}) {
     for (const Json& group : task["settings"][name]) {
       EXPECT_FALSE(group["title"].get<std::string>().empty());
+      EXPECT_FALSE(group["fields"].empty()) << group["title"];
       for (const Json& f : group["fields"]) (*into)[f["name"]] = f;
     }
   }
@@ -191,6 +192,8 @@ TEST_F(Queue, ATaskSaysWhatCanBeSet) {
   EXPECT_NE(built_in.at("optimizer")["value"], own.at("optimizer")["value"]);
   EXPECT_FALSE(built_in.contains("data"));
   EXPECT_FALSE(built_in.contains("fingerprint"));
+  EXPECT_FALSE(built_in.contains("from"));
+  EXPECT_FALSE(built_in.contains("freeze")) << "of a folder that the page cannot name";
   EXPECT_EQ(answer({.method = "GET", .path = "/api/tasks/.."}, caller, runs, training).status, 422);
 }
 

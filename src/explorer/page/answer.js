@@ -1,6 +1,6 @@
 import { byId, element, short } from './dom.js';
 import { problem_of } from './problem.js';
-import { keep, now, state } from './state.js';
+import { keep, kLongest, now, state } from './state.js';
 
 // What a model said, likeliest first.
 let of_whole = null;  // before lines were left out
@@ -59,5 +59,6 @@ export const draw_answer = (answer, beside = null, redraw = () => {}) => {
       element('p', { class: 'muted' },
           expected !== undefined && !dropped.size ? (expected === predictions[0]?.text ? 'as expected' : `expected ${expected}`) + ' · ' : '',
           dropped.size ? `${dropped.size} ${dropped.size > 1 ? 'lines' : 'line'} left out; with the whole text it said ${of_whole?.[0]?.text} ${score(of_whole?.[0])} · ` : '',
-          `answered in ${short(1000 * seconds)} ms`));
+          `answered in ${short(1000 * seconds)} ms`,
+          !now.upload && state.input.length > kLongest ? ' · this input is too long for the address: a link does not bring it' : ''));
 };

@@ -11,6 +11,9 @@ const kLabels = {
   'prefix': 'output begins with', 'n-best': 'candidates (n-best)', 'beam': 'beam width', 'length-power': 'length penalty',
   'longest': 'longest output, in tokens (0: automatic)', 'passes': 'sampled passes to average (0: as trained)', 'ways': 'sampled paths', 'places': 'places shown', 'length': 'tokens to write',
 };
+// Settings whose first value leaves it to the model: what that value is.
+const kItsOwn = { 'length': 0, 'beam': 0, 'top-p': 0, 'temperature': -1, 'top-k': -1 };
+const label_of = (name, first) => `${kLabels[name] ?? name}${kItsOwn[name] === first ? ` (${first}: as the model says)` : ''}`.replace('(-', '(−');
 const kOfFiles = ['class-column'];  // of settings, those that are about files of the command line
 const asked = api.latest();
 let answered = () => {}, fail = () => {}, nothing = () => {};
@@ -62,7 +65,7 @@ export const draw_form = () => {
       checked: (settings[name] ?? value) === true ? true : undefined,
       [kind === 'text' ? 'oninput' : 'onchange']: () => change(kind === 'text' ? kTyping : 0),
     });
-    return element('label', {}, kLabels[name] ?? name, ' ', field);
+    return element('label', {}, label_of(name, value), ' ', field);
   }));
   draw_beside();
 };

@@ -1,4 +1,4 @@
-import { dark, element } from './dom.js';
+import { dark, element, redrawn } from './dom.js';
 import { full_of, largest, Matrix, shades } from './matrix.js';
 
 // A map that is too large to be read at once: all of it small, each dot the largest of what falls into
@@ -32,7 +32,7 @@ export class BigMap {
     });
     this.say = element('p', { class: 'say', role: 'status' });
     this.place = element('div', {});
-    this.node = element('div', { class: 'big' }, element('figure', {}, element('figcaption', {}, 'All of it'), this.canvas, this.say), this.place);
+    this.node = redrawn(element('div', { class: 'big' }, element('figure', {}, element('figcaption', {}, 'All of it'), this.canvas, this.say), this.place), () => this.draw());
     const drag = event => event.buttons && this.centre(event);
     this.canvas.addEventListener('pointerdown', event => { this.canvas.setPointerCapture(event.pointerId); this.centre(event); });
     this.canvas.addEventListener('pointermove', drag);

@@ -99,6 +99,7 @@ export const draw_curves = async () => {
       draw_toolbar();
     }
     const run = now.runs.find(r => r.name === name);
+    byId('curves').hidden = !!run?.finished && !run.report;  // a model that others trained
     if (run) draw_training_of(run, byId('training-now'));
     await fetch_logs([name, ...others_shown()]);
     if (name !== state.run) return;

@@ -26,6 +26,16 @@ export const keeping_focus = (place, draw) => {
   if (found && found !== document.activeElement) found.focus({ preventScroll: true });
 };
 
+// What is drawn by the colours and the room of the moment, and again by `draw()` when these are others.
+export const redrawn = (node, draw) => {
+  node.classList.add('redrawn');
+  node.redraw = draw;
+  return node;
+};
+export const redraw_within = place => {
+  for (const node of place.querySelectorAll('.redrawn')) node.redraw();
+};
+
 export const byId = id => document.getElementById(id);
 
 // As the program's own pictures show a token: blanks that stand alone, tabs and line ends are signs, and

@@ -1,5 +1,5 @@
 import * as api from './api.js';
-import { dark, element, short, visible } from './dom.js';
+import { dark, element, redrawn, short, visible } from './dom.js';
 import { map_of } from './big_map.js';
 import { shades } from './matrix.js';
 import { unpacked } from './pictures.js';
@@ -57,7 +57,7 @@ export const grid_of = (layers, { onShow = () => {}, sort = 'layer', off = new S
 export const heads = ({ run, question }) => {
   if (!run.heads) return null;
   const asked = api.latest(), large_asked = api.latest(), off_asked = api.latest();
-  const grid = element('div', { id: 'heads-grid' }), large = element('div', { id: 'head', 'aria-live': 'polite' });
+  const grid = redrawn(element('div', { id: 'heads-grid' }), () => draw_grid()), large = element('div', { id: 'head', 'aria-live': 'polite' });
   const result = element('div', { id: 'without', 'aria-live': 'polite' }), pins = element('div', { id: 'pinned', class: 'pair' });
   const off = new Set(listed(state.off));
   let layers = [], sort = state.order in kSorts ? state.order : 'layer', shown = state.head ? { key: state.head, ...parts_of(state.head) } : null, picture = null;
@@ -116,11 +116,14 @@ export const heads = ({ run, question }) => {
     }
   };
 
+  const is_there = key => { const { layer, head } = parts_of(key); return head >= 1 && head <= (layers.find(l => l.name === layer)?.heads.length ?? 0); };
   const load = async () => {
     try {
       const answer = await asked(signal => api.post(['runs', run.name, 'heads'], { input: question().input }, signal));
       if (!answer) return;
       ({ layers } = answer);
+      for (const key of off) if (!is_there(key)) off.delete(key);  // of an address
+      if (shown && !is_there(shown.key)) shown = null;
       draw_grid();
       if (shown) show(shown);
       switch_off();

@@ -12,7 +12,7 @@ export const lens = ({ run, question }) => {
   if (!run.ways.includes('lens')) return null;
   const asked = api.latest();
   const result = element('div', { id: 'lens-result', 'aria-live': 'polite' });
-  const places = element('span', { class: 'row' });
+  const places = element('span', { class: 'places' }), bar = element('div', { class: 'toolbar' });
   let outputs = 0;
   const from = () => state.lens === '' ? Math.max(0, outputs - kPlaces) : Math.min(Math.max(Number(state.lens), 0), Math.max(outputs - 1, 0));
   const go = to => { keep({ lens: String(Math.max(0, Math.min(to, outputs - 1))) }); load(); };
@@ -32,17 +32,19 @@ export const lens = ({ run, question }) => {
       if (!answer) return;
       ({ outputs } = answer);
       const pictures = unpacked(answer.pictures), parts = pictures.map(figure_of);
-      result.replaceChildren(export_buttons(() => pictures), ...parts.map(p => p.node));
+      bar.replaceChildren(places, export_buttons(() => pictures, '-lens'));
+      result.replaceChildren(...parts.map(p => p.node));
       for (const part of parts) part.draw();
       draw_places();
     } catch (error) {
+      bar.replaceChildren();
       result.replaceChildren(problem_of(error, { retry: load }));
     } finally {
       result.removeAttribute('aria-busy');
     }
   };
   const node = element('details', { id: 'lens' }, element('summary', {}, 'Logit lens: what each block would say'),
-      element('p', { class: 'muted' }, 'The last norm and the output layer on the rows that each block gives. A cell says the likeliest token there, and is dark where the last block’s answer is likely already; point at one for the next likeliest.'),
-      places, result);
+      element('p', { class: 'muted' }, 'The last norm and the output layer, applied to what each block gives. A column is a place of the text, named by the token that was read there, or by the output. A cell says the token that the block would put next; its colour says how likely the last block’s answer is already. Point at a cell, press it or go there by the arrows for the next likeliest tokens.'),
+      bar, result);
   return { node, renew: load };
 };

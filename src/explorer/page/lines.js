@@ -1,5 +1,5 @@
 import * as api from './api.js';
-import { dark, element, short, visible } from './dom.js';
+import { dark, element, redrawn, short, visible } from './dom.js';
 import { export_buttons } from './exported.js';
 import { full_of, largest, Matrix } from './matrix.js';
 import { problem_of } from './problem.js';
@@ -257,7 +257,8 @@ const products = ({ query, key, scale, weight, whole }) => {
 export const lines = ({ run, question }) => {
   if (!run.heads) return null;
   const asked = api.latest(), compared = api.latest();
-  const place = element('div', { class: 'line-view' }), keys = element('div', { class: 'head-keys', role: 'group', 'aria-label': 'Heads that are drawn' });
+  const place = redrawn(element('div', { class: 'line-view' }), () => view?.draw());
+  const keys = redrawn(element('div', { class: 'head-keys', role: 'group', 'aria-label': 'Heads that are drawn' }), () => { if (view) draw_keys(); });
   const which = element('select', { id: 'lines-layer', 'aria-label': 'Layer', onchange: e => { keep({ lines: e.target.value, hidden: '', query: '', key: '' }); load(); } });
   const legend = element('p', { class: 'muted' }), detail = element('div', { id: 'products', 'aria-live': 'polite' }), choice = element('div', { class: 'row' });
   let layer = null, view = null, on = new Set();
@@ -308,6 +309,14 @@ export const lines = ({ run, question }) => {
     }
   };
 
+  // Nothing is drawn, and nothing of what was stays.
+  const instead = (...nodes) => {
+    view = null;
+    for (const part of [keys, choice, detail]) part.replaceChildren();
+    legend.textContent = '';
+    saving.hidden = true;
+    place.replaceChildren(...nodes);
+  };
   const load = async () => {
     try {
       const answer = await asked(signal => api.post(['runs', run.name, 'weights'], { ...question(), layer: state.lines }, signal));
@@ -316,18 +325,19 @@ export const lines = ({ run, question }) => {
       which.replaceChildren(...answer.layers.map(l => element('option', { value: l.name }, l.title)));
       which.value = layer.name;
       if (Math.max(layer.rows.length, layer.columns.length) > kMost) {
-        return place.replaceChildren(element('p', { class: 'muted' }, `Lines are drawn of at most ${kMost} tokens. This text has ${layer.columns.length}: see the heads as maps instead.`));
+        return instead(element('p', { class: 'muted' }, `Lines are drawn of at most ${kMost} tokens. This text has ${layer.columns.length}: see the heads as maps instead.`));
       }
       const hidden = listed(state.hidden).map(h => Number(h) - 1);
       on = new Set(Array.from({ length: layer.heads }, (_, h) => h).filter(h => !hidden.includes(h)));
       view = new Lines(layer, { on, onPick: pick });
       place.replaceChildren(view.node);
+      saving.hidden = false;
       legend.textContent = `A line is as opaque as its weight, fully at ${short(view.all)}; the maximum of this layer is ${short(largest(layer.weights))}. Of a token by itself, the largest line is drawn fully.`;
       draw_keys();
       view.draw();
       draw_choice();
     } catch (error) {
-      place.replaceChildren(problem_of(error, { retry: load }));
+      instead(problem_of(error, { retry: load }));
     }
   };
   const node = element('details', { id: 'lines' }, element('summary', {}, 'Attention as lines'),

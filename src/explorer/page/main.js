@@ -3,13 +3,13 @@ import { draw_answer } from './answer.js';
 import { ask, beside_run, compare, draw_form, others, settings_from_address, start_asking, whole_again } from './ask.js';
 import { draw_curves, draw_curves_again } from './curves.js';
 import { byId, element } from './dom.js';
-import { clear_panels } from './panels.js';
+import { clear_panels, draw_panels_again } from './panels.js';
 import { problem_of } from './problem.js';
 import { draw_runs, fold, load_runs, start_runs } from './runs.js';
-import { forget_options, fresh_run, keep, now, onChange, state } from './state.js';
-import { clear_view, draw_again, draw_candidate, draw_nothing, draw_view, key_of_view } from './view.js';
+import { entry, forget_options, fresh_run, keep, now, onChange, state } from './state.js';
+import { clear_view, draw_again, draw_candidate, draw_nothing, draw_refused, draw_view, key_of_view } from './view.js';
 
-const kWatching = 1500;  // milliseconds
+const kWatching = 1500, kPatient = 150;  // milliseconds
 const described = api.latest();
 
 const say = text => { byId('status').textContent = text; };
@@ -24,20 +24,32 @@ const draw_about = run => byId('about').replaceChildren(element('h2', {}, run.na
     element('p', {}, `${run.title}: ${run.model}; attention: ${run.attention}. `,
         run.report ? element('a', { href: `/runs/${encodeURIComponent(run.name)}/report.html` }, 'Report of this run') : ''));
 
+// A large model takes seconds to be read: nothing of the run before is on the page meanwhile.
+const draw_opening = name => {
+  byId('about').replaceChildren(element('h2', {}, name), element('p', { class: 'muted' }, 'This run is being opened …'));
+  byId('ask').hidden = byId('curves').hidden = true;
+  byId('output').replaceChildren();
+  clear_view();
+  clear_panels();
+};
+
 const choose = async name => {
   if (name !== state.run) {
     forget_options();
-    keep({ ...fresh_run, run: name });
+    keep({ ...fresh_run, run: name }, state.run ? entry : undefined);
     now.upload = null;
   }
   whole_again();
   draw_runs();
+  const opening = setTimeout(draw_opening, kPatient, name);
   try {
     const run = await described(() => api.get('runs', name));
     if (!run) return;
     now.run = run;
   } catch (error) {
     return fail(error);
+  } finally {
+    clearTimeout(opening);
   }
   const { run } = now;
   now.settings = settings_from_address(run);
@@ -122,6 +134,7 @@ addEventListener('keydown', event => {
 
 const draw_all = () => {
   draw_again();
+  draw_panels_again();
   draw_curves_again();
 };
 
@@ -143,12 +156,19 @@ addEventListener('resize', () => {
   resized = requestAnimationFrame(draw_all);
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw_all);
-onChange(() => choose(state.run));
+onChange(() => {
+  now.upload = null;
+  choose(state.run);
+});
 
 set_theme(localStorage.getItem('fovea-theme'));
 start_runs({ choose, fail });
 start_asking({
-  fail, nothing: draw_nothing,
+  nothing: draw_nothing,
+  fail: (error, how) => {
+    fail(error, how);
+    if (error.refused) draw_refused();
+  },
   answered: (answer, beside) => { draw_answer(answer, beside, draw_candidate); draw_view(answer, beside); },
 });
 try {

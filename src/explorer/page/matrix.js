@@ -1,4 +1,4 @@
-import { cut, dark, element, short, visible } from './dom.js';
+import { cut, dark, element, redrawn, short, visible } from './dom.js';
 
 // A map as a picture: a row for each thing written, a column for each thing read. One stop of the
 // Tab key; arrows go from cell to cell, which is read out in words.
@@ -46,7 +46,14 @@ export const entropy = row => {
   return h;
 };
 
+// The colours of a legend, from its least to its largest.
+export const scale_bar = () => {
+  const node = element('canvas', { class: 'bar', width: 256, height: 1, 'aria-hidden': 'true' });
+  return { node, paint: table => node.getContext('2d').putImageData(new ImageData(new Uint8ClampedArray(table), 256, 1), 0, 0) };
+};
+
 const kWidest = 96, kHighest = 28, kAxis = 18;  // pixels: of a cell, and of the line that names an axis
+const kReadable = 14, kTall = 560;  // of a row whose label can be read, as far as all of them are no taller than that
 const kAxes = ['output', 'input'];              // what rows and columns are, where a map does not say it
 
 export class Matrix {
@@ -64,9 +71,9 @@ export class Matrix {
     });
     this.legend = element('div', { class: 'legend' });
     this.detail = element('div', { class: 'detail' });
-    this.node = element('figure', { class: 'map' },
+    this.node = redrawn(element('figure', { class: 'map' },
         element('figcaption', { dir: 'auto', title: map.title }, cut(title || 'Rows look at columns')),
-        element('div', { class: 'scroll' }, this.canvas), this.say, this.legend, this.detail);
+        element('div', { class: 'scroll' }, this.canvas), this.say, this.legend, this.detail), () => this.draw());
     this.canvas.addEventListener('pointermove', e => this.point(e));
     this.canvas.addEventListener('pointerleave', () => this.show(null));
     this.canvas.addEventListener('click', e => { this.point(e); this.hold(); });
@@ -91,7 +98,7 @@ export class Matrix {
     const left = kAxis + Math.ceil(longest(rows)) + 8;
     const room = (this.node.clientWidth || 600) - left - 2;
     const fits = room / Math.max(columns.length, 1), across = Math.max(2, Math.min(kWidest, fits < 8 ? Math.floor(fits) : fits));
-    const down = Math.min(across, kHighest);
+    const down = Math.max(Math.min(across, kHighest), Math.min(kReadable, kTall / Math.max(rows.length, 1)));
     // A label that fits its column is upright, others read from the bottom to the top.
     const upright = label => wide(visible(label)) <= across - 2;
     const turned = columns.length > 400 ? columns : columns.filter(l => !upright(l));
@@ -174,7 +181,7 @@ export class Matrix {
     small.getContext('2d').putImageData(pixels, 0, 0);
     pen.imageSmoothingEnabled = false;
     pen.drawImage(small, this.left, this.top, this.across * columns.length, this.down * rows.length);
-    if (signed && this.down >= 9) this.paint_signs(pen);
+    if (signed && Math.min(this.down, this.across) >= 9) this.paint_signs(pen);
     pen.strokeStyle = night ? '#3a4250' : '#d5dae2';
     pen.lineWidth = 1;
     pen.strokeRect(this.left, this.top, this.across * columns.length, this.down * rows.length);
@@ -182,7 +189,7 @@ export class Matrix {
 
   // Grey loses the sign: what is a tenth of the scale or more has a mark.
   paint_signs(pen) {
-    const { rows, columns } = this.map, arm = Math.min(4, this.down / 2 - 2);
+    const { rows, columns } = this.map, arm = Math.min(4, Math.min(this.down, this.across) / 2 - 2);
     pen.strokeStyle = getComputedStyle(this.canvas).color;
     pen.lineWidth = 1.2;
     pen.beginPath();
@@ -202,16 +209,10 @@ export class Matrix {
   }
 
   paint_legend(night) {
-    const table = shades(night, this.map.signed), bar = document.createElement('canvas');
-    bar.width = 256;
-    bar.height = 1;
-    const image = new ImageData(256, 1);
-    image.data.set(table);
-    bar.getContext('2d').putImageData(image, 0, 0);
-    bar.className = 'bar';
-    bar.setAttribute('aria-hidden', 'true');
+    const bar = scale_bar();
+    bar.paint(shades(night, this.map.signed));
     const end = this.scale === 'row' ? 'the largest of its row' : short(this.full);
-    this.legend.replaceChildren(this.map.signed ? `− ${end} ` : '0 ', bar, (this.map.signed ? ' + ' : ' ') + end,
+    this.legend.replaceChildren(this.map.signed ? `− ${end} ` : '0 ', bar.node, (this.map.signed ? ' + ' : ' ') + end,
         element('span', { class: 'muted' }, ` · maximum here ${short(largest(this.map.weights))}`));
   }
 

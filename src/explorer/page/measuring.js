@@ -37,5 +37,10 @@ export const measuring = ({ id, label, parts, body, draw }) => {
       running = null;
     }
   });
-  return { node: element('div', { class: 'measuring' }, element('div', { class: 'row' }, begin, bar, cancel, left), result) };
+  const clear = () => {
+    running?.abort();
+    left.textContent = '';
+    result.replaceChildren();
+  };
+  return { node: element('div', { class: 'measuring' }, element('div', { class: 'row' }, begin, bar, cancel, left), result), begin: () => begin.click(), clear };
 };

@@ -2,9 +2,12 @@ import * as api from './api.js';
 import { byId, element, short } from './dom.js';
 import { Matrix } from './matrix.js';
 import { unpacked } from './pictures.js';
+import { problem_of } from './problem.js';
+import { keep, state } from './state.js';
 
 // What the model is made of: its parts with the shapes and sizes of their weights, and lines from what is
-// read to who reads it. A part opens its weights; where it looks, its heads or its attention.
+// read to who reads it. A part opens its weights; where it looks, its heads or its attention. What is opened is in
+// the address.
 const count = n => n >= 1e6 ? `${(n / 1e6).toFixed(2)} M` : n >= 1e4 ? `${(n / 1e3).toFixed(0)} k` : String(n);
 const shape = s => `[${s.join(' × ')}]`;
 
@@ -55,25 +58,27 @@ export const model_graph = ({ run }) => {
   const graph = element('div', { class: 'graph' }), opened = element('div', { id: 'part', 'aria-live': 'polite' });
   const weights = element('div', { id: 'weights', 'aria-live': 'polite' });
   const asked = api.latest();
-  let parts = null, matrix = null, chosen = '';
+  let parts = null, chosen = '';
 
   const show_weights = async tensor => {
+    keep({ weights: tensor });
     try {
       const answer = await asked(signal => api.post(['runs', run.name, 'tensor'], { name: tensor }, signal));
       if (!answer) return;
-      matrix = new Matrix(unpacked(answer.picture), {});
+      const matrix = new Matrix(unpacked(answer.picture), {});
       const cut = answer.rows > matrix.map.rows.length || answer.columns > matrix.map.columns.length;
       weights.replaceChildren(element('p', {}, `${tensor}: ${answer.rows} × ${answer.columns}; mean ${short(answer.mean)}, ` +
           `standard deviation ${short(answer.deviation)}, from ${short(answer.least)} to ${short(answer.largest)}, norm ${short(answer.norm)}.` +
           (cut ? ' Each cell shows the number of its part that is largest in size.' : '')), matrix.node);
       matrix.draw();
     } catch (error) {
-      weights.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
+      weights.replaceChildren(problem_of(error, { retry: () => show_weights(tensor) }));
     }
   };
 
   const show = part => {
     chosen = part.name;
+    keep({ part: chosen, weights: '' });
     for (const node of graph.querySelectorAll('.part')) node.setAttribute('aria-pressed', String(node.dataset.part === chosen));
     weights.replaceChildren();
     const look = layer => layer === 'look' ? element('button', { type: 'button', class: 'open-look', onclick: attention }, 'Where it looks')
@@ -119,9 +124,12 @@ export const model_graph = ({ run }) => {
       const answer = await api.get('runs', run.name, 'model');
       parts = answer.parts;
       total.textContent = `${answer.model}: ${count(answer.numbers)} weights. What is read stands above, what is written below. A part opens its weights; orange ones look.`;
+      const part = parts.find(p => p.name === state.part), tensor = part?.tensors.find(t => t.name === state.weights);
+      if (part) show(part);
+      if (tensor) show_weights(tensor.name);
       draw();
     } catch (error) {
-      opened.replaceChildren(element('p', { class: 'error', role: 'alert' }, error.message));
+      opened.replaceChildren(problem_of(error, { retry: load }));
     }
   };
   const total = element('p', { class: 'muted' });

@@ -1,5 +1,5 @@
 import { give } from './ask.js';
-import { byId } from './dom.js';
+import { byId, redraw_within } from './dom.js';
 import { edit_word } from './edit_word.js';
 import { faithful } from './faithful.js';
 import { heads } from './heads.js';
@@ -34,6 +34,8 @@ export const clear_panels = () => {
   made = [];
   byId('panels').replaceChildren();
 };
+// Other colours, another size.
+export const draw_panels_again = () => made.filter(p => p.node.open).forEach(p => redraw_within(p.node));
 export const hide_panels = () => { byId('panels').hidden = true; };
 
 const remember = () => keep({ open: made.filter(p => p.node.open).map(p => p.node.id).join(',') });
@@ -50,7 +52,7 @@ export const draw_panels = async doings => {
       made = all;
       for (const panel of made) {
         panel.node.open = open.includes(panel.node.id);
-        panel.node.addEventListener('toggle', () => { remember(); renew(panel); });
+        panel.node.addEventListener('toggle', () => { remember(); if (panel.node.open) { redraw_within(panel.node); renew(panel); } });
       }
       byId('panels').replaceChildren(...made.map(p => p.node));
     } catch (error) {

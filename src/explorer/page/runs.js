@@ -17,7 +17,7 @@ export const draw_runs = () => {
   byId('current').textContent = state.run;
   byId('runs').replaceChildren(...runs.map(r => element('li', {}, element('button', {
     type: 'button', 'aria-current': r.name === state.run ? 'true' : undefined, disabled: !!r.error,
-    title: r.error || r.model, onclick: () => { fold(); choose(r.name); },
+    title: r.error || r.model, onclick: () => { awaited = ''; fold(); choose(r.name); },
   }, element('b', {}, r.name), element('span', {}, r.error || r.title + ' · ' + r.attention),
   (r.scores || []).slice(0, 2).map(s => element('span', { class: 'score' }, `${s.title} ${s.value}`)),
   r.error || r.finished ? null : element('span', { class: 'live' },
@@ -27,20 +27,26 @@ export const draw_runs = () => {
 };
 
 // Drawn anew only where something changed, so that whoever stands in the list stays there.
-let latest = '';
+let latest = '', awaited = '';
 export const load_runs = async () => {
   const all = await api.get('runs'), text = JSON.stringify(all) + told(all.training, false);
-  if (text === latest) return;
-  latest = text;
-  Object.assign(now, all);
-  keeping_focus(byId('list'), draw_runs);
+  if (text !== latest) {
+    latest = text;
+    Object.assign(now, all);
+    keeping_focus(byId('list'), draw_runs);
+  }
+  const name = awaited;
+  if (!now.runs.some(r => r.name === name)) return;
+  awaited = '';
+  await choose(name);
 };
 
-// A training began, went on or ended: the list has it in a moment.
+// A training began, went on or ended. It is shown as soon as the list has it, unless another run is chosen before:
+// in a moment, or after its data were read.
 const begun = async name => {
+  awaited = name;
   await new Promise(done => setTimeout(done, 300));
   await load_runs();
-  if (now.runs.some(r => r.name === name)) await choose(name);
 };
 
 export const start_runs = does => {

@@ -1,5 +1,6 @@
-// What is shown, in the address: only what differs from the beginning, long inputs left out.
-const kLongest = 1000;
+// What is shown, in the address: only what differs from the beginning. What is too long for it stays with the
+// browser's entry of this page: reloading brings it back, a link does not.
+export const kLongest = 1000;
 const start = {
   run: '', input: '', map: '0', row: '', scale: 'one', table: '', light: '', blur: '', beside: '', step: '',
   pick: '0',                               // which of the candidates, best first
@@ -10,23 +11,28 @@ const start = {
   output: '', against: '',                 // why the one output rather than the other
   lens: '',                                // the first place that the lens shows
   lines: '', hidden: '', query: '', key: '',  // of lines: the layer, heads that are not drawn, a query and a key
+  patch: '',                               // the other text, whose rows are taken
+  find: '', class: '', from: '', to: '', wrong: '', sort: '',  // of the table: what is left of it, and its order
+  part: '', weights: '',                   // of the model: the part that is opened, and which of its weights
 };
 // What belongs to one run, or to one input of it.
-export const fresh_run = { input: '', row: '', map: '0', beside: '', step: '', pick: '0', without: '', layer: '', of: '', head: '', off: '', output: '', against: '', lens: '', lines: '', hidden: '', query: '', key: '' };
-export const fresh_input = { lens: '', row: '', pick: '0', without: '', query: '', key: '' };
+export const fresh_run = { input: '', row: '', map: '0', beside: '', step: '', pick: '0', without: '', layer: '', of: '', head: '', off: '', output: '', against: '', lens: '', lines: '', hidden: '', query: '', key: '', patch: '', find: '', class: '', from: '', to: '', wrong: '', sort: '', part: '', weights: '' };
+export const fresh_input = { patch: '', lens: '', row: '', pick: '0', without: '', query: '', key: '' };
 
 // Lists in the address.
 export const listed = (text, between = ',') => text ? text.split(between) : [];
-const read = () => ({ ...start, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))) });
+const read = () => ({ ...start, ...Object.fromEntries(new URLSearchParams(location.hash.slice(1))), ...history.state?.long });
 
 export const state = read();
 
-export const keep = changes => {
+// As a new entry of the browser's history, to which Back returns; else in place of the present one.
+export const entry = 'pushState';
+export const keep = (changes, how = 'replaceState') => {
   Object.assign(state, changes);
-  const said = Object.entries(state).filter(
-      ([key, value]) => value !== undefined && value !== start[key] && String(value).length <= kLongest);
-  const hash = new URLSearchParams(said).toString();
-  history.replaceState(null, '', hash ? '#' + hash : location.pathname);
+  const said = Object.entries(state).filter(([key, value]) => value !== undefined && value !== start[key]);
+  const long = Object.fromEntries(said.filter(([, value]) => String(value).length > kLongest));
+  const hash = new URLSearchParams(said.filter(([key]) => !(key in long))).toString();
+  history[how]({ long }, '', hash ? '#' + hash : location.pathname);
 };
 
 export const onChange = act => addEventListener('hashchange', () => {

@@ -1,7 +1,7 @@
 import * as api from './api.js';
 import { element, short, visible } from './dom.js';
 import { measuring } from './measuring.js';
-import { now } from './state.js';
+import { keep, now, state } from './state.js';
 
 // Held-out inputs in one table, the worst first: what came of each, what should have, and how far apart
 // these are. Only the rows that can be seen are on the page, so that ten thousand scroll as ten do.
@@ -20,7 +20,7 @@ export const rows_of = ({ columns, rows }) => rows.map((r, i) => ({ ...Object.fr
 
 const number_in = value => value === '' ? NaN : Number(value);
 // {word, expected, low, high, wrong}: what is left of all rows.
-export const filtered = (rows, { word = '', expected = '', low = '', high = '', wrong = false }) => {
+export const filtered = (rows, { word = '', expected = '', low = '', high = '', wrong = '' }) => {
   const wanted = word.toLowerCase(), least = number_in(low), most = number_in(high);
   return rows.filter(r => (!wanted || `${r.input}\n${r.output}\n${r.expected}`.toLowerCase().includes(wanted)) &&
       (!expected || r.expected === expected) && !(r.length < least) && !(r.length > most) && (!wrong || !r.right));
@@ -136,11 +136,25 @@ const save = (rows, name_of) => {
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 };
 
+// Which of the rows, and in which order, is in the address: the filters by their keys there, the order as the
+// column's name, with a minus where the largest stands first.
+const kKeys = { word: 'find', expected: 'class', low: 'from', high: 'to', wrong: 'wrong' };
+const kBegin = '-error';
+const order_in = text => {
+  const down = text.startsWith('-'), by = text.slice(down ? 1 : 0);
+  return kColumns.includes(by) ? { by, down } : order_in(kBegin);
+};
+
 // Of an answer of the program's: what can be filtered, the slice's scores, the rows.
 export const table_of = (answer, open) => {
-  const all = rows_of(answer), filter = {}, { about } = answer, texts = about === 'texts';
+  const all = rows_of(answer), { about } = answer, texts = about === 'texts';
+  const classes = [...new Set(all.map(r => r.expected))].sort(), by_class = about === 'classes' || (!texts && classes.length <= 20);
+  const filter = Object.fromEntries(Object.entries(kKeys).map(([name, key]) => [name, state[key]]));
+  if (!by_class || !classes.includes(filter.expected)) filter.expected = '';
+  if (texts) filter.wrong = '';
+  for (const name of ['low', 'high']) if (Number.isNaN(Number(filter[name]))) filter[name] = '';
   const name_of = column => kNames[about][column] ?? column;
-  let by = 'error', down = true;
+  let { by, down } = order_in(state.sort);
   const fill = (node, row) => fill_row(node, row);
   const rows = new Rows({ fill, open });
   const scores = element('div', { 'aria-live': 'polite' });
@@ -157,17 +171,23 @@ export const table_of = (answer, open) => {
     type: 'button', class: name, 'data-by': name, 'data-name': name_of(name), onclick: () => {
       down = by === name ? !down : ['error', 'score', 'length'].includes(name);
       by = name;
+      const order = (down ? '-' : '') + by;
+      keep({ sort: order === kBegin ? '' : order });
       draw();
     },
   }, element('span', {}, name_of(name)))));
-  const field = (label, name, attributes) => element('label', {}, label, ' ', element('input', { name: `data-${name}`, ...attributes, oninput: e => { filter[name] = e.target.value; draw(); } }));
-  const classes = [...new Set(all.map(r => r.expected))].sort();
+  const leave = (name, value) => {
+    filter[name] = value;
+    keep({ [kKeys[name]]: value });
+    draw();
+  };
+  const field = (label, name, attributes) => element('label', {}, label, ' ', element('input', { name: `data-${name}`, value: filter[name], ...attributes, oninput: e => leave(name, e.target.value) }));
   const filters = element('div', { class: 'row', role: 'search' },
       field('Word', 'word', { type: 'search', size: 14 }),
-      about === 'classes' || (!texts && classes.length <= 20) ? element('label', {}, 'Class ', element('select', { name: 'data-expected', onchange: e => { filter.expected = e.target.value; draw(); } },
-          element('option', { value: '' }, 'all'), classes.map(c => element('option', { value: c }, c)))) : null,
+      by_class ? element('label', {}, 'Class ', element('select', { name: 'data-expected', onchange: e => leave('expected', e.target.value) },
+          element('option', { value: '' }, 'all'), classes.map(c => element('option', { value: c, selected: c === filter.expected }, c)))) : null,
       all.some(r => r.length > 0) ? [field(texts ? 'Tokens from' : 'Words from', 'low', { type: 'number', min: 0 }), field('to', 'high', { type: 'number', min: 0 })] : null,
-      texts ? null : element('label', {}, element('input', { type: 'checkbox', name: 'data-wrong', onchange: e => { filter.wrong = e.target.checked; draw(); } }), ' only what is wrong'),
+      texts ? null : element('label', {}, element('input', { type: 'checkbox', name: 'data-wrong', checked: !!filter.wrong, onchange: e => leave('wrong', e.target.checked ? 'yes' : '') }), ' only what is wrong'),
       element('button', { type: 'button', onclick: () => save(sorted(filtered(all, filter), by, down), name_of) }, 'Save as CSV'));
   const node = element('div', { class: `data ${about}-data` }, element('p', { class: 'muted' }, texts
     ? `${all.length} texts of ${answer.of}, each read by itself. Sorted by ${answer.measured}. Accuracy: the share of tokens that the model guessed, each from those before it.`

@@ -56,6 +56,11 @@ export const clear_view = () => {
   pictures = [];
   byId('view').replaceChildren();
 };
+// No answer came, and perhaps only of the settings, or because no token fits behind a text: panels ask by themselves.
+export const draw_refused = () => {
+  clear_view();
+  draw_panels({ run: now.run, question, cell: () => null });
+};
 // There is no input: nothing is shown, and panels wait.
 export const draw_nothing = () => {
   clear_view();
