@@ -62,7 +62,7 @@ void run(const std::string& out, const tasks::Given& given, tasks::Former former
   flush_printed();
   const tasks::RunFolder folder(out);
   const tasks::Trained trained =
-      train_showing(task, folder, *tasks::config_from(task, given), former);
+      train_showing({task, folder, *tasks::config_from(task, given), former});
   print_out("\n{}\nA column for each thing read, a row for each thing written.\n",
             bold("Where it looked, on what it never saw"));
   const std::string input = show_examples(task, folder);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "fovea/device.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
 #include "machine.h"
@@ -52,6 +53,7 @@ int serve_model(int argc, char** argv,
   Calls calls = others;
   calls["load"] = [&](const Json& options) -> Json {
     model.reset();
+    set_default_device(device(options.value("device", std::string("cpu"))));
     model.emplace(options);
     return {{"threads", threads()}, {"isa", isa()}};
   };

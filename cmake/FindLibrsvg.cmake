@@ -11,4 +11,10 @@ find_package_handle_standard_args(Librsvg REQUIRED_VARS PC_LIBRSVG_FOUND
 if(Librsvg_FOUND AND NOT TARGET Librsvg::Librsvg)
   add_library(Librsvg::Librsvg INTERFACE IMPORTED)
   target_link_libraries(Librsvg::Librsvg INTERFACE PkgConfig::PC_LIBRSVG)
+  # Without -pthread, which means nothing to these headers: precompiled ones are made without.
+  get_target_property(options PkgConfig::PC_LIBRSVG INTERFACE_COMPILE_OPTIONS)
+  if(options)
+    list(REMOVE_ITEM options -pthread)
+    set_target_properties(PkgConfig::PC_LIBRSVG PROPERTIES INTERFACE_COMPILE_OPTIONS "${options}")
+  endif()
 endif()

@@ -14,8 +14,9 @@ std::shared_ptr<void> allocate(size_t bytes);
 // sees what was never written. FOVEA_POISON=1 turns it on.
 void poison_memory(bool on);
 
-// Gives the kept blocks back to the system.
-void release_memory();
+// Gives the kept blocks back to the system, where they are more than so many bytes together.
+void release_memory(int64_t beyond = 0);
+int64_t memory_kept();
 
 // Scratch of the same allocator, by element.
 template <class T>

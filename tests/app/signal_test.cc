@@ -58,7 +58,7 @@ std::vector<std::string> training(int hidden, const std::string& out) {
 
 int signals_to_send() {
   const char* count = std::getenv("FOVEA_SIGNALS");
-  return count != nullptr ? std::atoi(count) : reduced() ? 4 : 12;
+  return count != nullptr ? std::atoi(count) : reduced() ? 4 : 9;
 }
 
 struct Trial {
@@ -101,10 +101,9 @@ class SignalsSlow : public testing::Test {
 TEST_F(SignalsSlow, StopARunAtAnyMomentAndItGoesOnToTheSameWeights) {
   std::mt19937 random(17);
   for (int i = 0; i < signals_to_send(); ++i) {
-    const Trial t{std::vector{64, 192, 512}[static_cast<size_t>(i / 4 % 3)], 1 + i / 2 % 2,
-                  i % 3 == 0   ? SIGINT
-                  : i % 3 == 1 ? SIGTERM
-                               : SIGHUP};
+    // Every width with every signal.
+    const Trial t{std::vector{64, 192, 512}[static_cast<size_t>(i / 3 % 3)], 1 + i % 2,
+                  std::vector{SIGINT, SIGTERM, SIGHUP}[static_cast<size_t>(i % 3)]};
     const std::string out = folder_ / "cut";
     double after = std::uniform_real_distribution<double>(0, 0.8 * seconds_[t.hidden])(random);
     Process::Ended first{};
@@ -174,7 +173,7 @@ TEST(SignalsSlowOfTasks, EveryTaskGoesOnToTheSameWeights) {
                                          number, after, seconds[task.name]);
     // It had ended, was stopped and saved, had not begun to listen, or was killed.
     EXPECT_TRUE(code == 0 || code == 3 || code == 128 + number) << what << ": code " << code;
-    if (code == 3) EXPECT_TRUE(std::filesystem::exists(out + "/state.safetensors")) << what;
+    EXPECT_TRUE(code != 3 || std::filesystem::exists(out + "/state.safetensors")) << what;
     resumed += std::filesystem::exists(out + "/state.safetensors");
     const Process::Ended rest = taken_up(task, out);
     ASSERT_EQ(rest.code, 0) << what << '\n' << rest.err;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "fovea/error.h"
 #include "fovea/runtime.h"
 #include "tests/core/with_threads.h"
+#include "tests/reduced.h"
 
 namespace fovea {
 namespace {
@@ -174,6 +176,39 @@ TEST(Memory, PeakCounts) {
   EXPECT_EQ(memory_peak(), before + 2 * (1 << 20));
   reset_memory_peak();
   EXPECT_EQ(memory_peak(), before);
+}
+
+// In bytes: what the process has of the machine's.
+int64_t resident() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, pages = 0;
+  file >> all >> pages;
+  return pages * 4096;
+}
+
+TEST(Memory, WhatIsKeptGoesBackToTheSystem) {
+  constexpr int64_t kBlocks = 12, kBytes = int64_t{9} << 20;
+  std::vector<std::shared_ptr<void>> above;  // of the heap, which so cannot shrink from its end
+  const auto use = [&] {
+    std::vector<std::shared_ptr<void>> some;
+    for (int64_t i = 0; i < kBlocks; ++i) {
+      some.push_back(allocate(kBytes));
+      std::memset(some.back().get(), 1, kBytes);
+    }
+    above.push_back(allocate(int64_t{3} << 20));
+  };
+  { const auto larger = allocate(2 * kBytes); }
+  release_memory();  // malloc has seen a larger block come back: from now on such are of the heap
+  use();
+  EXPECT_GE(memory_kept(), kBlocks * kBytes);
+  const int64_t kept = memory_kept(), before = resident();
+  release_memory(kept);
+  EXPECT_EQ(memory_kept(), kept) << "no more than that is kept";
+  release_memory(kept - 1);
+  EXPECT_EQ(memory_kept(), 0);
+  if (!test::reduced()) {
+    EXPECT_LT(resident(), before - kBlocks * kBytes / 2);
+  }
 }
 
 TEST(Memory, PoisonShows) {

@@ -60,7 +60,7 @@ TEST(Pool, WorkersWakeUpAgain) {
 }
 
 // Schedulers may leave a worker on the caller's CPU for as long as both are busy.
-TEST(Pool, AWorkerLeavesTheCallersCpu) {
+TEST(PoolSerial, AWorkerLeavesTheCallersCpu) {
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
   if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "one CPU";
