@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,6 +21,7 @@
 #include "fovea/error.h"
 #include "report/label.h"
 #include "tasks/task.h"
+#include "team/launched.h"
 
 namespace fovea::app {
 
@@ -87,8 +89,34 @@ int complain(const CLI::App& program, Exit code, std::string message) {
   }
   std::string name = program.get_name();
   for (const CLI::App* verb : program.get_subcommands()) name += ' ' + verb->get_name();
-  print_note("{}: {}\n", name, report::visible(message));
+  const int rank = team::launched_rank();
+  print_note("{}: {}{}\n", name, report::visible(message),
+             rank > 0 ? fmt::format(" (rank {})", rank) : "");
   return code;
+}
+
+// What all processes that were started find alike: the first says it, and as it ends the launcher
+// ends the others, unless they alone found it.
+int complain_first(const CLI::App& program, Exit code, const std::string& message) {
+  const timespec pause{0, 300'000'000};
+  if (team::launched_rank() > 0) ::nanosleep(&pause, nullptr);
+  return complain(program, code, message);
+}
+
+// Of the verbs, two share their work among processes.
+void keep_to_one_process(CLI::App& program) {
+  for (CLI::App* verb : program.get_subcommands([](CLI::App*) { return true; })) {
+    const std::string name = verb->get_name();
+    if (name == "train" || name == "predict") continue;
+    verb->preparse_callback([name](size_t) {
+      const std::string launcher = team::launcher_of_several();
+      if (launcher.empty()) return;
+      throw CLI::ValidationError(
+          fmt::format("{} started several processes, and each would do all of `{}`; train and "
+                      "predict share their work",
+                      launcher, name));
+    });
+  }
 }
 
 std::string cannot_print(const CannotPrint& lost) {
@@ -113,7 +141,7 @@ int run(CLI::App& program, int argc, char** argv) {
     flush_printed();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {
-      return complain(program, kBadInput, std::string(error.what()) + " (--help explains)");
+      return complain_first(program, kBadInput, std::string(error.what()) + " (--help explains)");
     }
     return print_asked(program, error);
   } catch (const CannotPrint& lost) {
@@ -121,7 +149,10 @@ int run(CLI::App& program, int argc, char** argv) {
   } catch (const Error& error) {
     return complain(program, kBadInput, std::string(error.message()));
   } catch (const Interrupted& stopped) {
+    if (team::launched_rank() > 0) return kInterrupted;
     return complain(program, kInterrupted, stopped.how_to_go_on);
+  } catch (const team::Elsewhere& failed) {
+    return failed.exit_code;
   } catch (const std::filesystem::filesystem_error& error) {
     return complain(program, kBadInput,
                     fmt::format("{}: {}", error.path1().string(), error.code().message()));
@@ -159,8 +190,11 @@ int run_program(int argc, char** argv) {
   add_info(program);
   add_device(program);
   add_kept(program);
+  keep_to_one_process(program);
   program.footer(help_of_program());
-  return run(program, argc, argv);
+  const int code = run(program, argc, argv);
+  team::leave(code);
+  return code;
 }
 
 }  // namespace fovea::app

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 
@@ -107,6 +108,13 @@ class Names final : public tasks::Fields {
 }  // namespace
 
 std::string not_empty(const std::string& typed) { return typed.empty() ? "the name is empty" : ""; }
+
+std::string above_zero(const std::string& typed) {
+  char* end = nullptr;
+  const double x = std::strtod(typed.c_str(), &end);
+  if (!typed.empty() && *end == '\0' && std::isfinite(x) && x > 0) return "";
+  return "must be a number above 0, found " + typed;
+}
 
 void add_fields(CLI::App& verb, tasks::Given& given, tasks::Settings& settings,
                 const nlohmann::ordered_json& own) {

@@ -14,6 +14,7 @@ namespace fovea::app {
 
 // A check of options that name something: a script's variable that is not set is no name.
 std::string not_empty(const std::string& typed);
+std::string above_zero(const std::string& typed);
 
 // What --weights is, of models that others trained (checkpoints/kept.h).
 inline constexpr const char* kKeptHelp =

@@ -2,8 +2,11 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
@@ -17,10 +20,12 @@
 #include "checkpoints/kept.h"
 #include "fovea/error.h"
 #include "fovea/io.h"
+#include "fovea/runtime.h"
 #include "report/label.h"
 #include "report/picture.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
+#include "team/launched.h"
 #include "text/lines.h"
 
 namespace fovea::app {
@@ -154,17 +159,27 @@ void write_logits(const PredictOptions& o, const tasks::Task& task) {
   save_safetensors(o.logits, *found);
 }
 
+// Some of all inputs.
+struct Part {
+  std::vector<std::string> inputs;
+  size_t first, all;
+};
+
 // Predicts and prints; gives the pictures, if they are asked for.
 std::vector<report::Picture> answer(const PredictOptions& o, const tasks::Task& task,
                                     const tasks::Run& opened, tasks::Settings& settings,
-                                    const std::vector<std::string>& inputs) {
+                                    const Part& part) {
+  const std::vector<std::string>& inputs = part.inputs;
   if (!o.weights.empty()) check_picture(o, task, settings, inputs);
   const bool looks = o.show || !o.weights.empty();
   ProgressLine progress;
   bool written = false;  // piece by piece
   tasks::Predicting how{.maps = looks ? tasks::Maps::keep : tasks::Maps::none};
   how.done = [&](double done) {
-    if (inputs.size() > 1000) progress.show("predicting", done);
+    if (part.all <= 1000) return;
+    const double before = static_cast<double>(part.first);
+    progress.show("predicting", (before + done * static_cast<double>(inputs.size())) /
+                                    static_cast<double>(part.all));
   };
   if (!o.json) {
     how.piece = [&](std::string_view piece) {
@@ -186,6 +201,78 @@ std::vector<report::Picture> answer(const PredictOptions& o, const tasks::Task& 
   return pictures;
 }
 
+// ---- A file, by all processes -------------------------------------------------------------------
+
+std::string packed(const std::vector<tasks::Predictions>& all) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const tasks::Predictions& n_best : all) {
+    nlohmann::json& some = list.emplace_back(nlohmann::json::array());
+    for (const tasks::Prediction& p : n_best) some.push_back({p.text, p.score, p.ended});
+  }
+  const std::vector<uint8_t> bytes = nlohmann::json::to_cbor(list);  // texts of any bytes
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<tasks::Predictions> unpacked(const std::string& bytes) {
+  std::vector<tasks::Predictions> all;
+  for (const auto& some : nlohmann::json::from_cbor(bytes)) {
+    all.emplace_back();
+    for (const auto& p : some) {
+      all.back().push_back({.text = p[0].get<std::string>(), .score = p[1], .ended = p[2]});
+    }
+  }
+  return all;
+}
+
+// Parts of a file are the same for any number of processes, which take them in turns; the first
+// prints what all of them found, in the order of the file.
+void answer_by_team(team::Team& team, const PredictOptions& o, const tasks::Run& opened,
+                    tasks::Settings& settings, const std::vector<Part>& parts) {
+  const tasks::Task& task = tasks::RunFolder(o.run).task();
+  const size_t ranks = static_cast<size_t>(team.size());
+  ProgressLine progress;
+  for (size_t at = 0; at < parts.size(); at += ranks) {
+    std::string mine;
+    team::together(team, [&] {
+      const size_t own = at + static_cast<size_t>(team.rank());
+      if (own >= parts.size()) return;
+      mine =
+          packed(predict_all(opened, task, parts[own].inputs, settings, {.done = [](double) {}}));
+    });
+    const std::vector<std::string> all = team::collect(team, mine);
+    for (size_t r = 0; r < all.size() && at + r < parts.size(); ++r) {
+      const Part& part = parts[at + r];
+      const std::vector<tasks::Predictions> found = unpacked(all[r]);
+      for (size_t i = 0; i < found.size(); ++i) print(o, task.scored, part.inputs[i], found[i]);
+      if (part.all <= 1000) continue;
+      progress.show("predicting", static_cast<double>(part.first + part.inputs.size()) /
+                                      static_cast<double>(part.all));
+    }
+    flush_printed();
+  }
+}
+
+std::vector<Part> parts_of(const std::vector<std::string>& lines) {
+  constexpr size_t kLines = 256;
+  std::vector<Part> parts;
+  for (size_t at = 0; at < lines.size(); at += kLines) {
+    const auto begin = lines.begin() + static_cast<int64_t>(at);
+    const auto end = begin + static_cast<int64_t>(std::min(kLines, lines.size() - at));
+    parts.push_back({{begin, end}, at, lines.size()});
+  }
+  return parts;
+}
+
+// All that can be wrong is found before anything is shared.
+void expect_for_team(const team::Team& team, const PredictOptions& o) {
+  if (team.size() == 1) return;
+  if (o.file.empty() || o.file == "-" || o.show || !o.weights.empty() || !o.logits.empty()) {
+    throw Error("predict",
+                "several processes answer the lines of --file FILE; --show, --logits, "
+                "--weights FILE and other inputs are for one");
+  }
+}
+
 // A file that is written, or how weights are kept: files have endings, and these names have none.
 void take_weights(PredictOptions& o, const std::string& typed) {
   std::vector<std::string> names;
@@ -201,7 +288,31 @@ void take_weights(PredictOptions& o, const std::string& typed) {
   o.weights = typed;
 }
 
+void run_by_team(team::Team& team, const PredictOptions& o) {
+  std::unique_ptr<tasks::Settings> settings;
+  std::unique_ptr<const tasks::Run> opened;
+  std::vector<std::string> lines;
+  team::together(team, [&] {
+    expect_for_team(team, o);
+    const tasks::RunFolder folder(o.run);
+    settings = folder.task().predict_settings();
+    tasks::from_options(o.given, *settings);
+    opened = folder.task().open(folder);
+    lines = text::read_lines(o.file);
+  });
+  std::string all;
+  for (const std::string& line : lines) all += line + '\n';
+  const auto hash = [](const std::string& text) {
+    return fmt::format("{:016x}", std::hash<std::string>()(text));
+  };
+  team::expect_alike(team, {{"version", version()},
+                            {"instruction set", isa()},
+                            {"what they were asked", to_json(*settings).dump() + hash(all)}});
+  answer_by_team(team, o, *opened, *settings, parts_of(lines));
+}
+
 void run(const PredictOptions& o) {
+  if (team::Team& team = team::launched(); team.size() > 1) return run_by_team(team, o);
   const tasks::RunFolder folder(o.run);
   const tasks::Task& task = folder.task();
   const auto settings = task.predict_settings();
@@ -219,14 +330,18 @@ void run(const PredictOptions& o) {
   if (from_standard_input(o)) {
     StandardInput lines;
     for (auto some = lines.next(); !some.empty(); some = lines.next()) {
-      for (report::Picture& p : answer(o, task, *opened, *settings, some)) {
+      for (report::Picture& p : answer(o, task, *opened, *settings, {some, 0, some.size()})) {
         if (!o.weights.empty()) pictures.push_back(std::move(p));
       }
       flush_printed();
     }
+  } else if (o.file.empty() || o.show || !o.weights.empty()) {
+    const auto inputs = o.file.empty() ? o.inputs : text::read_lines(o.file);
+    pictures = answer(o, task, *opened, *settings, {inputs, 0, inputs.size()});
   } else {
-    pictures =
-        answer(o, task, *opened, *settings, o.file.empty() ? o.inputs : text::read_lines(o.file));
+    for (const Part& part : parts_of(text::read_lines(o.file))) {
+      answer(o, task, *opened, *settings, part);
+    }
   }
   if (!o.weights.empty()) report::write(o.weights, pictures);
 }
@@ -252,7 +367,7 @@ void add_predict(CLI::App& program, const Arguments& typed) {
                    "Inputs from the lines of a file (gzip too); - is standard input")
       ->check(not_empty);
   verb->add_option_function<std::string>(
-          "--weights", [o](const std::string& typed) { take_weights(*o, typed); },
+          "--weights", [o](const std::string& said) { take_weights(*o, said); },
           fmt::format("Write where it looked: FILE.json, .svg or .png. Or: {}", kKeptHelp))
       ->type_name("FILE|NAME")
       ->check(not_empty)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <memory>
 
 #include "app/options.h"
 #include "app/print.h"
@@ -11,6 +12,9 @@
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "report/label.h"
+#include "report/table_text.h"
+#include "tasks/estimate.h"
+#include "team/launched.h"
 #include "text/messages.h"
 
 namespace fovea::app {
@@ -24,8 +28,39 @@ using tasks::TaskConfig;
 struct TrainOptions {
   tasks::Given given;
   std::string data, out, config;
-  bool resume = false, force = false;
+  bool resume = false, force = false, estimate = false;
+  double gigabits = 10, microseconds = 30;  // of the network that is estimated
 };
+
+// Weights and time of one step here, and what comes of them on many machines.
+void print_estimate(const Task& task, TaskConfig& config, const TrainOptions& o) {
+  ProgressLine line;
+  const team::Network network{o.gigabits * 1e9 / 8, o.microseconds * 1e-6};
+  const team::Work work =
+      tasks::measured_work(task, config, {.say = [&](const std::string& text) { line.say(text); }});
+  report::Table table{
+      {"machines", "seconds a step", "computing", "sent", "memory", "fails every", "save every"},
+      {}};
+  const auto time = [](double seconds) {
+    if (seconds < 100) return fmt::format("{:.0f} s", seconds);
+    return seconds < 6000 ? fmt::format("{:.0f} min", seconds / 60)
+                          : fmt::format("{:.0f} h", seconds / 3600);
+  };
+  for (const int64_t machines : {1, 2, 4, 8, 16, 100, 1000, 10000}) {
+    const team::Estimate e = team::estimate(work, network, {}, machines);
+    table.rows.push_back({fmt::format("{}", machines), fmt::format("{:.3g}", e.step_seconds),
+                          fmt::format("{:.0f} %", 100 * e.efficiency),
+                          fmt::format("{:.1f} MB", e.traffic / 1e6),
+                          fmt::format("{:.1f} MB", e.memory / 1e6), time(3600 * e.failure_hours),
+                          time(e.save_seconds)});
+  }
+  print_out("{}", report::to_text(table, ""));
+  print_out(
+      "\nOf {:.2f} million weights, {} {} a step on each machine, {:.3g} s on this one; {} "
+      "Gbit/s and {} µs between them. `docs/scale.md` has the formulas.\n",
+      static_cast<double>(work.weights) / 1e6, config.train.batches,
+      config.train.batches == 1 ? "batch" : "batches", work.seconds, o.gigabits, o.microseconds);
+}
 
 std::unique_ptr<TaskConfig> config_of(const Task& task, const TrainOptions& o) {
   if (o.config.empty()) return tasks::config_from(task, o.given);
@@ -61,15 +96,25 @@ void run(const Task& task, TrainOptions o) {
     throw Error("train", "--resume goes on with a run, --force replaces it; take one of them");
   }
   if (!o.data.empty()) o.given[task.data_field] = o.data;
-  const auto fresh = o.resume && !o.out.empty() ? nullptr : config_of(task, o);
-  const RunFolder folder(o.out.empty() ? fs::path("runs") /
-                                             fmt::format("{}-{}", task.name, fresh->data_name())
-                                       : fs::path(o.out));
-  const auto resumed = o.resume ? config_to_resume(task, folder, o) : nullptr;
+  team::Team& team = team::launched();
+  std::unique_ptr<TaskConfig> config;
+  fs::path out = o.out;
+  team::together(team, [&] {
+    if (!o.resume || o.out.empty()) config = config_of(task, o);
+    if (o.out.empty())
+      out = fs::path("runs") / fmt::format("{}-{}", task.name, config->data_name());
+    if (o.resume) config = config_to_resume(task, RunFolder(out), o);
+  });
+  if (o.estimate) {
+    if (team.is_first()) print_estimate(task, *config, o);
+    return;
+  }
+  const RunFolder folder(out);
   const tasks::Former former = o.resume  ? tasks::Former::go_on
                                : o.force ? tasks::Former::replace
                                          : tasks::Former::refuse;
-  const tasks::Trained t = train_showing(task, folder, o.resume ? *resumed : *fresh, former);
+  const tasks::Trained t = train_showing({task, folder, *config, former}, team);
+  if (!team.is_first()) return;
   print_out("{} steps in {}{}\n\n{}", t.finished.steps, duration(t.finished.seconds),
             t.finished.why == train::Ended::stopped_early ? ", stopped early" : "",
             tasks::to_text(t.test));
@@ -88,6 +133,12 @@ void add_task(CLI::App& verb, const Task& task) {
   sub->add_option("--config", o->config,
                   "Repeat a run: its folder, or a file like its config.json; options change it")
       ->check(not_empty);
+  sub->add_flag("--estimate", o->estimate,
+                "Train nothing: time a step here and print what 1 to 10,000 machines make of it");
+  sub->add_option("--bandwidth", o->gigabits, "--estimate: Gbit a second between machines [10]")
+      ->check(above_zero);
+  sub->add_option("--latency", o->microseconds, "--estimate: microseconds a message takes [30]")
+      ->check(above_zero);
   sub->footer(fmt::format("Examples:\n{}\n\n{}", task.examples, verb.get_footer()));
   // What suits data of one's own depends on that there are some, not on which.
   nlohmann::ordered_json own =
@@ -99,16 +150,18 @@ void add_task(CLI::App& verb, const Task& task) {
 
 }  // namespace
 
-tasks::Trained train_showing(const Task& task, const RunFolder& folder, TaskConfig& config,
-                             tasks::Former former) {
+tasks::Trained train_showing(const ToTrain& t, team::Team& team) {
+  const auto& [task, folder, config, former] = t;
   ProgressLine line;
   const StopOnSignal signals;
-  tasks::Trained trained =
-      tasks::train_run(task, folder, config, former,
-                       {.say = [&](const std::string& text) { line.say(text); },
-                        .progress = [&](const train::Progress& p) { line.show(p); },
-                        .stop = signals.flag()});
+  tasks::Watching watching{.stop = signals.flag()};
+  if (team.is_first()) {
+    watching.say = [&](const std::string& text) { line.say(text); };
+    watching.progress = [&](const train::Progress& p) { line.show(p); };
+  }
+  tasks::Trained trained = tasks::train_run({task, folder, config, former, watching}, team);
   if (trained.finished.why == train::Ended::interrupted) {
+    team.set_over();
     throw Interrupted{
         fmt::format("stopped at step {} and saved; go on with: fovea train {} --out "
                     "{} --resume",

@@ -85,6 +85,7 @@ struct TrainConfig {
   double minutes = 0;           // wall-clock, over all resumptions
   int64_t batch_tokens = 4096;  // examples × the longest among them
   int64_t batch_examples = 0;   // at most; 0: no limit
+  int64_t batches = 1;          // of a step: their gradients add up, weighed by StepLoss::count
   float clip = 1.0f;            // 0: none
   float average = 0.0f;         // decay of the moving average used to validate; 0: none
   int64_t validate_every = 0;   // steps; 0: after each epoch
@@ -94,14 +95,17 @@ struct TrainConfig {
   uint64_t seed = 1;
 };
 
-// Bytes that training keeps for so many weights: they, their gradients, moments and averages.
+// Bytes that training keeps for so many weights: they, their gradients, moments and averages, and
+// the sums of gradients that wait for those of further batches.
 FOVEA_API int64_t memory_of(int64_t weights, const TrainConfig&);
 
 // Ordered names and values, as they are shown and logged.
 using Scores = std::vector<std::pair<std::string, double>>;
 
+// Of one batch. Where a step has several, its gradient is Σ count·d loss/Σ count: that of their
+// mean over all units together.
 struct StepLoss {
-  Tensor loss;       // [], to differentiate
+  Tensor loss;       // [], to differentiate: a mean over `count`
   double total = 0;  // the loss to report: summed …
   double count = 0;  // … over this many of Learner::unit
 };
@@ -114,6 +118,8 @@ struct Learner {
   Tensors parameters;
   // What a pass changes in place and no gradient does, such as running statistics: saved, resumed
   // and kept with the best weights. Averages pass them by: they follow the data by themselves.
+  // Where a step has several batches, each begins with what the last step left, and the step leaves
+  // the mean of what they made of it.
   Tensors buffers;
   std::vector<int64_t> lengths;  // tokens of each example, for batches of like lengths
   std::function<StepLoss(std::span<const int64_t> examples, uint64_t seed)> loss;

@@ -21,6 +21,8 @@ void TaskConfig::visit_training(Fields& f, const std::vector<Measure>& to_watch)
   f.integer("epochs", t.epochs, "the run ends after so many passes over the data; 0: no limit",
             {0, 1e9});
   f.real("minutes", t.minutes, "the run ends after so many; 0: no limit", {0, 1e7});
+  f.integer("batches", t.batches,
+            "batches of a step, whose gradients add up; several processes share them", {1, 1e6});
   f.named("optimizer", t.optimizer.method, "how a gradient becomes a step",
           std::vector<Method>{Method::adam, Method::adamw, Method::sgd});
   f.real("rate", t.schedule.rate, "learning rate", {0, 100});

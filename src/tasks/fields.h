@@ -30,6 +30,10 @@ class Fields {
   virtual void file(const std::string& name, std::string& x, const std::string& help) {
     text(name, x, help);
   }
+  // Of what such a file holds: it means nothing without it.
+  virtual void of_file(const std::string& name, std::string& x, const std::string& help) {
+    text(name, x, help);
+  }
   // What a run remembers; no option of the command line.
   virtual void record(const std::string& name, std::string& x) { text(name, x, ""); }
 
@@ -70,7 +74,7 @@ void from_options(const Given&, Settings&);
 //   [{"title": "Training", "fields": [{"name": "rate", "kind": "real", "help": "learning rate",
 //     "value": 0.002, "low": 0, "high": 100}]}]
 // Kinds are integer, real, flag, text and choice (with "choices"); a bound that is infinite is left
-// out, and so are files and what a run remembers.
+// out, and so are files, what is of a file alone, and what a run remembers.
 nlohmann::ordered_json described(Settings&);
 
 // The files of the user's that settings name.

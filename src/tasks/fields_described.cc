@@ -33,6 +33,7 @@ class Describer final : public Fields {
     add(name, "choice", help)["choices"] = names;
   }
   void file(const std::string&, std::string&, const std::string&) override {}
+  void of_file(const std::string&, std::string&, const std::string&) override {}
   void record(const std::string&, std::string&) override {}
 
  private:
@@ -55,7 +56,11 @@ Json described(Settings& settings) {
   const Json values = to_json(settings);
   Describer describer(values);
   settings.visit(describer);
-  return describer.groups;
+  Json some = Json::array();
+  for (const Json& group : describer.groups) {
+    if (!group["fields"].empty()) some.push_back(group);
+  }
+  return some;
 }
 
 }  // namespace fovea::tasks

@@ -5,14 +5,18 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "fovea/error.h"
+#include "fovea/runtime.h"
 #include "fovea/text.h"
 #include "report/label.h"
 #include "tasks/looked.h"
 #include "tasks/page.h"
 #include "tasks/speed.h"
+#include "team/team.h"
 #include "text/messages.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
@@ -104,65 +108,131 @@ std::string command_to_try(const Task& task, const RunFolder& folder, const Run&
                      input.starts_with('-') ? "-- " : "", text::shell_quoted(input));
 }
 
-}  // namespace
+// ---- One run, by all ranks --------------------------------------------------------------------
 
-Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Former former,
-                  const Watching& watching) {
-  if (former == Former::replace) check_data_stay(folder, config);
-  Claim claim(folder, task, former);
-  const std::unique_ptr<Run> run =
-      task.begin(*as_saved(task, config), claim.goes_on() ? &folder : nullptr);
-  const std::unique_ptr<TaskConfig> to_save = run->copy_of_config();
-  to_save->fingerprint = run->fingerprint();
-  make_paths_absolute(*to_save);
-  train::Learner learner = run->learner(watching);
-  train::check(learner, to_save->train);
-  if (claim.goes_on()) {
-    go_on_with(folder, *folder.config_of(task), *to_save, learner);
-  } else {
-    check_same_data(config, to_save->fingerprint, "name them, to train with what is there now");
+void expect_alike_settings(const Training& t, team::Team& team) {
+  if (team.size() == 1) return;
+  std::map<std::string, std::string> facts{{"version", version()}, {"instruction set", isa()}};
+  const nlohmann::ordered_json settings = to_json(t.config);
+  for (const auto& [name, value] : settings.items()) facts["--" + name] = value.dump();
+  team::expect_alike(team, facts);
+}
+
+// What is trained: the same on every rank.
+struct Begun {
+  std::unique_ptr<Run> run;
+  std::unique_ptr<TaskConfig> config;
+  train::Learner learner;
+};
+
+Begun begun(const Training& t, const team::Team& team) {
+  const bool goes_on = t.former == Former::go_on;
+  Begun b;
+  b.run = t.task.begin(*as_saved(t.task, t.config), goes_on ? &t.folder : nullptr);
+  b.config = b.run->copy_of_config();
+  b.config->fingerprint = b.run->fingerprint();
+  make_paths_absolute(*b.config);
+  b.learner = b.run->learner(t.watching);
+  train::check(b.learner, b.config->train);
+  if (!goes_on) {
+    check_same_data(t.config, b.config->fingerprint, "name them, to train with what is there now");
+  } else if (team.is_first()) {
+    go_on_with(t.folder, *t.folder.config_of(t.task), *b.config, b.learner);
   }
+  return b;
+}
 
-  claim.make_room();
-  if (!claim.goes_on()) run->save_files(folder);
-  folder.save_config(task, *to_save);
-  LookKeeper looked(task, folder, *run, claim.goes_on());
-  SpeedLog speed(folder, claim.goes_on());
-  if (learner.validate) {
-    learner.validate = [&looked, validate = learner.validate] {
+// What the first rank keeps in the folder beside the log.
+class Kept {
+ public:
+  Kept(const Training& t, Begun& b, Claim& claim)
+      : folder_(t.folder),
+        watching_(t.watching),
+        claim_(claim),
+        looked_(t.task, t.folder, *b.run, claim.goes_on()),
+        speed_(t.folder, claim.goes_on()),
+        begun_at_(claim.goes_on() && t.folder.is_finished() ? t.folder.results().finished.steps
+                                                            : std::numeric_limits<int64_t>::max()) {
+    if (!b.learner.validate) return;
+    b.learner.validate = [this, validate = b.learner.validate] {
       train::Scores scores = validate();
-      looked.look();
+      looked_.look();
       return scores;
     };
   }
-  const int64_t begun_at = claim.goes_on() && folder.is_finished()
-                               ? folder.results().finished.steps
-                               : std::numeric_limits<int64_t>::max();
-  const auto went_on = [&](int64_t step) {
-    if (step > begun_at) folder.remove_results();
-  };
-  const auto progress = [&](const train::Progress& p) {
-    claim.settle();
+  void went_on(int64_t step) const {
+    if (step > begun_at_) folder_.remove_results();
+  }
+  void report(const train::Progress& p) {
+    claim_.settle();
     went_on(p.step);
-    speed.add(p);
-    if (p.validated != nullptr) looked.keep(p.step);
-    if (watching.progress) watching.progress(p);
-  };
-  Trained trained;
-  trained.finished = train::train(claim.log(), learner, to_save->train, progress, watching.stop);
-  went_on(trained.finished.steps);
-  if (trained.finished.why == train::Ended::interrupted) return trained;
+    speed_.add(p);
+    if (p.validated != nullptr) looked_.keep(p.step);
+    if (watching_.progress) watching_.progress(p);
+  }
+
+ private:
+  const RunFolder& folder_;
+  const Watching& watching_;
+  Claim& claim_;
+  LookKeeper looked_;
+  SpeedLog speed_;
+  const int64_t begun_at_;
+};
+
+void judge_and_report(const Training& t, const Run& run, Claim& claim, Trained& trained) {
   try {
-    trained.test = run->final_scores(stopping(watching));
+    trained.test = run.final_scores(stopping(t.watching));
   } catch (const train::Stopped&) {
     trained.finished.why = train::Ended::interrupted;
-    return trained;
+    return;
   }
   claim.log().expect_in_place();
-  folder.save_results(trained);
-  report::write_page(folder / kReportPage, page_of(folder, *run, trained));
-  trained.to_try = command_to_try(task, folder, *run);
+  t.folder.save_results(trained);
+  report::write_page(t.folder / kReportPage, page_of(t.folder, run, trained));
+  trained.to_try = command_to_try(t.task, t.folder, run);
+}
+
+}  // namespace
+
+Trained train_run(const Training& t, team::Team& team) {
+  expect_alike_settings(t, team);
+  const bool first = team.is_first();
+  std::optional<Claim> claim;
+  team::together(team, [&] {
+    if (first && t.former == Former::replace) check_data_stay(t.folder, t.config);
+    if (first) claim.emplace(t.folder, t.task, t.former);
+  });
+  Begun b;
+  team::together(team, [&] { b = begun(t, team); });
+  team::expect_alike(team, {{"their data (fingerprint)", b.config->fingerprint}});
+
+  std::optional<Kept> kept;
+  team::together(team, [&] {
+    if (!first) return;
+    claim->make_room();
+    if (!claim->goes_on()) b.run->save_files(t.folder);
+    t.folder.save_config(t.task, *b.config);
+    kept.emplace(t, b, *claim);
+  });
+  const auto report = [&](const train::Progress& p) { kept->report(p); };
+  Trained trained;
+  trained.finished = train::train({.log = first ? &claim->log() : nullptr,
+                                   .team = team,
+                                   .report = report,
+                                   .stop = t.watching.stop},
+                                  b.learner, b.config->train);
+  if (first) kept->went_on(trained.finished.steps);
+  if (trained.finished.why == train::Ended::interrupted) return trained;
+  team::together(team, [&] {
+    if (first) judge_and_report(t, *b.run, *claim, trained);
+  });
   return trained;
+}
+
+Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Former former,
+                  const Watching& watching) {
+  return train_run({task, folder, config, former, watching}, team::alone());
 }
 
 }  // namespace fovea::tasks

@@ -72,7 +72,7 @@ std::string attention_of(const models::TransformerConfig& c) {
 std::vector<train::ParameterGroup> without_decay() {
   const auto plain = [](const std::string& name) {
     return name.ends_with(".bias") || name.find("norm.") != std::string::npos ||
-           name.ends_with(".positions");
+           name.ends_with("_after.weight") || name.ends_with(".positions");
   };
   return {{.has = plain, .weight_decay = 0.0f}};
 }

@@ -20,16 +20,4 @@ class Average {
   Tensors values_;
 };
 
-// While it lives, the averages are in the parameters.
-class AveragesInPlace {
- public:
-  explicit AveragesInPlace(Average& average) : average_(average) { average_.swap(); }
-  ~AveragesInPlace() { average_.swap(); }
-  AveragesInPlace(const AveragesInPlace&) = delete;
-  AveragesInPlace& operator=(const AveragesInPlace&) = delete;
-
- private:
-  Average& average_;
-};
-
 }  // namespace fovea::train

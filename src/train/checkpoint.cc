@@ -19,6 +19,7 @@ namespace {
 constexpr const char* kFormat = "format";
 constexpr const char* kVersion = "fovea-state-1";
 constexpr const char* kSeen = "seen";
+constexpr const char* kBatches = "batches";
 
 // ---- The run's state as metadata ---------------------------------------------------------------
 
@@ -40,7 +41,7 @@ void for_numbers(State& s, const F& f) {
 }
 
 template <class T>
-std::string text_of(T value) {
+std::string digits_of(T value) {
   char text[64];
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
@@ -52,9 +53,11 @@ void parse(const std::string& text, T& value) {
   if (error != std::errc() || at != end) throw Error("train", "'" + text + "' is no number");
 }
 
+}  // namespace
+
 std::string text_of(const Scores& scores) {
   nlohmann::json list = nlohmann::json::array();
-  for (const auto& [name, score] : scores) list.push_back({name, text_of(score)});
+  for (const auto& [name, score] : scores) list.push_back({name, digits_of(score)});
   return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -67,12 +70,17 @@ Scores parse_scores(const std::string& text) {
   return scores;
 }
 
+namespace {
+
+Metadata metadata_of(const RunState& state) {
+  Metadata metadata{
+      {kFormat, kVersion}, {"best", text_of(state.best)}, {kSeen, digits_of(state.seen)}};
+  for_numbers(state, [&](const char* name, auto value) { metadata[name] = digits_of(value); });
+  return metadata;
+}
+
 Metadata metadata_of(const Checkpoint& checkpoint) {
-  Metadata metadata{{kFormat, kVersion},
-                    {"best", text_of(checkpoint.state.best)},
-                    {kSeen, text_of(checkpoint.state.seen)}};
-  for_numbers(checkpoint.state,
-              [&](const char* name, auto value) { metadata[name] = text_of(value); });
+  Metadata metadata = metadata_of(checkpoint.state);
   for (const auto& [name, text] : checkpoint.run) metadata["run." + name] = text;
   return metadata;
 }
@@ -88,12 +96,23 @@ RunState parse_state(const Metadata& metadata) {
   return state;
 }
 
+}  // namespace
+
+std::string text_of(const RunState& state) { return nlohmann::json(metadata_of(state)).dump(); }
+
+RunState parse_state(const std::string& text) {
+  return parse_state(parse_json(text, "a state").get<Metadata>());
+}
+
+namespace {
+
 // ---- The same run? -----------------------------------------------------------------------------
 
 void expect_same_run(const fs::path& path, const Metadata& found, const Metadata& run) {
   for (const auto& [name, text] : run) {
     const auto at = found.find("run." + name);
-    const std::string before = at == found.end() ? "none" : at->second;
+    const char* const unsaid = name == kBatches ? "1" : "none";  // states of former versions
+    const std::string before = at == found.end() ? unsaid : at->second;
     if (before == text) continue;
     throw Error("train",
                 fmt::format("{} is of a run with {} {}, this one has {}; give it a folder of its "
@@ -139,6 +158,7 @@ Metadata identity_of(const Learner& learner, const TrainConfig& config) {
           {"seed", std::to_string(config.seed)},
           {"batch_tokens", std::to_string(config.batch_tokens)},
           {"batch_examples", std::to_string(config.batch_examples)},
+          {kBatches, std::to_string(config.batches)},
           {"method", name_of(config.optimizer.method)},
           {"moving average", config.average > 0 ? "yes" : "no"}};
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "fovea/io.h"
 #include "fovea/train.h"
@@ -34,6 +35,12 @@ struct Checkpoint {
 
 // The run's data, seed, batches and optimizer: with others the state means nothing.
 Metadata identity_of(const Learner&, const TrainConfig&);
+
+// As text that reads back exactly.
+std::string text_of(const Scores&);
+Scores parse_scores(const std::string&);
+std::string text_of(const RunState&);
+RunState parse_state(const std::string&);
 
 void save_state(const std::filesystem::path&, const Checkpoint&);
 // None where there is no such file. Throws where it is no state, or of another run than `run`.

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <map>
+#include <optional>
 
-#include "core/random.h"
-#include "train/average.h"
 #include "train/checkpoint.h"
+#include "train/descent.h"
 #include "train/meter.h"
 #include "train/weights.h"
 
@@ -15,35 +17,19 @@ namespace fovea::train {
 namespace fs = std::filesystem;
 namespace {
 
-using Report = std::function<void(const Progress&)>;
-
-// What a step draws its random numbers from.
-uint64_t seed_of_step(uint64_t seed, int64_t step) {
-  const RandomKey key = random_key(seed, Purpose::dropout, static_cast<uint64_t>(step));
-  return static_cast<uint64_t>(key.b) << 32 | key.a;
-}
-
-struct FreeGradients {
-  explicit FreeGradients(const Tensors& of) : weights(of) { now(); }
-  ~FreeGradients() { now(); }
-  FreeGradients(const FreeGradients&) = delete;
-  FreeGradients& operator=(const FreeGradients&) = delete;
-  void now() const {
-    for (const auto& [name, tensor] : weights) Tensor(tensor).zero_grad();
-  }
-  const Tensors& weights;
-};
-
 // One call of train(). Everything that decides what happens next is in state_, the weights, the
 // buffers, the moments and the averages; so a run that goes on from them is the run that never
 // stopped.
 class Loop {
  public:
-  Loop(RunLog&, Learner&, const TrainConfig&, const Report&, const std::atomic<bool>* stop);
+  Loop(const Session&, Learner&, const TrainConfig&);
   Finished operator()();
 
  private:
   void resume();
+  void take_up(const std::optional<Checkpoint>&);
+  void expect_alike_team() const;
+  bool stop_asked();
   void load_batches() { batches_ = batches_of_epoch(learner_.lengths, config_, state_.epoch); }
 
   bool validation_due() const;
@@ -52,46 +38,40 @@ class Loop {
   bool stopped_early() const {
     return config_.stop_after > 0 && state_.stale >= config_.stop_after;
   }
-  double seconds() const { return state_.seconds + clock_seconds() - started_; }
+  double own_seconds() const { return state_.seconds + clock_seconds() - started_; }
+  // Of several ranks the first one's clock counts, as it stood before the step.
+  double seconds() const { return team_.size() > 1 ? agreed_seconds_ : own_seconds(); }
   double done() const;
 
   void step();
-  double learn(std::span<const int64_t> batch, int64_t number, float rate);
-  void expect_finite(const char* what, double value, int64_t number) const;
+  Descent::Taken descend(int64_t batches);
   void validate();
+  std::optional<Scores> judge();
   bool is_better(double score) const;
   void save();
-  void save_best_weights() const;
   Finished end(Ended);
   Finished finished(Ended) const;
   void report(const Scores* validated, bool better);
 
+  const Session& session_;
+  team::Team& team_;
+  RunLog* const log_;  // null but at the first rank
   const fs::path folder_;
   Learner& learner_;
   const TrainConfig& config_;
-  const Report& report_;
-  const std::atomic<bool>* stop_;
 
-  const Tensors weights_;  // distinct
-  Optimizer optimizer_;
-  Average average_;
+  Descent descent_;
   const Metadata identity_;
-  RunLog& log_;
   RunState state_;
   std::vector<std::vector<int64_t>> batches_;  // of the epoch at hand
   int64_t saved_step_ = -1;
   bool stepped_ = false;
   bool best_is_new_ = false;  // not in model.safetensors yet
   double started_ = clock_seconds();
+  double agreed_seconds_ = 0;
   Meter meter_;
   float rate_ = 0;
 };
-
-// What a file of the model holds.
-Tensors with(Tensors weights, const Tensors& buffers) {
-  weights.insert(buffers.begin(), buffers.end());
-  return weights;
-}
 
 fs::path made(const fs::path& folder) {
   std::error_code error;
@@ -100,46 +80,98 @@ fs::path made(const fs::path& folder) {
   return folder;
 }
 
-Loop::Loop(RunLog& log, Learner& learner, const TrainConfig& config, const Report& report,
-           const std::atomic<bool>* stop)
-    : folder_(log.folder()),
+Loop::Loop(const Session& session, Learner& learner, const TrainConfig& config)
+    : session_(session),
+      team_(session.team),
+      log_(session.log),
+      folder_(log_ != nullptr ? log_->folder() : fs::path()),
       learner_(learner),
       config_(config),
-      report_(report),
-      stop_(stop),
-      weights_(distinct("train", learner.parameters)),
-      optimizer_(config.optimizer, weights_),
-      average_(learner.parameters, config.average),
-      identity_(identity_of(learner, config)),
-      log_(log) {
-  remove_leftovers(folder_);
+      descent_(learner, config, team_),
+      identity_(identity_of(learner, config)) {
+  if (config_.batches < team_.size()) {
+    const auto error = fmt::format(
+        "{} processes share a step's batches, of which there {} {}: "
+        "--batches takes {} or more",
+        team_.size(), config_.batches == 1 ? "is" : "are", config_.batches, team_.size());
+    team::fail_everywhere(team_, Error("train", error));
+  }
   resume();
   load_batches();
+  expect_alike_team();
+}
+
+// Before the first step: with other data, weights or arithmetic on a rank, nothing would be what it
+// is said to be.
+void Loop::expect_alike_team() const {
+  if (team_.size() == 1) return;
+  std::string probe;
+  team::together(team_, [&] { probe = descent_.probe(batches_[0]); });
+  std::map<std::string, std::string> facts = identity_;
+  facts["what a step computes"] = probe;
+  team::expect_alike(team_, facts);
 }
 
 void Loop::resume() {
-  const fs::path path = folder_ / "state.safetensors";
-  const auto from = load_state(path, identity_);
-  if (!from) return log_.cut(0);
-  copy_values(from->weights, learner_.parameters, path.string());
-  copy_values(from->buffers, learner_.buffers, path.string());
-  optimizer_.load(from->optimizer);
-  if (average_.on()) copy_values(from->average, average_.values(), path.string());
-  log_.cut(from->state.log_bytes);
-  state_ = from->state;
+  std::optional<Checkpoint> from;
+  team::together(team_, [&] {
+    if (log_ == nullptr) return;
+    remove_leftovers(folder_);
+    from = load_state(folder_ / "state.safetensors", identity_);
+    if (!from) log_->cut(0);
+  });
+  const std::string state = team::broadcast(team_, from ? text_of(from->state) : "");
+  if (state.empty()) return;
+  take_up(from);
+  state_ = parse_state(state);
   saved_step_ = state_.step;
-  if (state_.validations == 0 || load_best(folder_ / "model.safetensors", state_.best_step)) return;
-  // Killed after the state of the best step was saved and before its weights were.
-  if (state_.best_step != state_.step) {
-    throw Error("train", fmt::format("{} is missing or not of step {}, the best so far",
-                                     (folder_ / "model.safetensors").string(), state_.best_step));
-  }
-  save_best_weights();
+}
+
+// What a file of the model holds.
+Tensors with(Tensors weights, const Tensors& buffers) {
+  weights.insert(buffers.begin(), buffers.end());
+  return weights;
+}
+
+// The first rank has it.
+void Loop::take_up(const std::optional<Checkpoint>& from) {
+  const std::string path = (folder_ / "state.safetensors").string();
+  const fs::path model = folder_ / "model.safetensors";
+  team::together(team_, [&] {
+    if (!from) return;
+    copy_values(from->weights, learner_.parameters, path);
+    copy_values(from->buffers, learner_.buffers, path);
+    log_->cut(from->state.log_bytes);
+    if (from->state.validations == 0 || load_best(model, from->state.best_step)) return;
+    // Killed after the state of the best step was saved and before its weights were.
+    if (from->state.best_step != from->state.step) {
+      throw Error("train", fmt::format("{} is missing or not of step {}, the best so far",
+                                       model.string(), from->state.best_step));
+    }
+    save_best(model, with(config_.average > 0 ? from->average : from->weights, from->buffers),
+              from->state.best_step);
+  });
+  descent_.spread();
+  descent_.load_optimizer(from ? from->optimizer : Tensors());
+  descent_.load_averages(from ? from->average : Tensors(), path);
+}
+
+// The same answer on all ranks, whichever was asked.
+bool Loop::stop_asked() {
+  struct Turn {
+    double seconds;
+    int64_t stop;
+  };
+  const bool mine = session_.stop != nullptr && session_.stop->load();
+  if (team_.size() == 1) return mine;
+  const std::vector<Turn> all = team::gather(team_, Turn{own_seconds(), mine});
+  agreed_seconds_ = all[0].seconds;
+  return std::ranges::any_of(all, [](const Turn& t) { return t.stop != 0; });
 }
 
 Finished Loop::operator()() {
   try {
-    while (stop_ == nullptr || !stop_->load()) {
+    while (!stop_asked()) {
       if (validation_due()) {
         validate();
       } else if (save_due()) {
@@ -193,59 +225,53 @@ double Loop::done() const {
 
 void Loop::step() {
   const double began = clock_seconds();
-  const double total_before = state_.loss_total, count_before = state_.loss_count;
   const double done_before = done();
   const int64_t number = state_.step + 1;
   const int64_t epoch = state_.epoch + 1;
   rate_ = rate_at(config_.schedule, number, done_before, state_.reductions);
-  const double norm = learn(batches_[static_cast<size_t>(state_.position)], number, rate_);
+  const int64_t all = static_cast<int64_t>(batches_.size());
+  const int64_t batches = std::min(config_.batches, all - state_.position);
+  const Descent::Taken taken = descend(batches);
   stepped_ = true;
   state_.step = number;
-  if (++state_.position == static_cast<int64_t>(batches_.size())) {
+  state_.position += batches;
+  if (state_.position == all) {
     state_.position = 0;
     ++state_.epoch;
     load_batches();
   }
-  meter_.add({.total = state_.loss_total - total_before,
-              .count = state_.loss_count - count_before,
+  meter_.add({.total = taken.total,
+              .count = taken.count,
               .share = done() - done_before,
               .seconds = clock_seconds() - began});
   if (logged(number)) {
     const double loss = state_.loss_count > 0 ? state_.loss_total / state_.loss_count : 0;
-    log_.write(line_of({number, epoch, loss, rate_, static_cast<float>(norm)}));
+    if (log_ != nullptr)
+      log_->write(line_of({number, epoch, loss, rate_, static_cast<float>(taken.norm)}));
     state_.loss_total = state_.loss_count = 0;
   }
   if (meter_.due()) report(nullptr, false);
 }
 
-// Forward, backward, update; gives the gradient's norm.
-double Loop::learn(std::span<const int64_t> batch, int64_t number, float rate) {
-  const FreeGradients before_and_after(weights_);
-  {
-    const StepLoss loss = learner_.loss(batch, seed_of_step(config_.seed, number));
-    expect_finite("the loss", loss.loss.item(), number);
-    expect_finite("the loss", loss.total, number);
-    loss.loss.backward();
-    state_.loss_total += loss.total;
-    state_.loss_count += loss.count;
-    state_.seen += loss.count;
-  }
-  const double norm = std::sqrt(device_of("train", weights_).squared_norm(gradients_of(weights_)));
-  expect_finite("the gradient's norm", norm, number);
-  const bool clipped = config_.clip > 0 && norm > config_.clip;
-  optimizer_.step(rate, clipped ? static_cast<float>(config_.clip / norm) : 1.0f);
-  average_.update(number);
-  return norm;
-}
-
-void Loop::expect_finite(const char* what, double value, int64_t number) const {
-  if (std::isfinite(value)) return;
+Descent::Taken Loop::descend(int64_t batches) try {
+  const Descent::Taken taken =
+      descent_.step(std::span(batches_).subspan(static_cast<size_t>(state_.position),
+                                                static_cast<size_t>(batches)),
+                    state_.step + 1, rate_);
+  state_.loss_total += taken.total;
+  state_.loss_count += taken.count;
+  state_.seen += taken.count;
+  return taken;
+} catch (const NotFinite& found) {
   const std::string kept = saved_step_ < 0
                                ? "there is no checkpoint yet"
                                : fmt::format("the last checkpoint (step {}) is kept", saved_step_);
-  throw Error("train", fmt::format("{} is {} at step {}; {}; lower the rate, warm it up or clip "
-                                   "the gradient",
-                                   what, value, number, kept));
+  const Error error("train",
+                    fmt::format("{} at step {}; {}; lower the rate, warm it up or clip the "
+                                "gradient",
+                                found.message(), state_.step + 1, kept));
+  if (team_.is_over()) throw error;
+  team::fail_everywhere(team_, error);  // a norm is everybody's
 }
 
 bool Loop::is_better(double score) const {
@@ -266,18 +292,44 @@ double watched(const Learner& learner, const Scores& scores) {
                                    names.empty() ? "none" : names));
 }
 
+// By the first rank; nothing where it was stopped.
+std::optional<Scores> Loop::judge() {
+  std::optional<Scores> scores;
+  std::exception_ptr thrown;
+  descent_.with_averages([&] {
+    if (!team_.is_first()) return;
+    try {
+      const NoGrad off;
+      scores = learner_.validate();
+      watched(learner_, *scores);
+    } catch (const Stopped&) {
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  });
+  if (team_.size() == 1) {
+    if (thrown) std::rethrow_exception(thrown);
+    return scores;
+  }
+  team::together(team_, [&] {
+    if (thrown) std::rethrow_exception(thrown);
+  });
+  const std::string found = team::broadcast(team_, scores ? text_of(*scores) : "");
+  return found.empty() ? std::nullopt : std::optional(parse_scores(found));
+}
+
 void Loop::validate() {
   Scores scores;
   bool better = true;
   double score = 0;
   if (learner_.validate) {
-    const AveragesInPlace by_average(average_);
-    const NoGrad off;
-    scores = learner_.validate();
+    const std::optional<Scores> judged = judge();
+    if (!judged) throw Stopped();
+    scores = *judged;
     score = watched(learner_, scores);
     better = is_better(score);
   }
-  log_.write(line_of(state_.step, scores));
+  if (log_ != nullptr) log_->write(line_of(state_.step, scores));
   ++state_.validations;
   state_.validated_step = state_.step;
   if (better) {
@@ -296,21 +348,20 @@ void Loop::validate() {
 
 // The state first: whatever it says is the best can then be made again from it.
 void Loop::save() {
-  log_.expect_in_place();
-  state_.log_bytes = log_.sync();
-  Checkpoint now{state_, identity_, learner_.parameters, learner_.buffers, optimizer_.state(), {}};
-  now.state.seconds = seconds();
-  if (average_.on()) now.average = average_.values();
-  save_state(folder_ / "state.safetensors", now);
+  const Tensors optimizer = descent_.optimizer_state(), averages = descent_.averages();
+  team::together(team_, [&] {
+    if (log_ == nullptr) return;
+    log_->expect_in_place();
+    state_.log_bytes = log_->sync();
+    Checkpoint now{state_, identity_, learner_.parameters, learner_.buffers, optimizer, {}};
+    now.state.seconds = own_seconds();
+    if (config_.average > 0) now.average = averages;
+    save_state(folder_ / "state.safetensors", now);
+    if (!best_is_new_) return;
+    save_best(folder_ / "model.safetensors", with(averages, learner_.buffers), state_.best_step);
+  });
   saved_step_ = state_.step;
-  if (!best_is_new_) return;
-  save_best_weights();
   best_is_new_ = false;
-}
-
-void Loop::save_best_weights() const {
-  save_best(folder_ / "model.safetensors", with(average_.values(), learner_.buffers),
-            state_.best_step);
 }
 
 Finished Loop::end(Ended why) {
@@ -319,10 +370,14 @@ Finished Loop::end(Ended why) {
   } else if (stepped_) {
     save();  // the time taken: a finished run stays so
   }
-  const fs::path path = folder_ / "model.safetensors";
-  const auto best = load_best(path, state_.best_step);
-  if (!best) throw Error("train", fmt::format("{} was changed meanwhile", path.string()));
-  copy_values(*best, with(learner_.parameters, learner_.buffers), path.string());
+  team::together(team_, [&] {
+    if (log_ == nullptr) return;
+    const fs::path path = folder_ / "model.safetensors";
+    const auto best = load_best(path, state_.best_step);
+    if (!best) throw Error("train", fmt::format("{} was changed meanwhile", path.string()));
+    copy_values(*best, with(learner_.parameters, learner_.buffers), path.string());
+  });
+  descent_.spread();
   return finished(why);
 }
 
@@ -332,7 +387,7 @@ Finished Loop::finished(Ended why) const {
 }
 
 void Loop::report(const Scores* validated, bool better) {
-  if (!report_) return;
+  if (!session_.report || log_ == nullptr) return;
   Progress p;
   p.step = state_.step;
   const bool edge = state_.position == 0 && state_.epoch > 0;  // all of the epoch before
@@ -348,7 +403,7 @@ void Loop::report(const Scores* validated, bool better) {
   p.seconds_left = meter_.seconds_left(1 - p.done);
   p.validated = validated;
   p.better = better;
-  report_(p);
+  session_.report(p);
 }
 
 }  // namespace
@@ -368,6 +423,7 @@ void check(const Learner& learner, const TrainConfig& c) {
   expect(c.steps >= 0 && c.epochs >= 0 && c.minutes >= 0,
          fmt::format("limits must be 0 or more, found {} steps, {} epochs, {} minutes", c.steps,
                      c.epochs, c.minutes));
+  expect(c.batches >= 1, fmt::format("batches must be positive, found {}", c.batches));
   expect(c.clip >= 0, fmt::format("clip must be 0 or more, found {}", c.clip));
   expect(c.average >= 0 && c.average < 1,
          fmt::format("average must be in [0, 1), found {}", c.average));
@@ -393,12 +449,11 @@ Finished train(const fs::path& run, Learner& learner, const TrainConfig& config,
                const std::function<void(const Progress&)>& report, const std::atomic<bool>* stop) {
   check(learner, config);
   RunLog log(made(run));
-  return train(log, learner, config, report, stop);
+  return train({.log = &log, .report = report, .stop = stop}, learner, config);
 }
 
-Finished train(RunLog& log, Learner& learner, const TrainConfig& config,
-               const std::function<void(const Progress&)>& report, const std::atomic<bool>* stop) {
-  return Loop(log, learner, config, report, stop)();
+Finished train(const Session& session, Learner& learner, const TrainConfig& config) {
+  return Loop(session, learner, config)();
 }
 
 }  // namespace fovea::train

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "fovea/train.h"
@@ -129,7 +131,8 @@ float clip_by_norm(const Tensors& parameters, float largest) {
 
 int64_t memory_of(int64_t weights, const TrainConfig& c) {
   const int64_t moments = c.optimizer.method == Method::sgd ? 1 : 2;
-  const int64_t copies = 2 + moments + (c.average > 0 ? 1 : 0);
+  const int64_t sums = std::bit_width(static_cast<uint64_t>(std::max<int64_t>(c.batches, 1) - 1));
+  const int64_t copies = 2 + moments + (c.average > 0 ? 1 : 0) + sums;
   return weights * copies * static_cast<int64_t>(sizeof(float));
 }
 

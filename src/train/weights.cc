@@ -45,7 +45,7 @@ std::vector<kernels::Values> gradients_of(const Tensors& parameters) {
   return values;
 }
 
-void copy_values(const Tensors& from, const Tensors& to, const std::string& source) {
+void expect_like(const Tensors& from, const Tensors& to, const std::string& source) {
   for (const auto& [name, tensor] : from) {
     const auto found = to.find(name);
     if (found == to.end()) throw Error("train", fmt::format("{}: unknown '{}'", source, name));
@@ -59,6 +59,10 @@ void copy_values(const Tensors& from, const Tensors& to, const std::string& sour
   for (const auto& [name, tensor] : to) {
     if (!from.contains(name)) throw Error("train", fmt::format("{}: no '{}'", source, name));
   }
+}
+
+void copy_values(const Tensors& from, const Tensors& to, const std::string& source) {
+  expect_like(from, to, source);
   const NoGrad off;
   for (const auto& [name, tensor] : to) Tensor(tensor).copy_(from.at(name));
 }

@@ -18,8 +18,9 @@ const kernels::Kernels& device_of(const char* call, const Tensors&);
 // The gradients there are, of tensors that are distinct.
 std::vector<kernels::Values> gradients_of(const Tensors&);
 
-// Copies values by name. Throws, naming `source`, where one is missing, unknown or of another
-// shape.
+// Throws, naming `source`, where one is missing, unknown or of another shape or type.
+void expect_like(const Tensors& from, const Tensors& to, const std::string& source);
+// Copies values by name, where they are so.
 void copy_values(const Tensors& from, const Tensors& to, const std::string& source);
 
 }  // namespace fovea::train

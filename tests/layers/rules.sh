@@ -54,6 +54,8 @@ none "CUDA stays in src/cuda" \
   '#\s*include\s+[<"](cuda|cudnn|cublas)[_a-zA-Z0-9]*\.h' \
   include app $(ls -d src/*/ | grep -v '^src/cuda/')
 
+none "MPI stays in src/mpi" '#\s*include\s+[<"]mpi\.h' include app $(ls -d src/*/ | grep -v '^src/mpi/')
+
 # What a mechanism is called is said in its own file, and by whoever chooses it.
 mechanisms=$(ls src/attention/{scores,masks,weightings}/*.cc | xargs -n1 basename -s .cc | paste -sd'|')
 none "attend() and the kernels know no mechanism by its name" "^([^/]|/[^/])*\"($mechanisms)[\":]" \

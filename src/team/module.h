@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+
+// What libfovea_mpi.so hands out. It is one file, src/mpi/module.cc, that needs this header and
+// <mpi.h>; whoever opens it needs neither.
+namespace fovea::team {
+
+inline constexpr int kModuleVersion = 1;  // of the table below
+inline constexpr const char* kModuleEntry = "fovea_team_module";
+
+struct Message {
+  int peer;
+  void* bytes;
+  size_t size;
+};
+
+// Functions that can fail give null, or a sentence that says why.
+struct Module {
+  int version = kModuleVersion;
+  const char* library = "";  // what it was compiled with, as in "Open MPI 4.1.4"
+
+  const char* (*join)(int* rank, int* size) = nullptr;
+  // Begins to send and to receive; all of it is under way until poll() gives done.
+  const char* (*begin)(const Message* sent, size_t n_sent, const Message* received,
+                       size_t n_received) = nullptr;
+  const char* (*poll)(bool* done) = nullptr;
+  bool (*has_come)(size_t received) = nullptr;  // of what is under way
+  void (*leave)() = nullptr;
+  void (*abort)(int code) = nullptr;
+};
+
+// The entry point's type; it gives null to who asks for another version.
+using ModuleEntry = const Module* (*)(int version);
+
+}  // namespace fovea::team
