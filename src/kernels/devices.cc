@@ -72,7 +72,7 @@ std::string describe(Device d) {
   try {
     return kernels::on(d).name();
   } catch (const Error& e) {
-    return e.what();
+    return std::string(e.message());
   }
 }
 

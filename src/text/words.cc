@@ -48,14 +48,14 @@ Kind kind_of(char32_t c) {
 bool hugs_left(Kind kind) { return kind == Kind::closing || kind == Kind::other; }
 bool hugs_right(Kind kind) { return kind == Kind::opening || kind == Kind::other; }
 
-struct Letter {
+struct KindedLetter {
   char32_t code;
   Kind kind;
   size_t begin, end;  // bytes
 };
 
-std::vector<Letter> letters_of(std::string_view text) {
-  std::vector<Letter> letters;
+std::vector<KindedLetter> kinded_letters(std::string_view text) {
+  std::vector<KindedLetter> letters;
   letters.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = code_point(text, at);
@@ -66,7 +66,7 @@ std::vector<Letter> letters_of(std::string_view text) {
 }
 
 // Does the mark at i belong to the word around it?
-bool inside_word(const std::vector<Letter>& letters, size_t i) {
+bool inside_word(const std::vector<KindedLetter>& letters, size_t i) {
   if (i == 0 || i + 1 >= letters.size()) return false;
   if (letters[i - 1].kind != Kind::word || letters[i + 1].kind != Kind::word) return false;
   const char32_t c = letters[i].code;
@@ -84,7 +84,7 @@ bool is_vowel(char32_t c) {
 
 // The apostrophe at i ends an elision when a vowel or h follows and a consonant or "qu" precedes:
 // l'eau, qu'il, dell'arte, but not don't, I'm, O'Hara.
-bool elides(const std::vector<Letter>& letters, size_t first, size_t i) {
+bool elides(const std::vector<KindedLetter>& letters, size_t first, size_t i) {
   const char32_t next = letters[i + 1].code;
   if (!is_apostrophe(letters[i].code) || !(is_vowel(next) || next == 'h' || next == 'H')) {
     return false;
@@ -96,7 +96,7 @@ bool elides(const std::vector<Letter>& letters, size_t first, size_t i) {
 }
 
 // The end of the word that begins at `first`.
-size_t end_of_word(const std::vector<Letter>& letters, size_t first) {
+size_t end_of_word(const std::vector<KindedLetter>& letters, size_t first) {
   size_t i = first + 1;
   for (; i < letters.size(); ++i) {
     if (letters[i].kind == Kind::word) continue;
@@ -107,8 +107,8 @@ size_t end_of_word(const std::vector<Letter>& letters, size_t first) {
 }
 
 // The spaces [first, last) as a mark carries them.
-std::string_view carried(std::string_view text, const std::vector<Letter>& letters, size_t first,
-                         size_t last) {
+std::string_view carried(std::string_view text, const std::vector<KindedLetter>& letters,
+                         size_t first, size_t last) {
   if (last == first + 1 && is_no_break_space(letters[first].code)) {
     return text.substr(letters[first].begin, letters[first].end - letters[first].begin);
   }
@@ -118,7 +118,7 @@ std::string_view carried(std::string_view text, const std::vector<Letter>& lette
 }  // namespace
 
 std::vector<std::string> split_words(std::string_view text) {
-  const std::vector<Letter> letters = letters_of(text);
+  const std::vector<KindedLetter> letters = kinded_letters(text);
   std::vector<std::string> pieces;
   for (size_t i = 0; i < letters.size();) {
     const size_t spaces = i;

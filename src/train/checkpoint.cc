@@ -85,7 +85,7 @@ Metadata metadata_of(const Checkpoint& checkpoint) {
   return metadata;
 }
 
-RunState parse_state(const Metadata& metadata) {
+RunState state_of(const Metadata& metadata) {
   RunState state;
   for_numbers(state, [&](const char* name, auto& value) { parse(metadata.at(name), value); });
   state.best = parse_scores(metadata.at("best"));
@@ -101,7 +101,7 @@ RunState parse_state(const Metadata& metadata) {
 std::string text_of(const RunState& state) { return nlohmann::json(metadata_of(state)).dump(); }
 
 RunState parse_state(const std::string& text) {
-  return parse_state(parse_json(text, "a state").get<Metadata>());
+  return state_of(parse_json(text, "a state").get<Metadata>());
 }
 
 namespace {
@@ -128,7 +128,7 @@ RunState state_in(const fs::path& path, const Metadata& metadata, const Metadata
   }
   expect_same_run(path, metadata, run);
   try {
-    return parse_state(metadata);
+    return state_of(metadata);
   } catch (const std::exception& error) {
     throw Error("train", fmt::format("{} is damaged: {}", path.string(), error.what()));
   }

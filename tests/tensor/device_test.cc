@@ -129,6 +129,8 @@ TEST(Devices, AreKnownByName) {
             "[device] there is no device \"gpu\"; there are cpu, cuda and auto");
   EXPECT_EQ(devices()[0], Device::cpu);
   EXPECT_EQ(describe(Device::cpu), "CPU");
+  EXPECT_EQ(describe(Device::cuda).find("[cuda]"), std::string::npos)
+      << "a sentence, without the call";
 }
 
 }  // namespace

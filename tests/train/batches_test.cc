@@ -71,7 +71,7 @@ struct Plain : Tiny {
   std::vector<uint64_t> seeds;
 };
 
-TrainConfig batches_config(int64_t batches, int64_t steps) {
+TrainConfig config_of_batches(int64_t batches, int64_t steps) {
   TrainConfig c = tiny_config();
   c.batches = batches;
   c.batch_tokens = 8;
@@ -88,7 +88,7 @@ int64_t batches_of(const TrainConfig& config) {
 // Batches are not of one size here, so that a mean of their means would be another.
 TEST(Batches, of_a_step_learn_what_one_large_batch_does) {
   const Folder folders;
-  TrainConfig config = batches_config(1, 12);
+  TrainConfig config = config_of_batches(1, 12);
   config.clip = 0.3f;
   config.optimizer = {.method = Method::sgd, .momentum = 0.5f};
   config.batch_tokens = 1 << 20;
@@ -108,7 +108,7 @@ TEST(Batches, of_a_step_learn_what_one_large_batch_does) {
 // A step by hand: the mean's gradient, its norm, the optimizer.
 TEST(Batches, one_to_a_step_is_the_step_without_them_to_the_bit) {
   const Folder folders;
-  TrainConfig config = batches_config(1, 9);
+  TrainConfig config = config_of_batches(1, 9);
   config.average = 0;
   config.schedule = {.rate = 0.05f};
   config.keep = Kept::last;
@@ -134,8 +134,8 @@ TEST(Batches, one_to_a_step_is_the_step_without_them_to_the_bit) {
 TEST(Batches, draw_what_they_would_draw_one_to_a_step) {
   const Folder folders;
   Plain one, three;
-  train(folders / "one", one.learner, batches_config(1, 6));
-  const TrainConfig config = batches_config(3, 2);
+  train(folders / "one", one.learner, config_of_batches(1, 6));
+  const TrainConfig config = config_of_batches(3, 2);
   ASSERT_GE(batches_of(config), 6);
   train(folders / "three", three.learner, config);
   EXPECT_EQ(one.seeds, three.seeds);
@@ -143,7 +143,7 @@ TEST(Batches, draw_what_they_would_draw_one_to_a_step) {
 
 TEST(Batches, fewer_at_the_end_of_an_epoch) {
   const Folder folders;
-  TrainConfig config = batches_config(5, 0);
+  TrainConfig config = config_of_batches(5, 0);
   config.epochs = 2;
   const int64_t all = batches_of(config);
   ASSERT_NE(all % 5, 0);
@@ -155,7 +155,7 @@ TEST(Batches, fewer_at_the_end_of_an_epoch) {
 TEST(Batches, resume_is_bit_equal_wherever_the_run_was_stopped) {
   const Folder folders;
   for (const int64_t batches : {2, 3}) {
-    const TrainConfig config = batches_config(batches, 10);
+    const TrainConfig config = config_of_batches(batches, 10);
     const auto whole = folders / ("whole" + std::to_string(batches));
     {
       Tiny tiny;
@@ -181,15 +181,15 @@ TEST(Batches, of_a_step_are_part_of_a_run_and_one_where_nobody_said) {
   const Folder folders;
   const auto folder = folders / "run";
   Tiny tiny;
-  train(folder, tiny.learner, batches_config(1, 2));
-  EXPECT_TRUE(test::has(test::error_of([&] { train(folder, tiny.learner, batches_config(2, 4)); }),
+  train(folder, tiny.learner, config_of_batches(1, 2));
+  EXPECT_TRUE(test::has(test::error_of([&] { train(folder, tiny.learner, config_of_batches(2, 4)); }),
                         "batches 1"));
   TensorFile state = read_safetensors(folder / "state.safetensors");
   EXPECT_EQ(state.metadata.erase("run.batches"), 1u);
   save_safetensors(folder / "state.safetensors", state.tensors, state.metadata);
-  EXPECT_EQ(train(folder, tiny.learner, batches_config(1, 4)).steps, 4);
+  EXPECT_EQ(train(folder, tiny.learner, config_of_batches(1, 4)).steps, 4);
   EXPECT_TRUE(test::has(
-      test::error_of([&] { train(folders / "none", tiny.learner, batches_config(0, 4)); }),
+      test::error_of([&] { train(folders / "none", tiny.learner, config_of_batches(0, 4)); }),
       "batches must be positive, found 0"));
 }
 
