@@ -5,6 +5,7 @@
 #include "app/options.h"
 #include "app/print.h"
 #include "app/progress.h"
+#include "app/shared.h"
 #include "app/verbs.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
@@ -24,19 +25,21 @@ void run(EvalOptions o) {
   for (const tasks::Set s : {tasks::Set::train, tasks::Set::valid, tasks::Set::test}) {
     if (o.set == tasks::name_of(s)) o.what.set = s;
   }
-  const tasks::RunFolder folder(o.run);
-  const tasks::Task& task = folder.task();
-  const auto settings = task.evaluate_settings();
-  tasks::from_options(o.given, *settings);
-  const auto opened = task.open(folder);
+  team::Team& team = team::launched();
+  std::unique_ptr<tasks::Settings> settings;
+  std::unique_ptr<const tasks::Run> opened;
+  team::together(team, [&] {
+    const tasks::RunFolder folder(o.run);
+    settings = folder.task().evaluate_settings();
+    tasks::from_options(o.given, *settings);
+    opened = folder.task().open(folder);
+  });
+  tasks::expect_same_run(team, *opened, o.what, *settings);
   ProgressLine line;
-  if (o.what.file.empty()) {
-    if (const std::string changed = tasks::changed_data(*opened); !changed.empty()) {
-      line.say(changed);
-    }
-  }
+  say_changed_data(team, line, *opened, o.what);
   const tasks::Evaluation e =
-      opened->evaluate(o.what, *settings, [&](double done) { line.show("evaluating", done); });
+      opened->evaluate(o.what, *settings, showing(team, line, "evaluating"));
+  if (!team.is_first()) return;
   for (const std::string& warning : e.warnings) line.say(warning);
   if (o.json) {
     print_out("{}\n", tasks::to_json(e).dump(2));

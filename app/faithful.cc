@@ -8,6 +8,7 @@
 #include "app/outputs.h"
 #include "app/print.h"
 #include "app/progress.h"
+#include "app/shared.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "report/label.h"
@@ -34,39 +35,53 @@ void check_page(const FaithfulOptions& o) {
   check_output({"faithful", o.page}, reads);
 }
 
-void run(const FaithfulOptions& o) {
-  check_page(o);
-  tasks::FaithfulSettings settings;
-  tasks::from_options(o.given, settings);
-  const tasks::RunFolder folder(o.run);
-  const auto opened = folder.task().open(folder);
+struct Opened {
+  std::unique_ptr<const tasks::Run> run;
   std::vector<std::unique_ptr<const tasks::Run>> others;
   std::vector<const tasks::Run*> beside;
+};
+
+Opened opened_by(const FaithfulOptions& o) {
+  const tasks::RunFolder folder(o.run);
+  Opened opened{.run = folder.task().open(folder)};
   for (const std::string& other : o.beside) {
     const tasks::RunFolder there(other);
     if (&there.task() != &folder.task()) {
       throw Error("faithful", fmt::format("{} is of {}, and {} of {}", other, there.task().name,
                                           o.run, folder.task().name));
     }
-    others.push_back(there.task().open(there));
-    beside.push_back(others.back().get());
+    opened.others.push_back(there.task().open(there));
+    opened.beside.push_back(opened.others.back().get());
   }
+  return opened;
+}
+
+void run(const FaithfulOptions& o) {
+  team::Team& team = team::launched();
+  tasks::FaithfulSettings settings;
+  Opened opened;
+  team::together(team, [&] {
+    check_page(o);
+    tasks::from_options(o.given, settings);
+    opened = opened_by(o);
+  });
+  const tasks::Judged what{.file = o.data};
+  tasks::expect_same_run(team, *opened.run, what, settings);
+  for (const tasks::Run* other : opened.beside)
+    tasks::expect_same_run(team, *other, what, settings);
   ProgressLine line;
-  if (o.data.empty()) {
-    if (const std::string changed = tasks::changed_data(*opened); !changed.empty()) {
-      line.say(changed);
-    }
-  }
-  const tasks::FaithfulFound found =
-      tasks::measure_faithful(*opened, {.file = o.data}, beside, settings,
-                              [&](double done) { line.show("measuring", done); });
-  if (!o.page.empty()) report::write_page(o.page, tasks::page_of(folder.name(), found));
+  say_changed_data(team, line, *opened.run, what);
+  const tasks::FaithfulFound found = tasks::measure_faithful(
+      *opened.run, what, opened.beside, settings, showing(team, line, "measuring"));
+  if (!team.is_first()) return;
+  const std::string name = tasks::RunFolder(o.run).name();
+  if (!o.page.empty()) report::write_page(o.page, tasks::page_of(name, found));
   if (o.json) {
     print_out("{}\n", tasks::to_json(found).dump());
     return;
   }
-  print_out("{}: {} outputs of {} inputs\n\n{}\n", report::visible(folder.name()),
-            found.each.size(), found.inputs, report::to_text(tasks::table_of(found)));
+  print_out("{}: {} outputs of {} inputs\n\n{}\n", report::visible(name), found.each.size(),
+            found.inputs, report::to_text(tasks::table_of(found)));
   const report::Table implicit = tasks::implicit_of(found);
   if (!implicit.rows.empty()) {
     print_out("The weights here, the Jacobian there: Kendall τ\n{}\n", report::to_text(implicit));

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <time.h>
 
 #include <algorithm>
@@ -82,7 +83,8 @@ void add_kept(CLI::App& program) {
 }
 
 // Whatever is inside a message, it takes one line and steers no terminal.
-int complain(const CLI::App& program, Exit code, std::string message) {
+int complain(const CLI::App& program, Exit code, const std::string& said) {
+  std::string message = said;
   for (char& c : message) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) c = ' ';
@@ -103,18 +105,20 @@ int complain_first(const CLI::App& program, Exit code, const std::string& messag
   return complain(program, code, message);
 }
 
-// Of the verbs, two share their work among processes.
+// All verbs but those that share their work among processes.
 void keep_to_one_process(CLI::App& program) {
+  static constexpr std::string_view kSharing[] = {"train", "eval", "predict", "faithful",
+                                                  "reproduce"};
   for (CLI::App* verb : program.get_subcommands([](CLI::App*) { return true; })) {
     const std::string name = verb->get_name();
-    if (name == "train" || name == "predict") continue;
+    if (std::ranges::find(kSharing, name) != std::end(kSharing)) continue;
     verb->preparse_callback([name](size_t) {
       const std::string launcher = team::launcher_of_several();
       if (launcher.empty()) return;
       throw CLI::ValidationError(
-          fmt::format("{} started several processes, and each would do all of `{}`; train and "
-                      "predict share their work",
-                      launcher, name));
+          fmt::format("{} started several processes, and each would do all of `{}`; {} share their "
+                      "work",
+                      launcher, name, fmt::join(kSharing, ", ")));
     });
   }
 }
@@ -147,7 +151,8 @@ int run(CLI::App& program, int argc, char** argv) {
   } catch (const CannotPrint& lost) {
     return complain(program, kUnexpected, cannot_print(lost));
   } catch (const Error& error) {
-    return complain(program, kBadInput, std::string(error.message()));
+    return (team::others_work() ? complain_first : complain)(program, kBadInput,
+                                                             std::string(error.message()));
   } catch (const Interrupted& stopped) {
     if (team::launched_rank() > 0) return kInterrupted;
     return complain(program, kInterrupted, stopped.how_to_go_on);

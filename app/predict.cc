@@ -16,16 +16,15 @@
 #include "app/outputs.h"
 #include "app/print.h"
 #include "app/progress.h"
+#include "app/shared.h"
 #include "app/verbs.h"
 #include "checkpoints/kept.h"
 #include "fovea/error.h"
 #include "fovea/io.h"
-#include "fovea/runtime.h"
 #include "report/label.h"
 #include "report/picture.h"
 #include "tasks/run_folder.h"
 #include "tasks/task.h"
-#include "team/launched.h"
 #include "text/lines.h"
 
 namespace fovea::app {
@@ -203,55 +202,25 @@ std::vector<report::Picture> answer(const PredictOptions& o, const tasks::Task& 
 
 // ---- A file, by all processes -------------------------------------------------------------------
 
-std::string packed(const std::vector<tasks::Predictions>& all) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const tasks::Predictions& n_best : all) {
-    nlohmann::json& some = list.emplace_back(nlohmann::json::array());
-    for (const tasks::Prediction& p : n_best) some.push_back({p.text, p.score, p.ended});
-  }
-  const std::vector<uint8_t> bytes = nlohmann::json::to_cbor(list);  // texts of any bytes
-  return {bytes.begin(), bytes.end()};
-}
-
-std::vector<tasks::Predictions> unpacked(const std::string& bytes) {
-  std::vector<tasks::Predictions> all;
-  for (const auto& some : nlohmann::json::from_cbor(bytes)) {
-    all.emplace_back();
-    for (const auto& p : some) {
-      all.back().push_back({.text = p[0].get<std::string>(), .score = p[1], .ended = p[2]});
-    }
-  }
-  return all;
-}
-
-// Parts of a file are the same for any number of processes, which take them in turns; the first
-// prints what all of them found, in the order of the file.
+// The first prints what all of them found, in the order of the file.
 void answer_by_team(team::Team& team, const PredictOptions& o, const tasks::Run& opened,
                     tasks::Settings& settings, const std::vector<Part>& parts) {
   const tasks::Task& task = tasks::RunFolder(o.run).task();
-  const size_t ranks = static_cast<size_t>(team.size());
   ProgressLine progress;
-  for (size_t at = 0; at < parts.size(); at += ranks) {
-    std::string mine;
-    team::together(team, [&] {
-      const size_t own = at + static_cast<size_t>(team.rank());
-      if (own >= parts.size()) return;
-      mine =
-          packed(predict_all(opened, task, parts[own].inputs, settings, {.done = [](double) {}}));
-    });
-    const std::vector<std::string> all = team::collect(team, mine);
-    for (size_t r = 0; r < all.size() && at + r < parts.size(); ++r) {
-      const Part& part = parts[at + r];
-      const std::vector<tasks::Predictions> found = unpacked(all[r]);
-      for (size_t i = 0; i < found.size(); ++i) print(o, task.scored, part.inputs[i], found[i]);
-      if (part.all <= 1000) continue;
-      progress.show("predicting", static_cast<double>(part.first + part.inputs.size()) /
-                                      static_cast<double>(part.all));
-    }
+  const bool shown = team.is_first() && !parts.empty() && parts.front().all > 1000;
+  const tasks::ShareDone done =
+      shown ? showing(team, progress, "predicting") : tasks::ShareDone(team, nullptr);
+  const auto work = [&](size_t i) {
+    return predict_all(opened, task, parts[i].inputs, settings, {.done = [](double) {}});
+  };
+  tasks::deal(done, parts.size(), work, [&](size_t i, const std::vector<tasks::Predictions>& all) {
+    if (!team.is_first()) return;
+    for (size_t k = 0; k < all.size(); ++k) print(o, task.scored, parts[i].inputs[k], all[k]);
     flush_printed();
-  }
+  });
 }
 
+// The same for any number of processes.
 std::vector<Part> parts_of(const std::vector<std::string>& lines) {
   constexpr size_t kLines = 256;
   std::vector<Part> parts;
@@ -305,9 +274,8 @@ void run_by_team(team::Team& team, const PredictOptions& o) {
   const auto hash = [](const std::string& text) {
     return fmt::format("{:016x}", std::hash<std::string>()(text));
   };
-  team::expect_alike(team, {{"version", version()},
-                            {"instruction set", isa()},
-                            {"what they were asked", to_json(*settings).dump() + hash(all)}});
+  tasks::expect_same_run(team, *opened, {.file = o.file}, *settings);
+  team::expect_alike(team, {{"the lines that they read (hash)", hash(all)}});
   answer_by_team(team, o, *opened, *settings, parts_of(lines));
 }
 

@@ -11,6 +11,7 @@
 #include "app/verbs.h"
 #include "report/label.h"
 #include "report/table_text.h"
+#include "team/launched.h"
 #include "text/messages.h"
 
 namespace fovea::app {
@@ -32,18 +33,22 @@ std::string command_of(const ReproduceOptions& o, const std::string& out) {
 void run(const ReproduceOptions& o) {
   const tasks::Paper& paper = tasks::paper(o.paper);
   const std::filesystem::path out = o.out.empty() ? "runs/" + paper.name : o.out;
+  team::Team& team = team::launched();
   ProgressLine line;
   const StopOnSignal signals;
-  const tasks::Reproduced r =
-      tasks::reproduce(paper, out, o.how,
-                       {.say = [&](const std::string& text) { line.say(text); },
-                        .progress = [&](const train::Progress& p) { line.show(p); },
-                        .stop = signals.flag()});
+  tasks::Watching watching{.stop = signals.flag(), .team = &team};
+  if (team.is_first()) {
+    watching.say = [&](const std::string& text) { line.say(text); };
+    watching.progress = [&](const train::Progress& p) { line.show(p); };
+  }
+  const tasks::Reproduced r = tasks::reproduce(paper, out, o.how, watching);
   if (r.interrupted) {
+    team.set_over();
     throw Interrupted{paper.measure
                           ? "stopped; nothing was written"
                           : "stopped and saved; go on with: " + command_of(o, out.string())};
   }
+  if (!team.is_first()) return;
   double seconds = 0;
   for (const tasks::Outcome& outcome : r.outcomes) seconds += outcome.seconds;
   print_out("{}\n{}\n\n{}{} models {} in {}\nReport  {}\n", paper.title, paper.about,

@@ -154,12 +154,12 @@ tasks::Trained train_showing(const ToTrain& t, team::Team& team) {
   const auto& [task, folder, config, former] = t;
   ProgressLine line;
   const StopOnSignal signals;
-  tasks::Watching watching{.stop = signals.flag()};
+  tasks::Watching watching{.stop = signals.flag(), .team = &team};
   if (team.is_first()) {
     watching.say = [&](const std::string& text) { line.say(text); };
     watching.progress = [&](const train::Progress& p) { line.show(p); };
   }
-  tasks::Trained trained = tasks::train_run({task, folder, config, former, watching}, team);
+  tasks::Trained trained = tasks::train_run(task, folder, config, former, watching);
   if (trained.finished.why == train::Ended::interrupted) {
     team.set_over();
     throw Interrupted{

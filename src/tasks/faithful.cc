@@ -10,8 +10,25 @@
 
 #include "fovea/error.h"
 #include "fovea/ops.h"
+#include "tasks/deal.h"
+
+namespace fovea::explain {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Faithful, tau_gradient, tau_left_out, permuted, uniform,
+                                   uniform_distance, adversarial, largest, inputs)
+
+}  // namespace fovea::explain
 
 namespace fovea::tasks {
+
+using Of = FaithfulFound::Of;
+using Implicit = FaithfulFound::Implicit;
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Of, input, output, row)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Implicit, by_output, in_all)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Pointed, by, words, hits, with_occlusion, tau)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Pointing, ways, chance)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FaithfulFound, each, of, seeds, implicit, pointing, inputs)
+
 namespace {
 
 using explain::Faithful;
@@ -94,7 +111,7 @@ void add_beside(const Inside& here, const Run& other, const Input& input, size_t
   const std::optional<Inside> there = other.inside(input);
   if (!there) throw Error("faithful", "nobody has looked inside the run beside it");
   if (there->look) return add_distances(own, *there, to.seeds);
-  if (to.implicit.size() <= run) to.implicit.resize(run + 1);
+  to.implicit.resize(std::max(to.implicit.size(), run + 1));
   add_implicit(own, here, *there, to.implicit[run]);
 }
 
@@ -118,6 +135,48 @@ explain::Looking looking(const Run& run, const Inside& in) {
                       .blank = inputs.blank};
   if (in.side_by_side) at.which = {static_cast<int64_t>(in.shown)};  // one look for all of them
   return at;
+}
+
+// Of one input.
+FaithfulFound measured_on(const Run& run, const Input& input, std::span<const Run* const> beside,
+                          const explain::FaithfulConfig& c, const ShareDone& tell) {
+  const std::optional<Inside> inside = run.inside(input);
+  if (!inside) refuse_task(run);
+  const explain::Looking at = looking(run, *inside);
+  const auto half = [&](double begun) {
+    return [&, begun](double part) { tell((begun + part) / (inside->boxed.empty() ? 1 : 2)); };
+  };
+  FaithfulFound found;
+  found.each = explain::faithful(at, c, half(0));
+  add_pointing(*inside, found.pointing, half(1));
+  if (found.each.empty()) return found;
+  found.inputs = 1;
+  for (size_t row = 0; row < found.each.size(); ++row) {
+    const size_t output = inside->side_by_side ? inside->shown : row;
+    found.of.push_back({name_of(input),
+                        output < inside->outputs.size() ? inside->outputs[output] : "",
+                        static_cast<int64_t>(row)});
+  }
+  for (size_t i = 0; i < beside.size(); ++i) add_beside(*inside, *beside[i], input, i, found);
+  return found;
+}
+
+template <class T>
+void append(const std::vector<T>& some, std::vector<T>& to) {
+  to.insert(to.end(), some.begin(), some.end());
+}
+
+void add_found(const FaithfulFound& some, FaithfulFound& to) {
+  append(some.each, to.each);
+  append(some.of, to.of);
+  append(some.seeds, to.seeds);
+  to.implicit.resize(std::max(to.implicit.size(), some.implicit.size()));
+  for (size_t i = 0; i < some.implicit.size(); ++i) {
+    append(some.implicit[i].by_output, to.implicit[i].by_output);
+    append(some.implicit[i].in_all, to.implicit[i].in_all);
+  }
+  add(some.pointing, to.pointing);
+  to.inputs += some.inputs;
 }
 
 }  // namespace
@@ -147,32 +206,15 @@ FaithfulFound measure_faithful(const Run& run, const Judged& what,
   c.adversary.steps = s.steps;
   c.adversary.allowed = s.allowed;
   c.adversary.seed = static_cast<uint64_t>(s.seed);
-  FaithfulFound found;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::optional<Inside> inside = run.inside(inputs[i]);
-    if (!inside) refuse_task(run);
-    const explain::Looking at = looking(run, *inside);
+  const auto work = [&](size_t i) {
     const auto tell = [&](double part) {
-      if (done) done((static_cast<double>(i) + part) / static_cast<double>(inputs.size()));
+      done((static_cast<double>(i) + part) / static_cast<double>(inputs.size()));
     };
-    const auto half = [&](double begun) {
-      return [&, begun](double part) { tell((begun + part) / (inside->boxed.empty() ? 1 : 2)); };
-    };
-    const std::vector<Faithful> each = explain::faithful(at, c, half(0));
-    add_pointing(*inside, found.pointing, half(1));
-    if (each.empty()) continue;
-    ++found.inputs;
-    found.each.insert(found.each.end(), each.begin(), each.end());
-    for (size_t row = 0; row < each.size(); ++row) {
-      const size_t output = inside->side_by_side ? inside->shown : row;
-      found.of.push_back({name_of(inputs[i]),
-                          output < inside->outputs.size() ? inside->outputs[output] : "",
-                          static_cast<int64_t>(row)});
-    }
-    for (size_t run_beside = 0; run_beside < beside.size(); ++run_beside) {
-      add_beside(*inside, *beside[run_beside], inputs[i], run_beside, found);
-    }
-  }
+    return measured_on(run, inputs[i], beside, c, tell);
+  };
+  FaithfulFound found;
+  deal(done, inputs.size(), work,
+       [&](size_t, const FaithfulFound& part) { add_found(part, found); });
   if (found.each.empty()) {
     throw Error("faithful", "every input is too short for an order: three parts are needed");
   }

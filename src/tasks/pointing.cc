@@ -78,6 +78,21 @@ void add_pointing(const Inside& in, Pointing& to, const ShareDone& done) {
   }
 }
 
+void add(const Pointing& some, Pointing& to) {
+  if (to.ways.empty()) {
+    to = some;
+    return;
+  }
+  for (size_t i = 0; i < some.ways.size(); ++i) {
+    Pointed& p = to.ways[i];
+    p.words += some.ways[i].words;
+    p.hits += some.ways[i].hits;
+    p.with_occlusion += some.ways[i].with_occlusion;
+    p.tau.insert(p.tau.end(), some.ways[i].tau.begin(), some.ways[i].tau.end());
+  }
+  to.chance += some.chance;
+}
+
 report::Table table_of(const Pointing& p) {
   report::Table table{{"way", "peak in the box, %", "as occlusion, %", "τ with occlusion", "words"},
                       {}};

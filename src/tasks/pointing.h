@@ -27,6 +27,7 @@ struct Pointing {
 };
 // Adds the words that one input names; nothing where it names none.
 void add_pointing(const Inside&, Pointing& to, const ShareDone& = {});
+void add(const Pointing& of_other_inputs, Pointing& to);
 
 report::Table table_of(const Pointing&);  // no rows where nothing was named
 nlohmann::ordered_json to_json(const Pointing&);

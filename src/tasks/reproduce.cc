@@ -8,9 +8,25 @@
 
 #include "fovea/error.h"
 #include "io/json.h"
+#include "tasks/deal.h"
 #include "tasks/train.h"
 
 namespace fovea::tasks {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Trial, name, task, options)
+
+// Scores are in order, which JSON of this kind does not keep.
+void to_json(nlohmann::json& j, const Outcome& o) {
+  j = {o.trial, o.seed, to_json(o.test).dump(), o.seconds};
+}
+
+void from_json(const nlohmann::json& j, Outcome& o) {
+  o = {.trial = j.at(0),
+       .seed = j.at(1),
+       .test = evaluation_from_json(nlohmann::ordered_json::parse(j.at(2).get<std::string>())),
+       .seconds = j.at(3)};
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,6 +114,15 @@ struct Reproduction {
   const ReproduceOptions& options;
   int64_t seeds;
   const Watching& watching;
+
+  team::Team& team() const { return *watching.team; }
+  // Of each process by itself.
+  Watching own() const {
+    Watching w = watching;
+    w.team = &team::alone();
+    return w;
+  }
+  ShareDone dealt() const { return {team(), nullptr, watching.stop}; }
 };
 
 // What the paper asks of a trained run. False: interrupted.
@@ -105,60 +130,70 @@ bool looked_inside(const Reproduction& it, const RunFolder& folder, Outcome& out
   if (it.paper.look_inside == nullptr) return true;
   if (it.watching.say) it.watching.say(folder.name() + ": looking inside");
   try {
-    it.paper.look_inside(*folder.task().open(folder), outcome, stopping(it.watching));
+    it.paper.look_inside(*folder.task().open(folder), outcome, stopping(it.own()));
   } catch (const train::Stopped&) {
     return false;
   }
   return true;
 }
 
-// Every row of every seed, trained or found. False: interrupted.
+// Every row of every seed, trained or found, each by one process. False: interrupted.
 bool train_all(const Reproduction& it, std::vector<Outcome>& outcomes) {
   std::vector<Outcome> planned;
-  for (const Trial& trial : it.paper.trials(it.options.data)) {
-    for (int64_t s = 1; s <= it.seeds; ++s) {
-      planned.push_back({.trial = trial, .seed = static_cast<uint64_t>(s)});
+  team::together(it.team(), [&] {
+    for (const Trial& trial : it.paper.trials(it.options.data)) {
+      for (int64_t s = 1; s <= it.seeds; ++s) {
+        planned.push_back({.trial = trial, .seed = static_cast<uint64_t>(s)});
+      }
     }
-  }
-  check_place(it.out);
-  for (Outcome& outcome : planned) {
+    check_place(it.out);
+  });
+  const auto work = [&](size_t i) -> std::vector<Outcome> {
+    Outcome outcome = planned[i];
     const std::string name = run_name(outcome);
-    if (it.watching.say) {
-      it.watching.say(fmt::format("{}: {} of {}", name, outcomes.size() + 1, planned.size()));
-    }
+    if (it.watching.say) it.watching.say(fmt::format("{}: {} of {}", name, i + 1, planned.size()));
     const RunFolder folder(it.out / name);
-    if (!find_or_train(folder, outcome, it.options.effort, it.watching) ||
+    if (!find_or_train(folder, outcome, it.options.effort, it.own()) ||
         !looked_inside(it, folder, outcome)) {
-      return false;
+      return {};
     }
-    outcomes.push_back(std::move(outcome));
-  }
-  return true;
+    return {outcome};
+  };
+  deal(it.dealt(), planned.size(), work, [&](size_t, const std::vector<Outcome>& found) {
+    outcomes.insert(outcomes.end(), found.begin(), found.end());
+  });
+  return outcomes.size() == planned.size();
 }
 
 // The same where nothing is trained.
 bool measure_all(const Reproduction& it, std::vector<Outcome>& outcomes) {
-  if (!it.options.data.empty() || it.options.effort != 1) {
-    throw Error("reproduce", fmt::format("{} trains nothing: it takes no --data and no --effort",
-                                         it.paper.name));
-  }
-  check_place(it.out);
-  std::error_code error;
-  fs::create_directories(it.out, error);
-  if (error) {
-    throw Error("reproduce", fmt::format("{}: {}", it.out.string(), error.message()));
-  }
-  try {
-    for (int64_t s = 1; s <= it.seeds; ++s) {
-      if (it.watching.say) it.watching.say(fmt::format("seed {} of {}", s, it.seeds));
-      for (Outcome& o : it.paper.measure(static_cast<uint64_t>(s), stopping(it.watching))) {
-        outcomes.push_back(std::move(o));
-      }
+  team::together(it.team(), [&] {
+    if (!it.options.data.empty() || it.options.effort != 1) {
+      throw Error("reproduce", fmt::format("{} trains nothing: it takes no --data and no --effort",
+                                           it.paper.name));
     }
-  } catch (const train::Stopped&) {
-    return false;
-  }
-  return true;
+    check_place(it.out);
+    std::error_code error;
+    if (it.team().is_first()) fs::create_directories(it.out, error);
+    if (error) {
+      throw Error("reproduce", fmt::format("{}: {}", it.out.string(), error.message()));
+    }
+  });
+  bool stopped = false;
+  const auto work = [&](size_t i) -> std::vector<Outcome> {
+    if (it.watching.say) it.watching.say(fmt::format("seed {} of {}", i + 1, it.seeds));
+    try {
+      return it.paper.measure(i + 1, stopping(it.own()));
+    } catch (const train::Stopped&) {
+      return {};
+    }
+  };
+  deal(it.dealt(), static_cast<size_t>(it.seeds), work,
+       [&](size_t, const std::vector<Outcome>& found) {
+         stopped = stopped || found.empty();
+         outcomes.insert(outcomes.end(), found.begin(), found.end());
+       });
+  return !stopped;
 }
 
 }  // namespace
@@ -172,10 +207,19 @@ Reproduced reproduce(const Paper& paper, const fs::path& out, const ReproduceOpt
   const Reproduction it{paper, out, options, options.seeds > 0 ? options.seeds : paper.seeds,
                         watching};
   Reproduced r;
-  r.interrupted = !(paper.measure ? measure_all : train_all)(it, r.outcomes);
+  expect_same_program(it.team(), {{"what they were asked",
+                                   fmt::format("{}, data '{}', {} seeds, effort {}", paper.name,
+                                               options.data, it.seeds, options.effort)}});
+  try {
+    r.interrupted = !(paper.measure ? measure_all : train_all)(it, r.outcomes);
+  } catch (const train::Stopped&) {
+    r.interrupted = true;
+  }
   if (r.interrupted) return r;
   r.page = paper.page(r.outcomes);
-  save(out, paper, r);
+  team::together(it.team(), [&] {
+    if (it.team().is_first()) save(out, paper, r);
+  });
   return r;
 }
 

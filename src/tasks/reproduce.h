@@ -23,7 +23,8 @@ struct Reproduced {
 };
 
 // Trains what is not trained yet under `out`, a folder for each trial and seed, so that a stopped
-// reproduction goes on where it was, or measures; writes out/report.html and out/results.json.
+// reproduction goes on where it was, or measures; writes out/report.html and out/results.json. Of a
+// team, each process trains some of them by itself, and the first writes what they come to.
 Reproduced reproduce(const Paper&, const std::filesystem::path& out, const ReproduceOptions&,
                      const Watching&);
 

@@ -5,11 +5,14 @@
 #include "core/nearest.h"
 #include "fovea/error.h"
 #include "tasks/given_back.h"
+#include "team/team.h"
 
 namespace fovea::tasks {
 
 ShareDone stopping(const Watching& watching) {
-  return [stop = watching.stop](double) {
+  const std::atomic<bool>* stop = watching.stop;
+  if (watching.team->size() > 1) return {*watching.team, [](double) {}, stop};
+  return [stop](double) {
     if (stop != nullptr && stop->load()) throw train::Stopped{};
   };
 }

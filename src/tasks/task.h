@@ -1,12 +1,14 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fovea/rank.h"
@@ -21,6 +23,11 @@
 // A task is a folder: src/tasks/NAME/task.cc defines `extern const Task task_NAME`, which says all
 // that is said about it. CMake makes a table of the folders (cmake/Tables.cmake); the program's
 // verbs go through it and know no task by name.
+namespace fovea::team {
+class Team;
+Team& alone();
+}  // namespace fovea::team
+
 namespace fovea::tasks {
 
 class RunFolder;
@@ -31,9 +38,34 @@ struct Watching {
   std::function<void(const std::string&)> say;  // a line about what happens
   std::function<void(const train::Progress&)> progress;
   const std::atomic<bool>* stop = nullptr;
+  team::Team* team = &team::alone();  // who shares the work
 };
-// Called now and then with the share that is done; what it throws ends the work.
-using ShareDone = std::function<void(double)>;
+// How long work is watched and shared. It is called now and then with the share that is done; what
+// it throws ends the work. Where it has a team, all ranks do the work, parts of which they deal
+// (deal.h); what is not dealt, each does.
+class ShareDone {
+ public:
+  ShareDone() = default;
+  template <class Tell>
+  requires std::constructible_from<std::function<void(double)>, Tell> ShareDone(Tell tell)
+      : tell_(std::move(tell)) {}
+  ShareDone(team::Team& team, std::function<void(double)> tell,
+            const std::atomic<bool>* stop = nullptr)
+      : tell_(std::move(tell)), team_(&team), stop_(stop) {}
+
+  void operator()(double share) const {
+    if (tell_) tell_(share);
+  }
+  explicit operator bool() const { return static_cast<bool>(tell_); }
+  ShareDone quiet() const { return {*team_, nullptr, stop_}; }  // the same, and nobody is told
+  team::Team& team() const { return *team_; }
+  const std::atomic<bool>* stop() const { return stop_; }  // on any rank, it ends what is dealt
+
+ private:
+  std::function<void(double)> tell_;
+  team::Team* team_ = &team::alone();
+  const std::atomic<bool>* stop_ = nullptr;
+};
 // One that throws train::Stopped as soon as a stop is asked for.
 ShareDone stopping(const Watching&);
 

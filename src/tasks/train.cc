@@ -10,9 +10,9 @@
 #include <optional>
 
 #include "fovea/error.h"
-#include "fovea/runtime.h"
 #include "fovea/text.h"
 #include "report/label.h"
+#include "tasks/deal.h"
 #include "tasks/looked.h"
 #include "tasks/page.h"
 #include "tasks/speed.h"
@@ -25,6 +25,14 @@ namespace fovea::tasks {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct Training {
+  const Task& task;
+  const RunFolder& folder;
+  TaskConfig& config;
+  Former former;
+  const Watching& watching;
+};
 
 void check_same_data(const TaskConfig& former, const std::string& found, const char* what_to_do) {
   if (former.fingerprint.empty() || former.fingerprint == found) return;
@@ -111,11 +119,10 @@ std::string command_to_try(const Task& task, const RunFolder& folder, const Run&
 // ---- One run, by all ranks --------------------------------------------------------------------
 
 void expect_alike_settings(const Training& t, team::Team& team) {
-  if (team.size() == 1) return;
-  std::map<std::string, std::string> facts{{"version", version()}, {"instruction set", isa()}};
+  std::map<std::string, std::string> facts;
   const nlohmann::ordered_json settings = to_json(t.config);
   for (const auto& [name, value] : settings.items()) facts["--" + name] = value.dump();
-  team::expect_alike(team, facts);
+  expect_same_program(team, std::move(facts));
 }
 
 // What is trained: the same on every rank.
@@ -180,13 +187,7 @@ class Kept {
   const int64_t begun_at_;
 };
 
-void judge_and_report(const Training& t, const Run& run, Claim& claim, Trained& trained) {
-  try {
-    trained.test = run.final_scores(stopping(t.watching));
-  } catch (const train::Stopped&) {
-    trained.finished.why = train::Ended::interrupted;
-    return;
-  }
+void write_report(const Training& t, const Run& run, Claim& claim, Trained& trained) {
   claim.log().expect_in_place();
   t.folder.save_results(trained);
   report::write_page(t.folder / kReportPage, page_of(t.folder, run, trained));
@@ -195,7 +196,10 @@ void judge_and_report(const Training& t, const Run& run, Claim& claim, Trained& 
 
 }  // namespace
 
-Trained train_run(const Training& t, team::Team& team) {
+Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Former former,
+                  const Watching& watching) {
+  const Training t{task, folder, config, former, watching};
+  team::Team& team = *watching.team;
   expect_alike_settings(t, team);
   const bool first = team.is_first();
   std::optional<Claim> claim;
@@ -215,24 +219,24 @@ Trained train_run(const Training& t, team::Team& team) {
     t.folder.save_config(t.task, *b.config);
     kept.emplace(t, b, *claim);
   });
-  const auto report = [&](const train::Progress& p) { kept->report(p); };
   Trained trained;
   trained.finished = train::train({.log = first ? &claim->log() : nullptr,
                                    .team = team,
-                                   .report = report,
-                                   .stop = t.watching.stop},
+                                   .report = [&](const train::Progress& p) { kept->report(p); },
+                                   .stop = watching.stop},
                                   b.learner, b.config->train);
   if (first) kept->went_on(trained.finished.steps);
   if (trained.finished.why == train::Ended::interrupted) return trained;
+  try {
+    trained.test = b.run->final_scores(stopping(watching));
+  } catch (const train::Stopped&) {
+    trained.finished.why = train::Ended::interrupted;
+    return trained;
+  }
   team::together(team, [&] {
-    if (first) judge_and_report(t, *b.run, *claim, trained);
+    if (first) write_report(t, *b.run, *claim, trained);
   });
   return trained;
-}
-
-Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Former former,
-                  const Watching& watching) {
-  return train_run({task, folder, config, former, watching}, team::alone());
 }
 
 }  // namespace fovea::tasks

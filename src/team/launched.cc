@@ -183,9 +183,11 @@ Team& launched() {
   return *joined;
 }
 
+bool others_work() noexcept { return joined && !joined->is_over(); }
+
 void leave(int exit_code) noexcept {
   if (!joined) return;
-  if (exit_code != 0 && !joined->is_over()) {
+  if (exit_code != 0 && others_work()) {
     joined->abort(exit_code);
   } else {
     joined->leave();

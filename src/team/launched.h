@@ -17,6 +17,9 @@ std::string launcher_of_several();
 // The rank in the environment that a launcher made, without joining: 0 where there is none.
 int launched_rank();
 
+// Whether others of the team may be at work, and know of no failure.
+bool others_work() noexcept;
+
 // At the end of the process: leaves the team, or, where others may still be at work while this one
 // failed, ends them.
 void leave(int exit_code) noexcept;

@@ -56,20 +56,6 @@ std::vector<std::string> gather(Team& team, const std::string& mine) {
   return all;
 }
 
-std::vector<std::string> collect(Team& team, const std::string& mine) {
-  const size_t n = static_cast<size_t>(team.size());
-  std::vector<std::string> all;
-  for (const size_t size : gather(team, mine.size()))
-    all.emplace_back(team.is_first() ? size : 0, '\0');
-  std::vector<ConstBytes> send(n);
-  std::vector<Bytes> places;
-  send[0] = bytes_of(mine);
-  for (std::string& one : all) places.push_back(bytes_of(one));
-  team.exchange(send, places);
-  if (!team.is_first()) all.clear();
-  return all;
-}
-
 std::string broadcast(Team& team, const std::string& of_the_first) {
   size_t size = of_the_first.size();
   team.broadcast(std::as_writable_bytes(std::span(&size, 1)));
@@ -112,6 +98,24 @@ void together(Team& team, const std::function<void()>& work) {
   const auto same = std::ranges::find(all, mine.message, &Outcome::message);
   if (thrown && same - all.begin() == team.rank()) std::rethrow_exception(thrown);
   throw Elsewhere{first->exit_code};
+}
+
+bool deal(Team& team, const Parts& p) {
+  const size_t ranks = static_cast<size_t>(team.size());
+  expect_alike(team, {{"the parts of their work", std::to_string(p.n)}});
+  for (size_t at = 0; at < p.n; at += ranks) {
+    const size_t own = at + static_cast<size_t>(team.rank());
+    const bool stop = p.stop != nullptr && p.stop->load();
+    const std::vector<int> stops = gather(team, static_cast<int>(stop));
+    if (std::ranges::any_of(stops, [](int s) { return s != 0; })) return false;
+    std::string mine;
+    together(team, [&] {
+      if (own < p.n) mine = p.work(own);
+    });
+    std::vector<std::string> all = gather(team, mine);
+    for (size_t r = 0; r < ranks && at + r < p.n; ++r) p.take(at + r, std::move(all[r]));
+  }
+  return true;
 }
 
 void fail_everywhere(Team& team, const Error& error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -59,8 +60,6 @@ std::vector<T> gather(Team& team, const T& mine) {
   return all;
 }
 std::vector<std::string> gather(Team&, const std::string& mine);
-std::vector<std::string> collect(Team&,
-                                 const std::string& mine);  // at the first; nothing elsewhere
 std::string broadcast(Team&, const std::string& of_the_first);
 
 // Another rank failed, and says so.
@@ -72,6 +71,17 @@ struct Elsewhere {
 // does on all: what it threw, on the ranks that threw it, once where several threw the same;
 // Elsewhere on the others.
 void together(Team&, const std::function<void()>& work);
+
+// Parts 0 … n − 1 of some work, which the ranks take in turns. work(i) gives what comes of a part,
+// without a call to the team; take(i, …) gets it on every rank, in the order of parts. Where work
+// throws on any rank, it does on all, as in together().
+struct Parts {
+  size_t n = 0;
+  std::function<std::string(size_t)> work;
+  std::function<void(size_t, std::string)> take;
+  const std::atomic<bool>* stop = nullptr;  // set on any rank, all end before their next parts
+};
+bool deal(Team&, const Parts&);  // false: stopped
 
 // What all ranks found wrong: the first says so.
 [[noreturn]] void fail_everywhere(Team&, const Error&);

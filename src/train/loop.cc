@@ -292,28 +292,24 @@ double watched(const Learner& learner, const Scores& scores) {
                                    names.empty() ? "none" : names));
 }
 
-// By the first rank; nothing where it was stopped.
+// By all ranks, which may share the work; the first one's scores count. Nothing where it was
+// stopped.
 std::optional<Scores> Loop::judge() {
   std::optional<Scores> scores;
   std::exception_ptr thrown;
   descent_.with_averages([&] {
-    if (!team_.is_first()) return;
     try {
       const NoGrad off;
       scores = learner_.validate();
       watched(learner_, *scores);
     } catch (const Stopped&) {
     } catch (...) {
+      if (team_.size() > 1) throw;  // others may be elsewhere by now
       thrown = std::current_exception();
     }
   });
-  if (team_.size() == 1) {
-    if (thrown) std::rethrow_exception(thrown);
-    return scores;
-  }
-  team::together(team_, [&] {
-    if (thrown) std::rethrow_exception(thrown);
-  });
+  if (thrown) std::rethrow_exception(thrown);
+  if (team_.size() == 1) return scores;
   const std::string found = team::broadcast(team_, scores ? text_of(*scores) : "");
   return found.empty() ? std::nullopt : std::optional(parse_scores(found));
 }

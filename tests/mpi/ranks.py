@@ -2,8 +2,8 @@
 """Training by several processes, under real launchers: ranks.py PROGRAM WORK PART… [--launcher NAME]… [--times N]
 
 PROGRAM is build/fovea, WORK a folder that is made anew. Parts: equal (every task, on 2, 3, 4 and 8 ranks, against
-one process without MPI: logs, weights, states and predictions are equal to the byte), quick (less of the same),
-killed (at random instants, one rank or all, and resumed with another number of ranks, N times), failing (what
+one process without MPI: logs, weights, states and predictions are equal to the byte), verbs (the same of eval,
+faithful and reproduce, on 1 to 4 ranks), quick (less of both), killed (at random instants, one rank or all, and resumed with another number of ranks, N times), failing (what
 goes wrong is said, and ends everything). Launchers: openmpi, mpich; without a name, those that are there. Exits
 with 77 where there is none.
 """
@@ -133,6 +133,58 @@ def check_predict(launchers, program, work):
     print("predictions equal to one process's, to the byte", flush=True)
 
 
+def output_of(command, environment):
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=300)
+    if done.returncode != 0:
+        fail(f"{' '.join(map(str, command))} gave {done.returncode}:\n{done.stdout.decode()}{done.stderr.decode()}")
+    return done.stdout
+
+
+def reproduced(folder):
+    """What a reproduction found, without its clock, and all that its runs learned."""
+    results = json.loads((folder / "results.json").read_text())
+    for trial in results["trials"]:
+        trial.pop("seconds")
+    learned = {str(f.relative_to(folder)): f.read_bytes() for pattern in ("*/log.jsonl", "*/model.safetensors")
+               for f in sorted(folder.glob(pattern))}
+    return results, learned
+
+
+def check_verbs(launchers, program, work, tasks, ranks):
+    """eval of every task, faithful where the task has it, and reproductions that train and that measure."""
+    alone = {**os.environ, "FOVEA_THREADS": "2"}
+    compared = 0
+    for task in tasks:
+        run = work / f"verbs-{task}"
+        train([*small(program, task, 3), "--out", run], alone)
+        commands = [[program, "eval", run, "--set", s, "--json"] for s in ("train", "test")]
+        if task in ("translate", "documents", "caption"):
+            commands.append([program, "faithful", run, "--inputs", "5", "--steps", "3", "--json"])
+        for command in commands:
+            whole = output_of(command, alone)
+            expect(len(whole) > 20, f"{command} says something")
+            for launcher in launchers:
+                for n in ranks:
+                    found = output_of(launcher.command(n, command), launcher.environment)
+                    expect(found == whole, f"{command} differs: {launcher.name} -n {n}:\n{found}\n{whole}")
+                    compared += 1
+        shutil.rmtree(run)
+    for name, options in (("dong2021", ["--seeds", "2"]), ("jain2019", ["--seeds", "1", "--effort", "0.02"])):
+        command = [program, "reproduce", name, *options, "--out"]
+        whole = work / f"verbs-{name}"
+        output_of([*command, whole], alone)
+        for launcher in launchers:
+            for n in ranks:
+                found = work / f"verbs-{name}-{launcher.name}-{n}"
+                said = output_of(launcher.command(n, [*command, found]), launcher.environment)
+                expect(said.count(b"Report ") == 1, f"once, not\n{said.decode()}")
+                expect(reproduced(found) == reproduced(whole), f"reproduce {name} differs: {launcher.name} -n {n}")
+                compared += 1
+                shutil.rmtree(found)
+    print(f"{compared} evaluations, faithfulness measures and reproductions equal to one process's, to the byte",
+          flush=True)
+
+
 # ---- Failures ---------------------------------------------------------------------------------------------------
 
 
@@ -244,6 +296,24 @@ def check_interrupted(launcher, command, run, whole):
     expect_same(run, whole, f"{launcher.name}: interrupted and resumed")
 
 
+OTHER = "9.9.9"
+
+
+def version_of(program):
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def other_version(program, work):
+    """The same program, but for the version that is compiled into it."""
+    version = version_of(program)
+    expect(len(version) == len(OTHER), f"a version as long as {OTHER}, found {version}")
+    other = work / "fovea-other"
+    other.write_bytes(pathlib.Path(program).read_bytes().replace(version.encode() + b"\0", OTHER.encode() + b"\0"))
+    other.chmod(0o755)
+    expect(version_of(other) == OTHER, f"{other} says {version_of(other)}")
+    return str(other)
+
+
 def check_told(launcher, program, work):
     """What ranks differ in, before the first step and with nothing left behind."""
     command = [*small(program, "image", 3)]
@@ -259,6 +329,8 @@ def check_told(launcher, program, work):
         expect(not run.exists(), f"{launcher.name}: nothing is left after '{text}'")
 
     told(command, [*command, "--seed", "2"], "the processes differ in --seed: rank 1 has 2, rank 0 has 1")
+    told(command, [other_version(program, work), *command[1:]],
+         f"the processes differ in version: rank 1 has {OTHER}, rank 0 has {version_of(program)}")
     told(["env", "FOVEA_ISA=sse4", *command], command, "the processes differ in instruction set: rank 1 has ")
     for i, word in enumerate(["one", "two"]):
         (work / str(i)).mkdir(exist_ok=True)
@@ -277,7 +349,7 @@ def check_modules(launchers, program, work):
         said = train(launcher.command(2, command), {**launcher.environment, "FOVEA_MPI_MODULE": "/nowhere.so"}, 2)
         expect("the MPI module cannot be opened" in said, said)
         said = train(launcher.command(2, [program, "info"]), launcher.environment, 2)
-        expect("train and predict share their work" in said, said)
+        expect("train, eval, predict, faithful, reproduce share their work" in said, said)
     if len(launchers) == 2:
         said = train(launchers[0].command(2, command),
                      {**launchers[0].environment, "FOVEA_MPI_MODULE": str(launchers[1].module)}, 2)
@@ -302,7 +374,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("program")
     parser.add_argument("work")
-    parser.add_argument("parts", nargs="+", choices=["equal", "quick", "killed", "failing"])
+    parser.add_argument("parts", nargs="+", choices=["equal", "verbs", "quick", "killed", "failing"])
     parser.add_argument("--launcher", action="append", choices=["openmpi", "mpich"])
     parser.add_argument("--times", type=int, default=2)
     asked = parser.parse_args()
@@ -321,9 +393,12 @@ def main():
         if part == "equal":
             check_equal(launchers, program, folder, tasks_of(program), [2, 3, 4, 8])
             check_predict(launchers, program, folder)
+        elif part == "verbs":
+            check_verbs(launchers, program, folder, tasks_of(program), [1, 2, 3, 4])
         elif part == "quick":
             check_equal(launchers[:1], program, folder, ["image"], [3])
             check_predict(launchers[:1], program, folder)
+            check_verbs(launchers[:1], program, folder, ["documents", "lm"], [3])
         elif part == "killed":
             check_killed(launchers, program, folder, asked.times)
         else:

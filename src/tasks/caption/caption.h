@@ -143,7 +143,7 @@ Pointing pointing_of(const CaptionModel&, const Scene&, const models::Decoded&);
 
 Evaluation evaluate(const CaptionModel&, std::span<const CaptionedImage>,
                     const models::DecodeConfig&, const ShareDone& = {});
-double mean_loss(const CaptionModel&, std::span<const CaptionedImage>);
+double mean_loss(const CaptionModel&, std::span<const CaptionedImage>, const ShareDone&);
 
 // What the model sees of images: [B,C,height,width].
 Tensor seen_of(const CaptionModel&, std::span<const CaptionedImage* const> images);

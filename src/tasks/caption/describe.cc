@@ -4,7 +4,14 @@
 #include "fovea/ops.h"
 #include "tasks/caption/places.h"
 #include "tasks/caption/seer.h"
+#include "tasks/deal.h"
 #include "tasks/run_of.h"
+
+namespace fovea::models {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Decoded, tokens, score, ended, weights, places)
+
+}  // namespace fovea::models
 
 namespace fovea::tasks::captions {
 namespace {
@@ -79,14 +86,16 @@ std::vector<std::vector<models::Decoded>> describe(const CaptionModel& m,
                                                    std::span<const CaptionedImage* const> images,
                                                    const models::DecodeConfig& config,
                                                    const ShareDone& done) {
-  std::vector<std::vector<models::Decoded>> all;
-  for (size_t begin = 0; begin < images.size(); begin += kAtOnce) {
+  using Some = std::vector<std::vector<models::Decoded>>;
+  const auto work = [&](size_t part) -> Some {
+    const size_t begin = part * kAtOnce;
     const auto some = images.subspan(begin, std::min(kAtOnce, images.size() - begin));
-    for (auto& n_best : models::decode(m.model, seen_of(m, some), config)) {
-      all.push_back(std::move(n_best));
-    }
-    if (done) done(static_cast<double>(all.size()) / static_cast<double>(images.size()));
-  }
+    return models::decode(m.model, seen_of(m, some), config);
+  };
+  Some all;
+  deal(done, (images.size() + kAtOnce - 1) / kAtOnce, work, [&](size_t, Some some) {
+    for (auto& n_best : some) all.push_back(std::move(n_best));
+  });
   return all;
 }
 

@@ -6,6 +6,7 @@
 
 #include "fovea/error.h"
 #include "tasks/caption/caption.h"
+#include "tasks/deal.h"
 
 namespace fovea::tasks::captions {
 namespace {
@@ -72,21 +73,27 @@ models::CaptionBatch make_batch(const CaptionModel& m,
           .target_out = Tensor::from_ids(out, shape)};
 }
 
-double mean_loss(const CaptionModel& m, std::span<const CaptionedImage> images) {
+double mean_loss(const CaptionModel& m, std::span<const CaptionedImage> images,
+                 const ShareDone& done) {
   constexpr size_t kAtOnce = 64;
   const NoGrad off;
   const std::vector<Pair> pairs = pairs_of(m, images);
-  double total = 0;
-  int64_t tokens = 0;
-  for (size_t begin = 0; begin < pairs.size(); begin += kAtOnce) {
+  const auto work = [&](size_t at) {
+    const size_t begin = at * kAtOnce;
     std::vector<const Pair*> some;
     for (size_t i = begin; i < std::min(pairs.size(), begin + kAtOnce); ++i) {
       some.push_back(&pairs[i]);
     }
     const models::Loss part = models::loss(m.model, batch_of(m, some), {.mode = Mode::eval});
-    total += part.nll;
-    tokens += part.tokens;
-  }
+    return std::pair(double{part.nll}, int64_t{part.tokens});
+  };
+  double total = 0;
+  int64_t tokens = 0;
+  deal(done.quiet(), (pairs.size() + kAtOnce - 1) / kAtOnce, work,
+       [&](size_t, std::pair<double, int64_t> part) {
+         total += part.first;
+         tokens += part.second;
+       });
   return total / static_cast<double>(tokens);
 }
 

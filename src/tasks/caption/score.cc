@@ -71,7 +71,7 @@ Evaluation evaluate(const CaptionModel& m, std::span<const CaptionedImage> image
   }
   Evaluation e{.count = static_cast<int64_t>(images.size()), .unit = "images"};
   e.scores = text_scores(all);
-  e.scores.insert(e.scores.begin(), {"loss", mean_loss(m, images)});
+  e.scores.insert(e.scores.begin(), {"loss", mean_loss(m, images, done)});
   if (pointed.words > 0) e.scores.emplace_back("pointing", pointed.percent());
   Breakdown objects{.by = "objects"};
   for (size_t n = 1; n < by_count.size(); ++n) {

@@ -3,10 +3,15 @@
 
 #include "report/shaded_text.h"
 #include "tasks/classes.h"
+#include "tasks/deal.h"
 #include "tasks/documents/documents.h"
 #include "tasks/run_of.h"
 
 namespace fovea::tasks::classification {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Looked, sentences, words)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Judgement, probabilities, looked)
+
 namespace {
 
 int64_t words_of(const models::DocumentIds& document) {
@@ -90,15 +95,18 @@ std::vector<Judgement> judge(const Classifier& c, std::span<const models::Docume
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return sizes[a] < sizes[b]; });
-  std::vector<Judgement> all(documents.size());
+  std::vector<std::span<const size_t>> parts;
   for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
     end = begin + 1;
     while (end < order.size() && end - begin < kDocuments &&
            static_cast<int64_t>(end - begin + 1) * sizes[order[end]] <= kWords) {
       ++end;
     }
+    parts.push_back(std::span(order).subspan(begin, end - begin));
+  }
+  const auto work = [&](size_t part) {
     std::vector<const models::DocumentIds*> some;
-    for (size_t i = begin; i < end; ++i) some.push_back(&documents[order[i]]);
+    for (const size_t i : parts[part]) some.push_back(&documents[i]);
     const models::DocumentBatch batch = models::batch_of(c.model.config, some);
     const bool keep = maps == Maps::keep && models::looks(c.model.config);
     const models::Classified found = models::classify(c.model, batch, {.keep_weights = keep});
@@ -106,14 +114,18 @@ std::vector<Judgement> judge(const Classifier& c, std::span<const models::Docume
     const std::vector<float> flat = p.to_vector();
     const auto classes = static_cast<int64_t>(p.size(1));
     const Weights weights(batch, found);
-    for (size_t i = begin; i < end; ++i) {
-      Judgement& j = all[order[i]];
-      const auto at = flat.begin() + static_cast<int64_t>(i - begin) * classes;
-      j.probabilities.assign(at, at + classes);
-      if (keep) j.looked = weights.of(i - begin, documents[order[i]]);
+    std::vector<Judgement> judged(some.size());
+    for (size_t i = 0; i < some.size(); ++i) {
+      const auto at = flat.begin() + static_cast<int64_t>(i) * classes;
+      judged[i].probabilities.assign(at, at + classes);
+      if (keep) judged[i].looked = weights.of(i, *some[i]);
     }
-    if (progress) progress(static_cast<double>(end) / static_cast<double>(order.size()));
-  }
+    return judged;
+  };
+  std::vector<Judgement> all(documents.size());
+  deal(progress, parts.size(), work, [&](size_t part, std::vector<Judgement> judged) {
+    for (size_t i = 0; i < judged.size(); ++i) all[parts[part][i]] = std::move(judged[i]);
+  });
   return all;
 }
 

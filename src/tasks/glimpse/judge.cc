@@ -9,6 +9,7 @@
 #include "report/scanpath.h"
 #include "report/seen_image.h"
 #include "tasks/classes.h"
+#include "tasks/deal.h"
 #include "tasks/glimpse/glimpse.h"
 #include "tasks/run_of.h"
 
@@ -136,14 +137,22 @@ Evaluation evaluate(const Viewer& v, std::span<const image::LabelledImage> image
   const auto all = static_cast<int64_t>(images.size()), classes = v.config.network.classes;
   const int64_t each = std::max<int64_t>(1, kRows / passes);
   Tallies tallies{.glimpses = {}, .classes = std::vector<Tally>(static_cast<size_t>(classes))};
-  for (int64_t begin = 0; begin < all; begin += each) {
+  const auto which_in = [&](size_t part) {
+    const int64_t begin = static_cast<int64_t>(part) * each;
     std::vector<int64_t> which(static_cast<size_t>(std::min(each, all - begin)));
     std::iota(which.begin(), which.end(), begin);
+    return which;
+  };
+  const auto work = [&](size_t part) {
+    const std::vector<int64_t> which = which_in(part);
     const Tensor p =
         models::probabilities(v.model, held_out_batch(v.config.data, images, which, v.known.side),
-                              passes, mix64(kSeed ^ mix64(static_cast<uint64_t>(begin))));
-    const std::vector<float> flat = p.to_vector();
-    const auto T = static_cast<size_t>(p.size(0)), n = which.size();
+                              passes, mix64(kSeed ^ mix64(static_cast<uint64_t>(which.front()))));
+    return p.to_vector();  // [T,n,K]
+  };
+  const auto take = [&](size_t part, const std::vector<float>& flat) {
+    const std::vector<int64_t> which = which_in(part);
+    const size_t n = which.size(), T = flat.size() / n / static_cast<size_t>(classes);
     tallies.glimpses.resize(T);
     for (size_t i = 0; i < n; ++i) {
       const int64_t label = images[static_cast<size_t>(which[i])].label;
@@ -160,8 +169,8 @@ Evaluation evaluate(const Viewer& v, std::span<const image::LabelledImage> image
       for (size_t t = 0; t < T; ++t) tallies.glimpses[t].add(at(t), classes, label);
       tallies.classes[static_cast<size_t>(label)].add(at(T - 1), classes, label);
     }
-    if (done) done(static_cast<double>(begin + static_cast<int64_t>(n)) / static_cast<double>(all));
-  }
+  };
+  deal(done, static_cast<size_t>((all + each - 1) / each), work, take);
   return tallies.evaluation(v.known.classes);
 }
 

@@ -7,10 +7,14 @@
 
 #include "fovea/error.h"
 #include "tasks/classes.h"
+#include "tasks/deal.h"
 #include "tasks/image/image_task.h"
 #include "tasks/run_of.h"
 
 namespace fovea::tasks::images {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Judgement, probabilities, weights)
+
 namespace {
 
 constexpr size_t kAtOnce = 64;
@@ -53,25 +57,31 @@ ImageModel load_image_model(const RunFolder& run) {
 std::vector<Judgement> judge(const ImageModel& m, std::span<const PackedImage* const> images,
                              Maps maps, const ShareDone& done) {
   const NoGrad off;
-  std::vector<Judgement> all;
   const bool keep = maps == Maps::keep && m.config.network.attention;
   const size_t K = m.classes.size();
-  for (size_t begin = 0; begin < images.size(); begin += kAtOnce) {
+  const auto work = [&](size_t part) {
+    const size_t begin = part * kAtOnce;
     const auto some = images.subspan(begin, std::min(kAtOnce, images.size() - begin));
     const models::ConvnetOutput found =
         classify(m.model, tensor_of(some, fit_of(m.config)), {.keep_weights = keep});
     const std::vector<float> p = softmax(found.logits).to_vector();
     const std::vector<float> weights = keep ? over_heads(found.weights) : std::vector<float>();
     const size_t size = weights.size() / some.size();
+    std::vector<Judgement> judged;
     for (size_t i = 0; i < some.size(); ++i) {
-      Judgement& j = all.emplace_back();
+      Judgement& j = judged.emplace_back();
       j.probabilities.assign(p.begin() + static_cast<int64_t>(i * K),
                              p.begin() + static_cast<int64_t>((i + 1) * K));
       j.weights.assign(weights.begin() + static_cast<int64_t>(i * size),
                        weights.begin() + static_cast<int64_t>((i + 1) * size));
     }
-    if (done) done(static_cast<double>(all.size()) / static_cast<double>(images.size()));
-  }
+    return judged;
+  };
+  std::vector<Judgement> all;
+  deal(done, (images.size() + kAtOnce - 1) / kAtOnce, work,
+       [&](size_t, std::vector<Judgement> judged) {
+         for (Judgement& j : judged) all.push_back(std::move(j));
+       });
   return all;
 }
 

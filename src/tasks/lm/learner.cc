@@ -6,6 +6,7 @@
 
 #include "fovea/error.h"
 #include "fovea/ops.h"
+#include "tasks/deal.h"
 #include "tasks/draw.h"
 #include "tasks/lm/lm.h"
 
@@ -49,24 +50,31 @@ std::vector<Total> totals_by_place(const LanguageModel& m, const Tokens& text,
   const NoGrad off;
   const int64_t C = window_of(m, text), n = static_cast<int64_t>(text.size()) - 1;
   const int64_t rows = std::max<int64_t>(1, m.config.train.batch_tokens / C);
-  std::vector<Total> totals(static_cast<size_t>(C));
-  for (int64_t at = 0; at < n;) {
+  struct Windows {
+    int64_t at, B, T;
+  };
+  std::vector<Windows> parts;
+  for (int64_t at = 0; at < n; at += parts.back().B * parts.back().T) {
     const int64_t whole = std::min(rows, (n - at) / C);
-    const int64_t B = std::max<int64_t>(whole, 1), T = whole > 0 ? C : n - at;
+    parts.push_back({at, std::max<int64_t>(whole, 1), whole > 0 ? C : n - at});
+  }
+  const auto work = [&](size_t part) {
+    const auto [at, B, T] = parts[part];
     std::vector<int64_t> ids;
     for (int64_t b = 0; b < B; ++b) {
       const auto begin = text.begin() + at + b * T;
       ids.insert(ids.end(), begin, begin + T + 1);
     }
-    const std::vector<float> losses = each_loss(m, Tensor::from_ids(ids, {B, T + 1})).to_vector();
+    return each_loss(m, Tensor::from_ids(ids, {B, T + 1})).to_vector();
+  };
+  std::vector<Total> totals(static_cast<size_t>(C));
+  deal(done, parts.size(), work, [&](size_t part, const std::vector<float>& losses) {
     for (size_t i = 0; i < losses.size(); ++i) {
-      Total& t = totals[i % static_cast<size_t>(T)];
+      Total& t = totals[i % static_cast<size_t>(parts[part].T)];
       t.loss += static_cast<double>(losses[i]);
       ++t.tokens;
     }
-    at += B * T;
-    if (done) done(static_cast<double>(at) / static_cast<double>(n));
-  }
+  });
   return totals;
 }
 

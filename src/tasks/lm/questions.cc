@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "fovea/ops.h"
+#include "tasks/deal.h"
 #include "tasks/lm/lm.h"
 
 // Questions of a text, and whether a model that goes on after one writes the answer that stands
@@ -75,11 +76,12 @@ Answered answered(const LanguageModel& m, std::span<const std::string> lines,
     a.questions += static_cast<int64_t>(one.questions.size());
     all.push_back(std::move(one));
   }
-  for (size_t at = 0; at < all.size(); at += kRows) {
-    const size_t n = std::min<size_t>(kRows, all.size() - at);
-    a.right += right_among(m, std::span(all).subspan(at, n));
-    if (done) done(static_cast<double>(at + n) / static_cast<double>(all.size()));
-  }
+  const auto work = [&](size_t part) {
+    const size_t at = part * kRows;
+    return right_among(m, std::span(all).subspan(at, std::min<size_t>(kRows, all.size() - at)));
+  };
+  deal(done, (all.size() + kRows - 1) / kRows, work,
+       [&](size_t, int64_t right) { a.right += right; });
   return a;
 }
 

@@ -7,6 +7,7 @@
 #include "image/class_folders.h"
 #include "image/resize.h"
 #include "tasks/classes.h"
+#include "tasks/deal.h"
 #include "tasks/explain.h"
 #include "tasks/opened/opened.h"
 
@@ -111,9 +112,12 @@ class SeeingRun final : public OpenedRun<NoSettings, TopSettings> {
     std::vector<std::vector<float>> logits;
     for (const image::LabelledImage& one : all.images) {
       right.push_back(places[static_cast<size_t>(one.label)]);
-      logits.push_back(picture_logits(model(), one.image).to_vector());
-      if (done) done(static_cast<double>(right.size()) / static_cast<double>(all.images.size()));
     }
+    const auto work = [&](size_t i) {
+      return picture_logits(model(), all.images[i].image).to_vector();
+    };
+    deal(done, all.images.size(), work,
+         [&](size_t, std::vector<float> found) { logits.push_back(std::move(found)); });
     Evaluation e = accuracy_of(model().about.classes, right, logits, "images");
     e.warnings = warnings;
     return e;

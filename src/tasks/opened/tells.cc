@@ -5,6 +5,7 @@
 #include "fovea/error.h"
 #include "fovea/ops.h"
 #include "tasks/classes.h"
+#include "tasks/deal.h"
 #include "tasks/explain.h"
 #include "tasks/opened/opened.h"
 #include "text/labelled.h"
@@ -101,10 +102,11 @@ class TellingRun final : public OpenedRun<NoSettings, TopSettings> {
     for (const text::Labelled& l : texts) labels.push_back(l.label);
     const std::vector<int64_t> right = places_of_classes(labels, classes, "eval", file);
     std::vector<std::vector<float>> logits;
-    for (const text::Labelled& l : texts) {
-      logits.push_back(class_logits(model(), text_ids(model(), l.text)).to_vector());
-      if (done) done(static_cast<double>(logits.size()) / static_cast<double>(texts.size()));
-    }
+    const auto work = [&](size_t i) {
+      return class_logits(model(), text_ids(model(), texts[i].text)).to_vector();
+    };
+    deal(done, texts.size(), work,
+         [&](size_t, std::vector<float> found) { logits.push_back(std::move(found)); });
     return accuracy_of(classes, right, logits, "texts");
   }
 };

@@ -5,6 +5,7 @@
 
 #include "fovea/error.h"
 #include "fovea/ops.h"
+#include "tasks/deal.h"
 #include "tasks/explain.h"
 #include "tasks/opened/opened.h"
 #include "tasks/transformer_inside.h"
@@ -159,9 +160,11 @@ class TranslatingRun final : public OpenedRun<BeamSettings, BeamSettings> {
       references.push_back({p.target});
     }
     std::vector<std::string> written;
-    for (const Predictions& best : predict_as(inputs, how, {.done = done})) {
-      written.push_back(best.front().text);
-    }
+    const auto work = [&](size_t i) {
+      return predict_as({&inputs[i], 1}, how, {}).front().front().text;
+    };
+    deal(done, inputs.size(), work,
+         [&](size_t, std::string text) { written.push_back(std::move(text)); });
     Evaluation e{.count = static_cast<int64_t>(pairs.size()), .unit = "sentences"};
     e.scores = {{"bleu", text::bleu(written, references)},
                 {"chrf", text::chrf(written, references)},

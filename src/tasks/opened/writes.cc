@@ -1,4 +1,5 @@
 #include "tasks/opened/writes.h"
+#include "tasks/deal.h"
 
 #include <fmt/format.h>
 
@@ -134,16 +135,23 @@ Evaluation perplexity(const Opened& o, const std::string& text, const StrideSett
   if (ids.size() < 2) throw Error("eval", "there are fewer than two tokens to score");
   const Windows w = windows_of(o, s);
   const auto n = static_cast<int64_t>(ids.size());
-  double loss = 0;
+  struct Window {
+    int64_t first, scored, end;
+  };
+  std::vector<Window> all;
   for (int64_t begin = 0, scored = 1; scored < n; begin += w.stride) {
     const int64_t first = std::min(begin, scored - 1);  // each is scored after another
-    const int64_t end = std::min(n, first + w.context);
+    all.push_back({first, scored, std::min(n, first + w.context)});
+    scored = all.back().end;
+  }
+  const auto work = [&](size_t i) {
+    const auto [first, scored, end] = all[i];
     const auto window =
         std::span(ids).subspan(static_cast<size_t>(first), static_cast<size_t>(end - first));
-    loss += loss_of(o, window, scored - first);
-    scored = end;
-    if (done) done(static_cast<double>(scored) / static_cast<double>(n));
-  }
+    return loss_of(o, window, scored - first);
+  };
+  double loss = 0;
+  deal(done, all.size(), work, [&](size_t, double part) { loss += part; });
   Evaluation e{.count = n - 1, .unit = "tokens"};
   const double mean = loss / static_cast<double>(n - 1);
   e.scores = {{"loss", mean},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "tasks/deal.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/score.h"
 #include "tasks/translate/translate.h"
@@ -69,7 +70,7 @@ train::Scores text_scores(const Coder& target, std::span<const std::string> hypo
           {"token_error", text::token_error_rate(pieces, reference_pieces)}};
 }
 
-double mean_loss(const Translator& t, std::span<const text::Pair> pairs) {
+double mean_loss(const Translator& t, std::span<const text::Pair> pairs, const ShareDone& done) {
   const NoGrad off;
   const std::vector<EncodedPair> encoded = encode_pairs(t.source, t.target, pairs);
   std::vector<const EncodedPair*> sorted;
@@ -77,11 +78,10 @@ double mean_loss(const Translator& t, std::span<const text::Pair> pairs) {
   std::stable_sort(sorted.begin(), sorted.end(), [](const EncodedPair* a, const EncodedPair* b) {
     return a->source.size() < b->source.size();
   });
-  double total = 0;
-  int64_t tokens = 0;
   // As many tokens as a batch of the training has: what that takes, this takes.
   constexpr size_t kAtOnce = 64;
   const auto most = static_cast<size_t>(t.config.train.batch_tokens);
+  std::vector<std::span<const EncodedPair*>> parts;
   for (size_t begin = 0, n = 0; begin < sorted.size(); begin += n) {
     n = 0;
     for (size_t longest = 0; n < kAtOnce && begin + n < sorted.size(); ++n) {
@@ -89,11 +89,18 @@ double mean_loss(const Translator& t, std::span<const text::Pair> pairs) {
       longest = std::max({longest, pair.source.size(), pair.target.size() + 1});
       if (n > 0 && (n + 1) * longest > most) break;
     }
-    const models::Batch batch = make_batch(t, std::span(sorted).subspan(begin, n));
-    const models::Loss part = loss(t.model, batch, {.mode = Mode::eval});
-    total += part.nll;
-    tokens += part.tokens;
+    parts.push_back(std::span(sorted).subspan(begin, n));
   }
+  const auto work = [&](size_t i) {
+    const models::Loss part = loss(t.model, make_batch(t, parts[i]), {.mode = Mode::eval});
+    return std::pair(double{part.nll}, int64_t{part.tokens});
+  };
+  double total = 0;
+  int64_t tokens = 0;
+  deal(done.quiet(), parts.size(), work, [&](size_t, std::pair<double, int64_t> part) {
+    total += part.first;
+    tokens += part.second;
+  });
   return total / static_cast<double>(tokens);
 }
 
@@ -108,7 +115,7 @@ Evaluation evaluate(const Translator& t, std::span<const text::Pair> pairs,
   }
   Evaluation e{.count = static_cast<int64_t>(r.sources.size()), .unit = "sentences"};
   e.scores = text_scores(t.target, hypotheses, r.targets);
-  const double loss = mean_loss(t, pairs);
+  const double loss = mean_loss(t, pairs, progress);
   e.scores.insert(e.scores.begin(), {{"loss", loss}, {"perplexity", std::exp(loss)}});
 
   std::vector<int64_t> lengths;

@@ -61,7 +61,7 @@ ValidPart valid_part(const std::vector<text::Pair>& valid, int64_t sentences) {
 }
 
 train::Scores validate(const Translator& t, const ValidPart& part, const ShareDone& done) {
-  const double loss = mean_loss(t, part.for_loss);
+  const double loss = mean_loss(t, part.for_loss, done);
   train::Scores scores = {{"loss", loss}, {"perplexity", std::exp(loss)}};
   const References& r = part.to_translate;
   if (r.sources.empty()) return scores;

@@ -7,6 +7,7 @@
 
 #include "fovea/error.h"
 #include "report/heatmap.h"
+#include "tasks/deal.h"
 #include "tasks/run_of.h"
 #include "tasks/translate/data.h"
 #include "tasks/translate/translate.h"
@@ -187,20 +188,27 @@ std::vector<Predictions> translate(const Translator& t, std::span<const std::str
   const bool past =
       most > 0 && !lengths.empty() && steps_of(lengths.back(), c) > static_cast<size_t>(most);
   if (past) c.longest = most;
-  std::vector<Predictions> results(lines.size());
-  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    end = begin + lines_at_once(lengths, begin, c);
+  std::vector<std::span<const size_t>> parts;
+  for (size_t begin = 0; begin < order.size(); begin += parts.back().size()) {
+    parts.push_back(std::span(order).subspan(begin, lines_at_once(lengths, begin, c)));
+  }
+  const auto work = [&](size_t part) {
     std::vector<const std::vector<int64_t>*> rows;
-    for (size_t i = begin; i < end; ++i) rows.push_back(&ids[order[i]]);
+    for (const size_t i : parts[part]) rows.push_back(&ids[i]);
     const Sources sources = pad_sources(rows);
     const auto decoded = decode(t.model, sources.ids, sources.lengths, c);
-    for (size_t i = begin; i < end; ++i) {
-      for (const models::Decoded& d : decoded[i - begin]) {
-        results[order[i]].push_back(finish(t, lines[order[i]], d, config.weights));
+    std::vector<Predictions> found(rows.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      for (const models::Decoded& d : decoded[i]) {
+        found[i].push_back(finish(t, lines[parts[part][i]], d, config.weights));
       }
     }
-    if (progress) progress(static_cast<double>(end) / static_cast<double>(order.size()));
-  }
+    return found;
+  };
+  std::vector<Predictions> results(lines.size());
+  deal(progress, parts.size(), work, [&](size_t part, std::vector<Predictions> found) {
+    for (size_t i = 0; i < found.size(); ++i) results[parts[part][i]] = std::move(found[i]);
+  });
   return results;
 }
 

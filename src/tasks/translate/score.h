@@ -22,6 +22,6 @@ train::Scores text_scores(const Coder& target, std::span<const std::string> hypo
                           const text::References&);
 
 // −log p a token, under the model as it would be used.
-double mean_loss(const Translator&, std::span<const text::Pair>);
+double mean_loss(const Translator&, std::span<const text::Pair>, const ShareDone&);
 
 }  // namespace fovea::tasks::translation
