@@ -14,6 +14,7 @@
 #include "io/plain_file.h"
 #include "io/safetensors_header.h"
 #include "io/tensor_reader.h"
+#include "io/tensor_writer.h"
 #include "tensor/bytes.h"
 
 // A file is 8 bytes of header length n (little-endian), n bytes of JSON, and the tensors' bytes.
@@ -163,27 +164,8 @@ std::string json_string(const std::string& text) {
   }
 }
 
-using Named = std::pair<std::string, Tensor>;
-
-// Widest elements first, then by name: every tensor is aligned, and the bytes depend on nothing
-// but the content.
-std::vector<Named> ordered(const Tensors& tensors) {
-  std::vector<Named> order;
-  for (const auto& [name, tensor] : tensors) {
-    if (!tensor.defined() || name == "__metadata__") {
-      throw Error("save_safetensors",
-                  fmt::format("tensor {} {}", in_quotes(name),
-                              tensor.defined() ? "has the metadata's name" : "is undefined"));
-    }
-    order.emplace_back(name, tensor.detach().contiguous());
-  }
-  std::stable_sort(order.begin(), order.end(), [](const Named& a, const Named& b) {
-    return size_of(a.second.dtype()) > size_of(b.second.dtype());
-  });
-  return order;
-}
-
-std::string header_of(const std::vector<Named>& order, const Metadata& metadata) {
+std::string header_of(const Tensors& like, const std::vector<std::string>& order,
+                      const Metadata& metadata) {
   std::string json = "{";
   const auto comma = [&] { return json.back() == '{' ? "" : ","; };
   if (!metadata.empty()) {
@@ -194,7 +176,8 @@ std::string header_of(const std::vector<Named>& order, const Metadata& metadata)
     json += "}";
   }
   int64_t offset = 0;
-  for (const auto& [name, tensor] : order) {
+  for (const std::string& name : order) {
+    const Tensor& tensor = like.at(name);
     const int64_t end = offset + tensor.numel() * size_of(tensor.dtype());
     json += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
                         comma(), json_string(name), stored_name(tensor.dtype()),
@@ -287,17 +270,52 @@ void TensorReader::read(const Entry& entry, DType as, void* to) const {
 
 void save_safetensors(const std::filesystem::path& path, const Tensors& tensors,
                       const Metadata& metadata) {
-  const std::vector<Named> order = ordered(tensors);
-  const std::string header = header_of(order, metadata);
-  const uint64_t length = header.size();
-  AtomicFile file(path);
-  file.write(&length, kPrefix);
-  file.write(header.data(), header.size());
-  for (const auto& [name, tensor] : order) {
-    const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
-    if (bytes > 0) file.write(bytes_of(tensor.to(Device::cpu)), static_cast<size_t>(bytes));
-  }
+  TensorWriter file(path, tensors, metadata);
+  for (const std::string& name : TensorWriter::order(tensors)) file.write(tensors.at(name));
   file.commit();
+}
+
+TensorWriter::TensorWriter(const std::filesystem::path& path, const Tensors& like,
+                           const Metadata& metadata)
+    : like_(like), order_(order(like)), header_(header_of(like_, order_, metadata)), file_(path) {
+  const uint64_t length = header_.size();
+  file_.write(&length, kPrefix);
+  file_.write(header_.data(), header_.size());
+}
+
+std::vector<std::string> TensorWriter::order(const Tensors& like) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : like) {
+    if (!tensor.defined() || name == "__metadata__") {
+      throw Error("save_safetensors",
+                  fmt::format("tensor {} {}", in_quotes(name),
+                              tensor.defined() ? "has the metadata's name" : "is undefined"));
+    }
+    names.push_back(name);
+  }
+  std::ranges::stable_sort(names, std::ranges::greater(),
+                           [&](const std::string& name) { return size_of(like.at(name).dtype()); });
+  return names;
+}
+
+void TensorWriter::write(const Tensor& tensor) {
+  const Tensor& expected = like_.at(order_.at(written_++));
+  if (tensor.shape() != expected.shape() || tensor.dtype() != expected.dtype()) {
+    throw Error("save_safetensors",
+                fmt::format("tensor {} must be {}, found {}", in_quotes(order_[written_ - 1]),
+                            to_string(expected.shape()), to_string(tensor.shape())));
+  }
+  const int64_t bytes = tensor.numel() * size_of(tensor.dtype());
+  if (bytes == 0) return;
+  file_.write(bytes_of(tensor.detach().contiguous().to(Device::cpu)), static_cast<size_t>(bytes));
+}
+
+void TensorWriter::commit() {
+  if (written_ != order_.size()) {
+    throw Error("save_safetensors",
+                fmt::format("{} tensors of {} were written", written_, order_.size()));
+  }
+  file_.commit();
 }
 
 void expect_shape(const std::string& name, const Tensor& tensor, const Shape& shape) {

@@ -79,9 +79,9 @@ Metadata metadata_of(const RunState& state) {
   return metadata;
 }
 
-Metadata metadata_of(const Checkpoint& checkpoint) {
-  Metadata metadata = metadata_of(checkpoint.state);
-  for (const auto& [name, text] : checkpoint.run) metadata["run." + name] = text;
+Metadata metadata_of(const ToSave& saved) {
+  Metadata metadata = metadata_of(saved.state);
+  for (const auto& [name, text] : saved.run) metadata["run." + name] = text;
   return metadata;
 }
 
@@ -141,11 +141,16 @@ bool is_there(const fs::path& path) {
   return there;
 }
 
-const std::pair<const char*, Tensors Checkpoint::*> kParts[] = {
-    {"weights/", &Checkpoint::weights},
-    {"buffers/", &Checkpoint::buffers},
-    {"optimizer/", &Checkpoint::optimizer},
-    {"average/", &Checkpoint::average},
+struct PartOfState {
+  const char* prefix;
+  Tensors Checkpoint::*loaded;
+  StreamedTensors ToSave::*saved;
+};
+const PartOfState kParts[] = {
+    {"weights/", &Checkpoint::weights, &ToSave::weights},
+    {"buffers/", &Checkpoint::buffers, &ToSave::buffers},
+    {"optimizer/", &Checkpoint::optimizer, &ToSave::optimizer},
+    {"average/", &Checkpoint::average, &ToSave::average},
 };
 
 }  // namespace
@@ -163,12 +168,14 @@ Metadata identity_of(const Learner& learner, const TrainConfig& config) {
           {"moving average", config.average > 0 ? "yes" : "no"}};
 }
 
-void save_state(const fs::path& path, const Checkpoint& checkpoint) {
-  Tensors tensors;
-  for (const auto& [prefix, part] : kParts) {
-    for (const auto& [name, tensor] : checkpoint.*part) tensors.emplace(prefix + name, tensor);
+void save_state(team::Team& team, const fs::path& path, const ToSave& saved) {
+  StreamedTensors tensors;
+  for (const PartOfState& part : kParts) {
+    for (const auto& [name, tensor] : saved.*part.saved) {
+      tensors.emplace(part.prefix + name, tensor);
+    }
   }
-  save_safetensors(path, tensors, metadata_of(checkpoint));
+  save_streamed(team, path, tensors, metadata_of(saved));
 }
 
 std::optional<RunState> read_state(const fs::path& path, const Metadata& run) {
@@ -183,10 +190,10 @@ std::optional<Checkpoint> load_state(const fs::path& path, const Metadata& run) 
   checkpoint.run = run;
   checkpoint.state = state_in(path, file.metadata, run);
   for (auto& [name, tensor] : file.tensors) {
-    for (const auto& [prefix, part] : kParts) {
-      const std::string start = prefix;
+    for (const PartOfState& part : kParts) {
+      const std::string start = part.prefix;
       if (name.starts_with(start)) {
-        (checkpoint.*part).emplace(name.substr(start.size()), std::move(tensor));
+        (checkpoint.*part.loaded).emplace(name.substr(start.size()), std::move(tensor));
         break;
       }
     }
@@ -194,8 +201,9 @@ std::optional<Checkpoint> load_state(const fs::path& path, const Metadata& run) 
   return checkpoint;
 }
 
-void save_best(const fs::path& path, const Tensors& weights, int64_t step) {
-  save_safetensors(path, weights, {{"step", std::to_string(step)}});
+void save_best(team::Team& team, const fs::path& path, const StreamedTensors& weights,
+               int64_t step) {
+  save_streamed(team, path, weights, {{"step", std::to_string(step)}});
 }
 
 std::optional<Tensors> load_best(const fs::path& path, int64_t step) {

@@ -6,6 +6,7 @@
 
 #include "fovea/io.h"
 #include "fovea/train.h"
+#include "train/streamed.h"
 
 namespace fovea::train {
 
@@ -42,14 +43,20 @@ Scores parse_scores(const std::string&);
 std::string text_of(const RunState&);
 RunState parse_state(const std::string&);
 
-void save_state(const std::filesystem::path&, const Checkpoint&);
+// What becomes one.
+struct ToSave {
+  const RunState& state;
+  const Metadata& run;
+  StreamedTensors weights, buffers, optimizer, average;
+};
+void save_state(team::Team&, const std::filesystem::path&, const ToSave&);
 // None where there is no such file. Throws where it is no state, or of another run than `run`.
 std::optional<Checkpoint> load_state(const std::filesystem::path&, const Metadata& run);
 // The same without its tensors.
 std::optional<RunState> read_state(const std::filesystem::path&, const Metadata& run);
 
 // The best weights, with their step.
-void save_best(const std::filesystem::path&, const Tensors&, int64_t step);
+void save_best(team::Team&, const std::filesystem::path&, const StreamedTensors&, int64_t step);
 // None where there is no such file, or it is of another step.
 std::optional<Tensors> load_best(const std::filesystem::path&, int64_t step);
 

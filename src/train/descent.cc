@@ -236,14 +236,17 @@ Tensors under(const std::string& prefix, const Tensors& all) {
 
 }  // namespace
 
-Tensors Descent::optimizer_state() {
-  Tensors state = optimizer_.state();
-  if (team_.size() == 1) return state;
-  Tensors all{{"step", state.at("step")}};
+Streamed Descent::streamed(const std::string& weight, const Tensors& pieces) {
+  return {weights_.at(weight), [this, weight, pieces] { return shards_.whole(weight, pieces); }};
+}
+
+StreamedTensors Descent::optimizer_state() {
+  const Tensors state = optimizer_.state();
+  if (team_.size() == 1) return as_they_are(state);
+  StreamedTensors all = as_they_are({{"step", state.at("step")}});
   for (const char* moment : moments()) {
-    for (const auto& [name, tensor] : shards_.whole(under(moment, state))) {
-      all.emplace(moment + name, tensor);
-    }
+    const Tensors pieces = under(moment, state);
+    for (const auto& [name, tensor] : weights_) all.emplace(moment + name, streamed(name, pieces));
   }
   return all;
 }
@@ -264,15 +267,15 @@ void Descent::load_optimizer(const Tensors& whole) {
   optimizer_.load(state);
 }
 
-Tensors Descent::averages() {
-  if (team_.size() == 1) return average_.values();
-  if (!average_.on()) return learner_.parameters;
-  const Tensors whole = shards_.whole(average_.values());
-  Tensors all;
-  if (!team_.is_first()) return all;
-  std::map<const void*, Tensor> by_weight;
-  for (const auto& [name, tensor] : weights_) by_weight[tensor.impl()] = whole.at(name);
-  for (const auto& [name, tensor] : learner_.parameters) all[name] = by_weight.at(tensor.impl());
+StreamedTensors Descent::averages() {
+  if (team_.size() == 1) return as_they_are(average_.values());
+  if (!average_.on()) return as_they_are(learner_.parameters);
+  std::map<const void*, std::string> names;
+  for (const auto& [name, tensor] : weights_) names[tensor.impl()] = name;
+  StreamedTensors all;
+  for (const auto& [name, tensor] : learner_.parameters) {
+    all.emplace(name, streamed(names.at(tensor.impl()), average_.values()));
+  }
   return all;
 }
 

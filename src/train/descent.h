@@ -10,6 +10,7 @@
 #include "train/average.h"
 #include "train/gradient_sum.h"
 #include "train/shards.h"
+#include "train/streamed.h"
 
 namespace fovea::train {
 
@@ -36,10 +37,10 @@ class Descent {
   // While f works, which does not throw, the averages are in the parameters.
   void with_averages(const std::function<void()>& f);
 
-  // At the first rank: the optimizer's state, and the averages (the weights, where there are none)
-  // by all names.
-  Tensors optimizer_state();
-  Tensors averages();
+  // To be saved: the optimizer's state, and the averages (the weights, where there are none) by
+  // all names.
+  StreamedTensors optimizer_state();
+  StreamedTensors averages();
   // From those of the first rank, which alone gives them.
   void load_optimizer(const Tensors& state);
   void load_averages(const Tensors&, const std::string& source);
@@ -60,6 +61,8 @@ class Descent {
   void add_losses(const std::vector<StepLoss>& own, Taken&) const;
   void set_buffers(std::vector<PartialSum> own, int64_t batches) const;
   std::vector<const char*> moments() const;
+  // Of pieces like the shards' own, that of a weight.
+  Streamed streamed(const std::string& weight, const Tensors& pieces);
 
   Learner& learner_;
   const TrainConfig& config_;

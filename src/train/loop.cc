@@ -128,7 +128,8 @@ void Loop::resume() {
 }
 
 // What a file of the model holds.
-Tensors with(Tensors weights, const Tensors& buffers) {
+template <class Named>
+Named with(Named weights, const Named& buffers) {
   weights.insert(buffers.begin(), buffers.end());
   return weights;
 }
@@ -148,8 +149,8 @@ void Loop::take_up(const std::optional<Checkpoint>& from) {
       throw Error("train", fmt::format("{} is missing or not of step {}, the best so far",
                                        model.string(), from->state.best_step));
     }
-    save_best(model, with(config_.average > 0 ? from->average : from->weights, from->buffers),
-              from->state.best_step);
+    const Tensors& best = config_.average > 0 ? from->average : from->weights;
+    save_best(team::alone(), model, as_they_are(with(best, from->buffers)), from->state.best_step);
   });
   descent_.spread();
   descent_.load_optimizer(from ? from->optimizer : Tensors());
@@ -344,18 +345,20 @@ void Loop::validate() {
 
 // The state first: whatever it says is the best can then be made again from it.
 void Loop::save() {
-  const Tensors optimizer = descent_.optimizer_state(), averages = descent_.averages();
   team::together(team_, [&] {
     if (log_ == nullptr) return;
     log_->expect_in_place();
     state_.log_bytes = log_->sync();
-    Checkpoint now{state_, identity_, learner_.parameters, learner_.buffers, optimizer, {}};
-    now.state.seconds = own_seconds();
-    if (config_.average > 0) now.average = averages;
-    save_state(folder_ / "state.safetensors", now);
-    if (!best_is_new_) return;
-    save_best(folder_ / "model.safetensors", with(averages, learner_.buffers), state_.best_step);
   });
+  RunState now = state_;
+  now.seconds = own_seconds();
+  const StreamedTensors buffers = as_they_are(learner_.buffers), averages = descent_.averages();
+  save_state(team_, folder_ / "state.safetensors",
+             {now, identity_, as_they_are(learner_.parameters), buffers, descent_.optimizer_state(),
+              config_.average > 0 ? averages : StreamedTensors()});
+  if (best_is_new_) {
+    save_best(team_, folder_ / "model.safetensors", with(averages, buffers), state_.best_step);
+  }
   saved_step_ = state_.step;
   best_is_new_ = false;
 }

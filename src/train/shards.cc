@@ -239,23 +239,19 @@ void Shards::share() {
   }
 }
 
-Tensors Shards::whole(const Tensors& pieces) {
-  if (team_.size() == 1) return pieces;
-  Tensors all;
+Tensor Shards::whole(const std::string& name, const Tensors& pieces) {
+  if (team_.size() == 1) return pieces.at(name);
+  Tensor all;
+  if (team_.is_first()) all = Tensor::empty(weights_.at(name).shape());
+  std::vector<ConstBytes> send(slices_.size());
+  std::vector<Bytes> received(slices_.size());
   for (size_t r = 0; r < slices_.size(); ++r) {
-    const bool mine = static_cast<int>(r) == team_.rank();
-    for (const Run& run : slices_[r].runs) {
-      std::vector<ConstBytes> send(slices_.size());
-      std::vector<Bytes> received(slices_.size());
-      if (mine) send[0] = bytes_of(raw(pieces.at(run.name)), run.n);
-      if (team_.is_first()) {
-        Tensor& to = all[run.name];
-        if (!to) to = Tensor::empty(weights_.at(run.name).shape());
-        received[r] = bytes_of(raw(to) + run.at, run.n);
-      }
-      team_.exchange(send, received);
-    }
+    const auto run = std::ranges::find(slices_[r].runs, name, &Run::name);
+    if (run == slices_[r].runs.end()) continue;
+    if (static_cast<int>(r) == team_.rank()) send[0] = bytes_of(raw(pieces.at(name)), run->n);
+    if (team_.is_first()) received[r] = bytes_of(raw(all) + run->at, run->n);
   }
+  team_.exchange(send, received);
   return all;
 }
 

@@ -25,8 +25,9 @@ class Shards {
   double squared_norm() const;  // of own()'s gradients, those of all ranks together
   void share();                 // the weights, as their owners have them, to all
 
-  // At the first rank, tensors like the weights of pieces like own()'s; elsewhere nothing.
-  Tensors whole(const Tensors& pieces);
+  // At the first rank, a tensor like the weight of that name, of pieces like own()'s; elsewhere
+  // nothing.
+  Tensor whole(const std::string& name, const Tensors& pieces);
   // Pieces like own()'s from tensors like the weights, which the first rank has.
   void deal(const Tensors& whole, const Tensors& pieces);
   // All of the first rank's values to the others.

@@ -75,7 +75,8 @@ TEST(Shards, add_and_measure_gradients_as_one_process_does) {
         pieces[name] = tensor.grad() ? tensor.grad() : Tensor::zeros(tensor.shape());
       }
       EXPECT_FALSE(of_none);
-      Tensors whole = shards.whole(pieces);
+      Tensors whole;
+      for (const auto& [name, tensor] : weights) whole[name] = shards.whole(name, pieces);
       const std::lock_guard lock(one_at_a_time);
       if (team.is_first()) found = whole;
     });
