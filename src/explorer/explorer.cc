@@ -70,7 +70,11 @@ struct Explorer::Inside {
         server({.host = s.host,
                 .port = s.port,
                 .headers = common_headers(),
-                .admit = [this](const Request& r) { return refuse(r, admission); }},
+                .admit =
+                    [this](const Request& r) {
+                      const auto alive = health(r);  // whatever the workers do
+                      return alive ? alive : refuse(r, admission);
+                    }},
                [this](const Request& r, Caller& c) { return respond(r, c); }) {
     admission = {server.port(), in_address(s.token.empty() ? new_token() : s.token),
                  is_loopback(s.host)};

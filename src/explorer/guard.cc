@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "fovea/error.h"
+#include "fovea/runtime.h"
 
 namespace fovea::explorer {
 namespace {
@@ -76,6 +77,13 @@ std::string in_address(const std::string& text) {
     safe += plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
   }
   return safe;
+}
+
+std::optional<Response> health(const Request& request) {
+  if (request.path != "/health") return {};
+  if (request.method == "HEAD") return Response{};
+  if (request.method != "GET") return {};
+  return Response{.body = fmt::format("{{\"alive\":true,\"version\":\"{}\"}}", version())};
 }
 
 std::optional<Response> refuse(const Request& request, const Admission& admission) {

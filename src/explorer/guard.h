@@ -20,6 +20,10 @@ std::string new_token();
 // Any text in letters that an address, a cookie, a header and a page can all hold: é is %C3%A9.
 std::string in_address(const std::string&);
 
+// That the server is alive, to GET /health from anybody, a proxy's checks above all; nothing where
+// something else is asked.
+std::optional<Response> health(const Request&);
+
 // Nothing where the request is welcome. To let somebody in by ?token=…, a redirection with a
 // cookie.
 std::optional<Response> refuse(const Request&, const Admission&);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "fovea/runtime.h"
+
 namespace fovea::explorer {
 namespace {
 
@@ -49,6 +51,20 @@ TEST(Guard, OnlyThePageItselfMayPost) {
         << origin;
   }
   EXPECT_EQ(status(asked("DELETE", {{"host", host}, {"x-fovea-token", token}}), kHere), 405);
+}
+
+TEST(Guard, AnybodyMayAskWhetherItIsAlive) {
+  const auto alive = health({.method = "GET", .path = "/health"});
+  ASSERT_TRUE(alive);
+  EXPECT_EQ(alive->status, 200);
+  EXPECT_EQ(alive->body, std::string("{\"alive\":true,\"version\":\"") + version() + "\"}");
+  const auto head = health({.method = "HEAD", .path = "/health"});
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->status, 200);
+  EXPECT_EQ(head->body, "");
+  EXPECT_FALSE(health({.method = "POST", .path = "/health"}));
+  EXPECT_FALSE(health({.method = "GET", .path = "/healthy"}));
+  EXPECT_FALSE(health({.method = "GET", .path = "/api/runs"}));
 }
 
 TEST(Guard, OnTheNetworkEverybodyNeedsTheToken) {

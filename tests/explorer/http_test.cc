@@ -11,8 +11,10 @@
 #include <ctime>
 #include <thread>
 
+#include "explorer/explorer.h"
 #include "io/base64.h"
 #include "tests/errors.h"
+#include "tests/io/files.h"
 
 namespace fovea::explorer {
 namespace {
@@ -467,6 +469,31 @@ TEST(HttpServer, SaysThatAPortIsTaken) {
   const Served served(echo());
   const std::string error = error_of([&] { HttpServer({.port = served.port()}, echo()); });
   EXPECT_NE(error.find("--port 0"), std::string::npos) << error;
+}
+
+// Without a token, by any name, and whoever else is refused.
+TEST(Explorer, SaysToAnybodyThatItIsAlive) {
+  const test::Folder folder;
+  for (const char* host : {"127.0.0.1", "0.0.0.0"}) {
+    Explorer explorer(
+        {.runs = {(folder / "").string()}, .host = host, .port = 0, .token = "secret-secret"});
+    std::atomic<bool> stop{false};
+    std::thread serving([&] { explorer.run(stop); });
+    const std::string address = explorer.address();
+    const int port = std::stoi(address.substr(address.rfind(':') + 1));
+    const auto asked = [&](const std::string& path) {
+      const Client client(port);
+      client.send("GET " + path + " HTTP/1.1\r\nHost: proxy.example\r\n\r\n");
+      return client.receive();
+    };
+    const std::string alive = asked("/health");
+    EXPECT_NE(alive.find(" 200 "), std::string::npos) << alive;
+    EXPECT_NE(alive.find("\r\n\r\n{\"alive\":true,\"version\":\""), std::string::npos) << alive;
+    EXPECT_NE(asked("/").find(" 403 "), std::string::npos);
+    EXPECT_NE(asked("/api/runs").find(" 403 "), std::string::npos);
+    stop = true;
+    serving.join();
+  }
 }
 
 }  // namespace
