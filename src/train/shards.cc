@@ -103,45 +103,71 @@ std::vector<Shards::Slice> Shards::in_bucket(int64_t k) const {
 // ---- Gradients ---------------------------------------------------------------------------------
 
 // −0 is what adds nothing: −0 + x is x, whatever x is.
+void Shards::pack(const PartialSum& part, const Slice& piece, float* to) {
+  for (const Run& run : piece.runs) {
+    const auto found = part.values.find(run.name);
+    if (found == part.values.end()) {
+      to = std::fill_n(to, run.n, -0.0f);
+    } else {
+      to = std::copy_n(raw(found->second) + run.at, run.n, to);
+    }
+  }
+}
+
+// Where all of it lies in one place already, it is sent from there.
+ConstBytes Shards::to_send(const std::vector<PartialSum>& parts, const Slice& piece,
+                           std::vector<float>& buffer) {
+  if (parts.size() == 1 && piece.runs.size() == 1) {
+    const Run& run = piece.runs.front();
+    const auto found = parts.front().values.find(run.name);
+    if (found != parts.front().values.end()) return bytes_of(raw(found->second) + run.at, run.n);
+  }
+  buffer.resize(parts.size() * static_cast<size_t>(piece.numbers));
+  for (size_t p = 0; p < parts.size(); ++p) {
+    pack(parts[p], piece, buffer.data() + p * static_cast<size_t>(piece.numbers));
+  }
+  return std::as_bytes(std::span(buffer));
+}
+
+// A tree adds to its leftmost part, the first rank's first, which therefore comes to `own`.
 void Shards::sum_bucket(const std::vector<PartialSum>& parts, int64_t batches, int64_t k,
                         Tensor& own) {
   const size_t ranks = slices_.size(), me = static_cast<size_t>(team_.rank());
   const std::vector<Slice> pieces = in_bucket(k);
+  const int64_t n = pieces[me].numbers;
+  float* const sum_here = raw(own) + k * bucket();
   std::vector<std::vector<PartialSum>> shapes(ranks);
   std::vector<ConstBytes> send(ranks);
   std::vector<Bytes> received(ranks);
+  const auto place = [&](size_t r, size_t p) {
+    const bool one_there = r == 0 && p == 0 && (me == 0 || shapes[0].size() == 1);
+    return one_there ? sum_here : in_[r].data() + p * static_cast<size_t>(n);
+  };
   for (size_t r = 0; r < ranks; ++r) {
-    out_[r].clear();
-    for (const PartialSum& part : parts) {
-      for (const Run& run : pieces[r].runs) {
-        const auto found = part.values.find(run.name);
-        if (found == part.values.end()) {
-          out_[r].insert(out_[r].end(), static_cast<size_t>(run.n), -0.0f);
-        } else {
-          const float* from = raw(found->second) + run.at;
-          out_[r].insert(out_[r].end(), from, from + run.n);
-        }
-      }
-    }
     const int64_t of = static_cast<int64_t>(r), all = static_cast<int64_t>(ranks);
     shapes[r] =
         shape_of_parts(first_of_share(batches, of, all), first_of_share(batches, of + 1, all));
-    in_[r].resize(shapes[r].size() * static_cast<size_t>(pieces[me].numbers));
-    send[r] = std::as_bytes(std::span(out_[r]));
-    received[r] = std::as_writable_bytes(std::span(in_[r]));
+    in_[r].resize(shapes[r].size() * static_cast<size_t>(n));
+    if (r == me) {
+      for (size_t p = 0; p < parts.size(); ++p) pack(parts[p], pieces[me], place(r, p));
+    } else {
+      send[r] = to_send(parts, pieces[r], out_[r]);
+      if (!shapes[r].empty()) {
+        received[r] = bytes_of(place(r, 0), static_cast<int64_t>(in_[r].size()));
+      }
+    }
   }
   team_.exchange(send, received);
-  const int64_t n = pieces[me].numbers;
   if (n == 0) return;
   TreeSum sum;
   for (size_t r = 0; r < ranks; ++r) {
     for (size_t p = 0; p < shapes[r].size(); ++p) {
-      shapes[r][p].values["x"] =
-          Tensor::borrow(in_[r].data() + p * static_cast<size_t>(n), {n}, {1}, nullptr);
+      shapes[r][p].values["x"] = Tensor::borrow(place(r, p), {n}, {1}, nullptr);
       sum.add(std::move(shapes[r][p]));
     }
   }
-  own.slice(0, k * bucket(), k * bucket() + n).copy_(sum.total().at("x"));
+  const Tensor total = sum.total().at("x");
+  if (raw(total) != sum_here) std::copy_n(raw(total), n, sum_here);
 }
 
 std::vector<uint8_t> Shards::present_anywhere(const std::vector<PartialSum>& parts) const {
@@ -214,25 +240,29 @@ double Shards::squared_norm() const {
 
 void Shards::share() {
   if (team_.size() == 1) return;
-  const auto all = [&](const std::string& name) { return changed(weights_.at(name)); };
+  const size_t me = static_cast<size_t>(team_.rank());
+  const std::vector<PartialSum> mine{{.values = weights_}};
   for (int64_t k = 0; k < buckets(); ++k) {
     const std::vector<Slice> pieces = in_bucket(k);
-    std::vector<Bytes> places;
+    std::vector<ConstBytes> send(pieces.size(), to_send(mine, pieces[me], out_[me]));
+    std::vector<Bytes> received(pieces.size());
+    send[me] = {};
     for (size_t r = 0; r < pieces.size(); ++r) {
+      if (r == me || pieces[r].runs.empty()) continue;
+      if (pieces[r].runs.size() == 1) {
+        const Run& run = pieces[r].runs.front();
+        received[r] = bytes_of(changed(weights_.at(run.name)) + run.at, run.n);
+        continue;
+      }
       in_[r].resize(static_cast<size_t>(pieces[r].numbers));
-      places.push_back(std::as_writable_bytes(std::span(in_[r])));
+      received[r] = std::as_writable_bytes(std::span(in_[r]));
     }
-    std::vector<float>& mine = out_[0];
-    mine.clear();
-    for (const Run& run : pieces[static_cast<size_t>(team_.rank())].runs) {
-      const float* from = raw(weights_.at(run.name)) + run.at;
-      mine.insert(mine.end(), from, from + run.n);
-    }
-    team_.gather(std::as_bytes(std::span(mine)), places);
+    team_.exchange(send, received);
     for (size_t r = 0; r < pieces.size(); ++r) {
+      if (r == me || pieces[r].runs.size() < 2) continue;
       const float* from = in_[r].data();
       for (const Run& run : pieces[r].runs) {
-        std::copy_n(from, run.n, all(run.name) + run.at);
+        std::copy_n(from, run.n, changed(weights_.at(run.name)) + run.at);
         from += run.n;
       }
     }

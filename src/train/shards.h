@@ -47,6 +47,9 @@ class Shards {
   int64_t bucket() const;   // numbers of each slice that travel at once
   int64_t buckets() const;  // so many times, the same for all
   std::vector<Slice> in_bucket(int64_t k) const;
+  static void pack(const PartialSum&, const Slice&, float* to);
+  static team::ConstBytes to_send(const std::vector<PartialSum>&, const Slice&,
+                                  std::vector<float>& buffer);
   void sum_bucket(const std::vector<PartialSum>& parts, int64_t batches, int64_t k, Tensor& own);
   void set_gradients(const Tensor& sum, const std::vector<uint8_t>& present);
   std::vector<uint8_t> present_anywhere(const std::vector<PartialSum>&) const;
