@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -32,12 +33,17 @@ struct TrainOptions {
   double gigabits = 10, microseconds = 30;  // of the network that is estimated
 };
 
-// Weights and time of one step here, and what comes of them on many machines.
-void print_estimate(const Task& task, TaskConfig& config, const TrainOptions& o) {
+// Weights and time of one step here, and what comes of them on many machines. Processes that a
+// launcher started measure at once, as they would compute; the slowest counts.
+void print_estimate(const Task& task, TaskConfig& config, const TrainOptions& o, team::Team& team) {
   ProgressLine line;
   const team::Network network{o.gigabits * 1e9 / 8, o.microseconds * 1e-6};
-  const team::Work work =
-      tasks::measured_work(task, config, {.say = [&](const std::string& text) { line.say(text); }});
+  tasks::Watching watching;
+  if (team.is_first()) watching.say = [&](const std::string& text) { line.say(text); };
+  team::Work work;
+  team::together(team, [&] { work = tasks::measured_work(task, config, watching); });
+  work.seconds = std::ranges::max(team::gather(team, work.seconds));
+  if (!team.is_first()) return;
   report::Table table{
       {"machines", "seconds a step", "computing", "sent", "memory", "fails every", "save every"},
       {}};
@@ -105,10 +111,7 @@ void run(const Task& task, TrainOptions o) {
       out = fs::path("runs") / fmt::format("{}-{}", task.name, config->data_name());
     if (o.resume) config = config_to_resume(task, RunFolder(out), o);
   });
-  if (o.estimate) {
-    if (team.is_first()) print_estimate(task, *config, o);
-    return;
-  }
+  if (o.estimate) return print_estimate(task, *config, o, team);
   const RunFolder folder(out);
   const tasks::Former former = o.resume  ? tasks::Former::go_on
                                : o.force ? tasks::Former::replace

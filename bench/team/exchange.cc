@@ -1,11 +1,13 @@
 // What a step's gradients cost on their way: summed in the order of batches, each part by its
 // owner, and the weights gathered again, beside MPI_Allreduce of as many numbers. Under a launcher:
-// mpirun -n 2 build/bench/exchange
+// mpirun -n 2 build/bench/exchange [network]
+// With `network`: what a message and a byte take.
 #include <fmt/format.h>
 #include <mpi.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
 #include "team/launched.h"
@@ -52,10 +54,35 @@ void measure(team::Team& team, int64_t megabytes) {
   std::fflush(stdout);
 }
 
+// The network as estimates have it: seconds a message, and bytes a second that a rank sends to all
+// others together while they send to it.
+void measure_network(team::Team& team) {
+  const size_t ranks = static_cast<size_t>(team.size()), others = ranks - 1;
+  const auto seconds = [&](size_t bytes) {
+    const std::vector<std::byte> out(bytes);
+    std::vector<std::vector<std::byte>> in(ranks, out);
+    const std::vector<team::ConstBytes> send(ranks, out);
+    const std::vector<team::Bytes> received(in.begin(), in.end());
+    return seconds_of(team, [&] { team.exchange(send, received); });
+  };
+  const size_t bucket = (size_t{4} << 20) / ranks;
+  const double few = seconds(8), many = seconds(bucket);
+  if (!team.is_first()) return;
+  fmt::print("{{\"ranks\": {}, \"latency\": {:.9f}, \"bandwidth\": {:.0f}}}\n", ranks,
+             few / static_cast<double>(others),
+             static_cast<double>(bucket * others) / std::max(many - few, 1e-9));
+  std::fflush(stdout);
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   team::Team& team = team::launched();
+  if (argc > 1 && std::string_view(argv[1]) == "network") {
+    measure_network(team);
+    team::leave(0);
+    return 0;
+  }
   for (const int64_t megabytes : {4, 16, 64}) measure(team, megabytes);
   team::leave(0);
 }
