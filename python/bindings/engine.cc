@@ -29,17 +29,17 @@ struct Inputs {
   std::vector<Tensor> parameters;
 };
 
-Inputs take_inputs(Take take, const Choice& choice, nb::handle qkv, nb::handle parameters) {
-  const nb::tuple three = nb::borrow<nb::tuple>(qkv);
-  Inputs in{take("attend", "q", three[0]),
-            take("attend", "k", three[1]),
-            take("attend", "v", three[2]),
+// From a tuple (…, q, k, v, *parameters): q at `first`.
+Inputs take_inputs(Take take, const Choice& choice, const nb::tuple& all, size_t first = 0) {
+  if (all.size() < first + 3) throw Error("attend", "q, k and v are missing");
+  Inputs in{take("attend", "q", all[first]),
+            take("attend", "k", all[first + 1]),
+            take("attend", "v", all[first + 2]),
             {}};
-  size_t i = 0;
-  for (const nb::handle x : parameters) {
-    const char* name = i < choice.parameters().size() ? choice.parameters()[i].c_str() : "?";
-    in.parameters.push_back(take("attend", name, x));
-    ++i;
+  const std::vector<std::string>& names = choice.parameters();
+  for (size_t i = first + 3; i < all.size(); ++i) {
+    const size_t p = i - first - 3;
+    in.parameters.push_back(take("attend", p < names.size() ? names[p].c_str() : "?", all[i]));
   }
   return in;
 }
@@ -63,9 +63,8 @@ struct Given {
   }
 };
 
-Given attend_arrays(nb::handle qkv, nb::handle parameters, const Choice& choice, uint64_t seed,
-                    Kind kind) {
-  const Inputs in = take_inputs(take, choice, qkv, parameters);
+Given attend_arrays(const nb::tuple& inputs, const Choice& choice, uint64_t seed, Kind kind) {
+  const Inputs in = take_inputs(take, choice, inputs);
   const nb::gil_scoped_release others;
   const NoGrad quiet;
   return {attend(in.q, in.k, in.v, choice.with(in.parameters, seed), {.plan = choice.plan()}),
@@ -99,16 +98,25 @@ struct Asked {
   Select select;
 };
 
-Computed take_computed(nb::handle computed, const Choice& choice) {
-  const nb::tuple three = nb::borrow<nb::tuple>(computed);
-  Computed c{
-      take_torch("attended", "context", three[0]), take_torch("attended", "stat", three[1]), {}};
-  if (choice.hard()) c.chosen = take_torch("attended", "chosen", three[2]);
-  return c;
-}
+// A call that was computed, as (context, stat, chosen, q, k, v, *parameters).
+struct Call {
+  Inputs in;
+  Computed computed;
 
-nb::tuple torch_attend(nb::handle qkv, nb::handle parameters, const Choice& choice, uint64_t seed) {
-  const Inputs in = take_inputs(take_torch, choice, qkv, parameters);
+  Call(const Choice& choice, const nb::tuple& all)
+      : in(take_inputs(take_torch, choice, all, 3)),
+        computed{
+            take_torch("attended", "context", all[0]), take_torch("attended", "stat", all[1]), {}} {
+    if (choice.hard()) computed.chosen = take_torch("attended", "chosen", all[2]);
+  }
+  Attended attended(const Choice& choice, uint64_t seed) const {
+    return fovea::attended(in.q, in.k, in.v, choice.with(in.parameters, seed), computed,
+                           {.plan = choice.plan()});
+  }
+};
+
+nb::tuple torch_attend(const nb::tuple& inputs, const Choice& choice, uint64_t seed) {
+  const Inputs in = take_inputs(take_torch, choice, inputs);
   Computed c;
   {
     const nb::gil_scoped_release others;
@@ -120,34 +128,28 @@ nb::tuple torch_attend(nb::handle qkv, nb::handle parameters, const Choice& choi
                         c.chosen ? give(c.chosen, Kind::torch) : nb::none());
 }
 
-nb::object torch_look(nb::handle qkv, nb::handle parameters, const Choice& choice, uint64_t seed,
-                      nb::handle computed, const Asked& asked) {
-  const Inputs in = take_inputs(take_torch, choice, qkv, parameters);
-  const Computed c = take_computed(computed, choice);
+nb::object torch_look(const nb::tuple& all, const Choice& choice, uint64_t seed,
+                      const Asked& asked) {
+  const Call call(choice, all);
   Tensor t;
   {
     const nb::gil_scoped_release others;
     const NoGrad quiet;
-    t = look_of(attended(in.q, in.k, in.v, choice.with(in.parameters, seed), c,
-                         {.plan = choice.plan()}),
-                asked.of, asked.select)
-            .contiguous();
+    t = look_of(call.attended(choice, seed), asked.of, asked.select).contiguous();
     // What the call computed stays its own.
-    if (t.data<float>() == c.stat.data<float>()) t = t.clone();
+    if (t.data<float>() == call.computed.stat.data<float>()) t = t.clone();
   }
   return give(t, Kind::torch);
 }
 
-nb::tuple torch_top(nb::handle qkv, nb::handle parameters, const Choice& choice, uint64_t seed,
-                    nb::handle computed, int64_t k, const Select& select) {
-  const Inputs in = take_inputs(take_torch, choice, qkv, parameters);
-  const Computed c = take_computed(computed, choice);
+nb::tuple torch_top(const nb::tuple& all, const Choice& choice, uint64_t seed, int64_t k,
+                    const Select& select) {
+  const Call call(choice, all);
   TopK found;
   {
     const nb::gil_scoped_release others;
     const NoGrad quiet;
-    found = attended(in.q, in.k, in.v, choice.with(in.parameters, seed), c, {.plan = choice.plan()})
-                .top(k, select);
+    found = call.attended(choice, seed).top(k, select);
   }
   return nb::make_tuple(give(found.weights, Kind::torch), give(found.keys, Kind::torch));
 }
@@ -161,31 +163,30 @@ Tensor laid_as(const Tensor& input, const Tensor& gradient) {
   return right;
 }
 
-nb::list torch_backward(nb::handle d, const std::vector<bool>& needs, nb::handle qkv,
-                        nb::handle parameters, const Choice& choice, uint64_t seed,
-                        nb::handle computed, const Asked& asked) {
-  Inputs in = take_inputs(take_torch, choice, qkv, parameters);
-  const Computed c = take_computed(computed, choice);
+// Of each input, in their order: None where it is not needed.
+nb::list torch_backward(nb::handle d, const nb::tuple& needs, const nb::tuple& all,
+                        const Choice& choice, uint64_t seed, const Asked& asked) {
+  Call call(choice, all);
   const Tensor upstream = take_torch("attend_backward", "d", d);
+  std::vector<Tensor*> inputs{&call.in.q, &call.in.k, &call.in.v};
+  for (Tensor& t : call.in.parameters) inputs.push_back(&t);
+  std::vector<Tensor> wanted;
+  std::vector<bool> needed(inputs.size());
+  for (size_t i = 0; i < inputs.size() && i < needs.size(); ++i) {
+    needed[i] = nb::handle(needs[i]).is(nb::handle(Py_True));
+    if (needed[i]) wanted.push_back(inputs[i]->set_requires_grad());
+  }
   std::vector<Tensor> found;
   {
     const nb::gil_scoped_release others;
-    std::vector<Tensor> wanted;
-    size_t i = 0;
-    const auto want = [&](Tensor& t) {
-      if (i < needs.size() && needs[i]) wanted.push_back(t.set_requires_grad());
-      ++i;
-    };
-    want(in.q), want(in.k), want(in.v);
-    for (Tensor& t : in.parameters) want(t);
-    const Attended a =
-        attended(in.q, in.k, in.v, choice.with(in.parameters, seed), c, {.plan = choice.plan()});
-    found = gradients(look_of(a, asked.of, asked.select), upstream, wanted);
+    found =
+        gradients(look_of(call.attended(choice, seed), asked.of, asked.select), upstream, wanted);
     for (size_t w = 0; w < wanted.size(); ++w) found[w] = laid_as(wanted[w], found[w]);
   }
-  nb::list all;
-  for (const Tensor& t : found) all.append(give(t, Kind::torch));
-  return all;
+  nb::list gradients;
+  auto next = found.begin();
+  for (const bool need : needed) gradients.append(need ? give(*next++, Kind::torch) : nb::none());
+  return gradients;
 }
 
 // ---- for the benchmark -------------------------------------------------------------------------
@@ -198,16 +199,16 @@ double seconds_a_call(int64_t calls, const std::function<void()>& call) {
          static_cast<double>(calls);
 }
 
-double time_forward(nb::handle qkv, const Choice& choice, int64_t calls) {
-  const Inputs in = take_inputs(take, choice, qkv, nb::tuple());
+double time_forward(const nb::tuple& qkv, const Choice& choice, int64_t calls) {
+  const Inputs in = take_inputs(take, choice, qkv);
   const nb::gil_scoped_release others;
   const NoGrad quiet;
   const Attention chosen = choice.with({}, 0);
   return seconds_a_call(calls, [&] { attend(in.q, in.k, in.v, chosen); });
 }
 
-double time_both(nb::handle qkv, const Choice& choice, int64_t calls) {
-  Inputs in = take_inputs(take, choice, qkv, nb::tuple());
+double time_both(const nb::tuple& qkv, const Choice& choice, int64_t calls) {
+  Inputs in = take_inputs(take, choice, qkv);
   const nb::gil_scoped_release others;
   const Attention chosen = choice.with({}, 0);
   const std::vector<Tensor> leaves{in.q.set_requires_grad(), in.k.set_requires_grad(),
@@ -279,39 +280,41 @@ void bind_arrays(nb::module_& m) {
   m.def("address_of", [](nb::handle array) {
     return reinterpret_cast<uintptr_t>(take("address_of", "array", array).data<float>());
   });
-  m.def("attend", &attend_arrays, "qkv"_a, "parameters"_a, "choice"_a, "seed"_a, "kind"_a);
+  m.def("attend", &attend_arrays, "inputs"_a, "choice"_a, "seed"_a, "kind"_a);
 }
 
 void bind_torch(nb::module_& m) {
   m.def("know_torch", &know_torch, "f32"_a, "i64"_a, "boolean"_a, "exchange"_a.none());
-  m.def("torch_attend", &torch_attend, "qkv"_a, "parameters"_a, "choice"_a, "seed"_a);
+  m.def("torch_attend", &torch_attend, "inputs"_a, "choice"_a, "seed"_a);
   m.def(
       "torch_look",
-      [](nb::handle qkv, nb::handle parameters, const Choice& choice, uint64_t seed,
-         nb::handle computed, std::string of, std::vector<int64_t> heads,
-         std::vector<int64_t> rows) {
-        return torch_look(qkv, parameters, choice, seed, computed,
-                          {std::move(of), {std::move(heads), std::move(rows)}});
+      [](const nb::tuple& all, const Choice& choice, uint64_t seed, std::string of,
+         std::vector<int64_t> heads, std::vector<int64_t> rows) {
+        return torch_look(all, choice, seed, {std::move(of), {std::move(heads), std::move(rows)}});
       },
-      "qkv"_a, "parameters"_a, "choice"_a, "seed"_a, "computed"_a, "of"_a, "heads"_a, "rows"_a);
+      "call"_a, "choice"_a, "seed"_a, "of"_a, "heads"_a, "rows"_a);
   m.def(
       "torch_top",
-      [](nb::handle qkv, nb::handle parameters, const Choice& choice, uint64_t seed,
-         nb::handle computed, int64_t k, std::vector<int64_t> heads, std::vector<int64_t> rows) {
-        return torch_top(qkv, parameters, choice, seed, computed, k,
-                         {std::move(heads), std::move(rows)});
+      [](const nb::tuple& all, const Choice& choice, uint64_t seed, int64_t k,
+         std::vector<int64_t> heads, std::vector<int64_t> rows) {
+        return torch_top(all, choice, seed, k, {std::move(heads), std::move(rows)});
       },
-      "qkv"_a, "parameters"_a, "choice"_a, "seed"_a, "computed"_a, "k"_a, "heads"_a, "rows"_a);
+      "call"_a, "choice"_a, "seed"_a, "k"_a, "heads"_a, "rows"_a);
   m.def(
       "torch_backward",
-      [](nb::handle d, std::vector<bool> needs, nb::handle qkv, nb::handle parameters,
-         const Choice& choice, uint64_t seed, nb::handle computed, std::string of,
-         std::vector<int64_t> heads, std::vector<int64_t> rows) {
-        return torch_backward(d, needs, qkv, parameters, choice, seed, computed,
+      [](nb::handle d, const nb::tuple& needs, const nb::tuple& all, const Choice& choice,
+         uint64_t seed) {
+        return torch_backward(d, needs, all, choice, seed, {"context", {}});
+      },
+      "d"_a, "needs"_a, "call"_a, "choice"_a, "seed"_a);
+  m.def(
+      "torch_look_backward",
+      [](nb::handle d, const nb::tuple& needs, const nb::tuple& all, const Choice& choice,
+         uint64_t seed, std::string of, std::vector<int64_t> heads, std::vector<int64_t> rows) {
+        return torch_backward(d, needs, all, choice, seed,
                               {std::move(of), {std::move(heads), std::move(rows)}});
       },
-      "d"_a, "needs"_a, "qkv"_a, "parameters"_a, "choice"_a, "seed"_a, "computed"_a, "of"_a,
-      "heads"_a, "rows"_a);
+      "d"_a, "needs"_a, "call"_a, "choice"_a, "seed"_a, "of"_a, "heads"_a, "rows"_a);
 }
 
 void bind_runtime(nb::module_& m) {

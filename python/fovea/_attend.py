@@ -202,10 +202,10 @@ def attend(q: Array, k: Array, v: Array, *, score: str = "scaled_dot", mask: Any
     if numpy is None or type(q) is not numpy.ndarray:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(q, torch.Tensor):
-            return _torch()(q, k, v, said, list(named.values()), seed)
+            return _torch()(q, k, v, said, tuple(named.values()), seed)
         kind, convert = _DLPACK, _namespace(q) if hasattr(q, "__dlpack__") else None
     else:
         kind, convert = _NUMPY, None
 
-    values = [_parameter(x) for x in named.values()] if named else ()
-    return Attended(_engine.attend((q, k, v), values, choices[said], seed, kind), said, convert)
+    inputs = (q, k, v, *[_parameter(x) for x in named.values()]) if named else (q, k, v)
+    return Attended(_engine.attend(inputs, choices[said], seed, kind), said, convert)

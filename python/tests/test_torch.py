@@ -167,13 +167,12 @@ def test_dropout_is_that_of_the_formula():
 
 
 def calls():
+    """What the operator takes, with the choice as _choice.choices has it."""
     t = inputs(Case("additive", "lengths", "softmax"))
     names = ("w_q", "w_k", "u", "b", "lengths")
-    from fovea._choice import how
-
-    additive = how("additive", "lengths", "softmax", names, None, None, 1.0, 0.0, "automatic")
-    plain = how("scaled_dot", "", "softmax", (), None, None, 1.0, 0.0, "automatic")
-    drawn = how("scaled_dot", "causal", "sample", (), None, None, 1.0, 0.0, "automatic")
+    additive = ("additive", "lengths", "softmax", names, None, None, 1.0, 0.0, "automatic")
+    plain = ("scaled_dot", "", "softmax", (), None, None, 1.0, 0.0, "automatic")
+    drawn = ("scaled_dot", "causal", "sample", (), None, None, 1.0, 0.0, "automatic")
     qkv = [t[x].requires_grad_() for x in "qkv"]
     parameters = [t[n].requires_grad_() if t[n].is_floating_point() else t[n] for n in names]
     yield (*qkv, parameters, additive, None)
@@ -185,9 +184,11 @@ def calls():
 
 @pytest.mark.parametrize("number", range(5))
 def test_opcheck(number):
+    from fovea._choice import how
     from fovea.torch._operators import attend_op, backward_op, look_op
 
-    call = list(calls())[number]
+    *rest, said, seed = list(calls())[number]
+    call = (*rest, how(*said), seed)
     torch.library.opcheck(attend_op, call)
     computed = [x.detach() for x in attend_op(*call)]
     torch.library.opcheck(look_op, ("weights", [], [1], *call, *computed))
@@ -213,7 +214,14 @@ class Seen(torch.utils._python_dispatch.TorchDispatchMode):
 @pytest.mark.parametrize("number", range(5))
 def test_with_the_dispatcher_and_without(number):
     """Where nobody else wants to see a call it does not go through the dispatcher: the same bits."""
+    from fovea._choice import how
     from fovea.torch import _operators
+
+    def operator(q, k, v, parameters, said, seed):
+        return _operators.attend_op(q, k, v, parameters, how(*said), seed)
+
+    def either(q, k, v, parameters, said, seed):
+        return _operators.attend((q, k, v, *parameters), said, seed)
 
     def gradients(attend, call):
         context = attend(*call)[0]
@@ -221,12 +229,12 @@ def test_with_the_dispatcher_and_without(number):
         return [context, *torch.autograd.grad(context.square().sum(), learned)]
 
     call = list(calls())[number]
-    plain = gradients(_operators.attend, call)
-    for found, right in zip(gradients(_operators.attend_op, call), plain):
+    plain = gradients(either, call)
+    for found, right in zip(gradients(operator, call), plain):
         assert torch.equal(found, right) and found.stride() == right.stride()
     seen = Seen()
     with seen:
-        for found, right in zip(gradients(_operators.attend, call), plain):
+        for found, right in zip(gradients(either, call), plain):
             assert torch.equal(found, right)
     assert "fovea.attend.default" in seen.names and "fovea.attend_backward.default" in seen.names
 
@@ -277,7 +285,7 @@ def test_bad_use_is_said_in_one_line(change, line):
     t = inputs(Case("scaled_dot", "everything", "softmax")) | change
     with pytest.raises(ValueError, match=line) as error:
         if t["q"].device.type == "meta":
-            fovea._engine.torch_attend((t["q"], t["k"], t["v"]), [], choice(), 0)
+            fovea._engine.torch_attend((t["q"], t["k"], t["v"]), choice(), 0)
         fovea.attend(t["q"], t["k"], t["v"])
     assert "\n" not in str(error.value)
 

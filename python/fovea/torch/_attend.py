@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from .. import _engine
 from .._attend import Attended
-from .._choice import choice_of, collected, how as how_of
-from ._operators import attend as attend_recorded, look_op, seed_of
+from .._choice import choice_of, choices, collected, how as how_of
+from ._operators import attend as attend_recorded, drawn_by, look_op, seed_of
 
 
 class Looks:
     """A call, and what was computed, for Attended: each look is an operator with gradients."""
 
-    def __init__(self, call: tuple, computed: tuple):
-        self.call = call
-        self.computed = computed
+    def __init__(self, inputs: tuple, said: tuple, seed: Any):
+        self.inputs = inputs  # q, k, v, *parameters
+        self.said = said
+        self.seed = seed
+        self.computed = attend_recorded(inputs, said, seed)
 
     @property
     def context(self) -> Tensor:
         return self.computed[0]
 
     def _look(self, of: str, heads: list = [], rows: list = []) -> Tensor:
-        return look_op(of, heads, rows, *self.call, *self._plainly())
+        q, k, v, *parameters = self.inputs
+        return look_op(of, heads, rows, q, k, v, parameters, how_of(*self.said), drawn_by(self.seed),
+                       *self._plainly())
 
     def weights(self, heads: list, rows: list) -> Tensor:
         return self._look("weights", heads, rows)
 
     def top(self, k: int, heads: list, rows: list) -> tuple:
-        q, key, v, parameters, how, seed = self.call
-        return _engine.torch_top((q, key, v), parameters, choice_of(how), seed_of(seed),
-                                 self._plainly(), k, heads, rows)
+        return _engine.torch_top((*self._plainly(), *self.inputs), choices[self.said], seed_of(self.seed),
+                                 k, heads, rows)
 
     def _plainly(self) -> tuple:
         """What was computed, off the tape."""
@@ -49,7 +52,7 @@ class Looks:
         return self._look("log_prob")
 
     def chosen(self) -> Tensor:
-        if not choice_of(self.call[4]).hard:
+        if not choice_of(how_of(*self.said)).hard:
             return self._plain().chosen()  # says which weightings choose
         return self.computed[2]
 
@@ -58,10 +61,8 @@ class Looks:
         return self._plain().plan
 
     def _plain(self) -> Any:
-        q, k, v, parameters, how, seed = self.call
-        plain = [t.detach() for t in (q, k, v)]
-        return _engine.attend(tuple(plain), [t.detach() for t in parameters], choice_of(how),
-                              seed_of(seed), _engine.Kind.torch)
+        return _engine.attend(tuple(t.detach() for t in self.inputs), choices[self.said], seed_of(self.seed),
+                              _engine.Kind.torch)
 
 
 def _parameter(x: Any) -> Tensor:
@@ -81,15 +82,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, *, score: str = "scaled_dot", mask: 
     """As `fovea.attend`, for tensors; `seed` may be one, int64 [], so that a graph can draw it."""
     mask, named = collected(mask, parameters, named)
     said = (score, mask, weighting, tuple(named), scale, softcap, temperature, dropout, plan)
-    return attended(q, k, v, said, list(named.values()), seed)
+    return attended(q, k, v, said, tuple(named.values()), seed)
 
 
-def attended(q: Tensor, k: Tensor, v: Tensor, said: tuple, values: list, seed: Any) -> Attended:
+def attended(q: Tensor, k: Tensor, v: Tensor, said: tuple, values: Sequence, seed: Any) -> Attended:
     """The same with the choice as `_choice.choices` has it, and parameters in its order."""
     if not (isinstance(k, Tensor) and isinstance(v, Tensor)):
         name, x = ("v", v) if isinstance(k, Tensor) else ("k", k)
         raise ValueError(f"[attend] {name} is a {type(x).__name__}, q is a torch.Tensor")
-    if not isinstance(seed, Tensor):
-        seed = torch.tensor(seed) if seed else None
-    call = (q, k, v, [_parameter(x) for x in values], how_of(*said), seed)
-    return Attended(Looks(call, attend_recorded(*call)), said)
+    inputs = (q, k, v, *[_parameter(x) for x in values]) if values else (q, k, v)
+    return Attended(Looks(inputs, said, seed), said)

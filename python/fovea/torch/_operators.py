@@ -15,14 +15,14 @@ a call with gradients.
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor, _C
 from torch.autograd import forward_ad
 
 from .. import _engine
-from .._choice import choice_of
+from .._choice import choice_of, choices, how as how_of
 
 _engine.know_torch(torch.float32, torch.int64, torch.bool,
                    getattr(torch.Tensor, "__dlpack_c_exchange_api__", None))
@@ -32,8 +32,16 @@ _CALL = "Tensor q, Tensor k, Tensor v, Tensor[] parameters, str how, Tensor? see
 _COMPUTED = "Tensor context, Tensor stat, Tensor? chosen"
 
 
-def seed_of(seed: Optional[Tensor]) -> int:
-    return 0 if seed is None else int(seed) & 0xFFFFFFFFFFFFFFFF
+Seed = Union[Tensor, int, None]
+
+
+def seed_of(seed: Seed) -> int:
+    return int(seed) & 0xFFFFFFFFFFFFFFFF if seed is not None else 0
+
+
+def drawn_by(seed: Seed) -> Optional[Tensor]:
+    """As the operators take it."""
+    return seed if seed is None or isinstance(seed, Tensor) else torch.tensor(seed) if seed else None
 
 
 def empty_in_order_of(like: Tensor, shape: Sequence[int]) -> Tensor:
@@ -56,6 +64,8 @@ def empty_in_order_of(like: Tensor, shape: Sequence[int]) -> Tensor:
 
 _included, _excluded = _C._dispatch_tls_local_include_set, _C._dispatch_tls_local_exclude_set
 _keys = _C._dispatch_keys
+_is_compiling, _has_torch_function = torch.compiler.is_compiling, torch.overrides.has_torch_function
+_is_grad_enabled = torch.is_grad_enabled
 
 
 def _usual() -> List[Any]:
@@ -74,8 +84,7 @@ _USUALLY_IN, _USUALLY_OUT, _USUAL = _usual()
 def _is_plain(tensors: Sequence[Tensor]) -> bool:
     """Whether the dispatcher would only record the call and compute it: no compiler, mode,
     transform, autocast or subclass. Then both are done without it, which saves 30 µs."""
-    if (torch.compiler.is_compiling() or torch.overrides.has_torch_function(tensors)
-            or not (_included() == _USUALLY_IN and _excluded() == _USUALLY_OUT)):
+    if (_is_compiling() or _has_torch_function(tensors) or not (_included() == _USUALLY_IN and _excluded() == _USUALLY_OUT)):
         return False
     for x in tensors:
         if not _keys(x) == _USUAL:
@@ -110,26 +119,31 @@ def _refuse_tangents(tensors: Sequence[Tensor]) -> None:
 def _learns(tensors: Sequence[Tensor]) -> bool:
     if forward_ad._current_level >= 0:
         _refuse_tangents(tensors)
-    if torch.is_grad_enabled():
+    if _is_grad_enabled():
         for x in tensors:
             if x.requires_grad:
                 return True
     return False
 
 
+def _in_place(found: Sequence[Tensor], needs: Sequence[bool]) -> Tuple:
+    left = iter(found)
+    return tuple(next(left) if need else None for need in needs)
+
+
 class Attend(torch.autograd.Function):
-    """`compute()`, recorded as what was `asked` (of, heads, rows) of a call with these inputs, whose
-    gradients `back` computes. Only the context and looks have any: Attended.lse is a look. So the
-    first thing computed is the output; the others go by `beside`, which saves 5 µs."""
+    """`compute()`, recorded as what was `asked` (of, heads, rows) of a call with these inputs. Only
+    the context and looks have gradients: Attended.lse is a look. So the first thing computed is the
+    output; the others go by `beside`, which saves 5 µs."""
 
     @staticmethod
     def forward(ctx, call, beside, *inputs):
-        compute, back, asked, how, seed, computed = call
+        compute, asked, how, seed, computed = call
         found = compute()
         if computed is None:
             computed = found
             found, *beside[:] = computed
-        ctx.said = back, asked, how
+        ctx.said = asked, how
         ctx.save_for_backward(seed, *computed, *inputs)
         ctx.set_materialize_grads(False)
         return found
@@ -141,16 +155,39 @@ class Attend(torch.autograd.Function):
             return (None,) * (2 + len(needs))
         # Once: checkpointing computes what was saved anew when it is asked for.
         seed, context, stat, chosen, q, k, v, *parameters = ctx.saved_tensors
-        back, asked, how = ctx.said
-        found = back(d, *asked, needs, q, k, v, parameters, how, seed, context, stat, chosen)
-        if len(found) == len(needs):
-            return (None, None, *found)
-        found = iter(found)
-        return (None, None, *(next(found) if need else None for need in needs))
+        asked, how = ctx.said
+        found = backward_op(d, *asked, needs, q, k, v, parameters, how, seed, context, stat, chosen)
+        return (None, None, *_in_place(found, needs))
+
+
+class AttendPlainly(torch.autograd.Function):
+    """A plain call, as Attend without the dispatcher: `call` is (said, choice, seed), and all that is
+    computed goes to `computed`. What was saved is plain, so that a compiler or a batch of gradients
+    shows in `d` or in the thread."""
+
+    @staticmethod
+    def forward(ctx, call, computed, *inputs):
+        found = _engine.torch_attend(inputs, call[1], call[2])
+        ctx.call = call
+        ctx.save_for_backward(*found, *inputs)
+        computed[:] = found
+        return found[0]
+
+    @staticmethod
+    def backward(ctx, d):
+        said, choice, seed = ctx.call
+        needs = ctx.needs_input_grad[2:]
+        saved = ctx.saved_tensors
+        if not _is_grad_enabled() and _is_plain((d,)):
+            return (None, None, *_engine.torch_backward(d, needs, saved, choice, seed))
+        context, stat, chosen, q, k, v, *parameters = saved
+        found = backward_op(d, *_CONTEXT, needs, q, k, v, parameters, how_of(*said), drawn_by(seed),
+                            context, stat, chosen)
+        return (None, None, *_in_place(found, needs))
 
 
 # What Function.apply() comes to where no transform is active.
-_apply = super(torch.autograd.Function, Attend).apply
+_apply_plainly = super(torch.autograd.Function, AttendPlainly).apply
 
 
 class AttendTwice(torch.autograd.Function):
@@ -165,12 +202,12 @@ class AttendTwice(torch.autograd.Function):
         raise RuntimeError("[attend] there is no double backward: gradients of gradients are not computed")
 
 
-def _recorded(apply: Callable, call: tuple, inputs: Sequence[Tensor]) -> Any:
-    """`call` is (compute, back, asked, how, seed, computed), as Attend takes it."""
+def _recorded(call: tuple, inputs: Sequence[Tensor]) -> Any:
+    """`call` is (compute, asked, how, seed, computed), as Attend takes it."""
     if not _learns(inputs):
         return call[0]()
     beside: List[Any] = []
-    found = apply(call, beside, *inputs)
+    found = Attend.apply(call, beside, *inputs)
     return (found, *beside) if beside else found
 
 
@@ -181,7 +218,7 @@ _CONTEXT: Tuple[str, List[int], List[int]] = ("context", [], [])
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, parameters: List[Tensor], how: str,
             seed: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
-    context, stat, chosen = _engine.torch_attend((q, k, v), parameters, choice_of(how), seed_of(seed))
+    context, stat, chosen = _engine.torch_attend((q, k, v, *parameters), choice_of(how), seed_of(seed))
     return context, stat, q.new_empty((0,), dtype=torch.int64) if chosen is None else chosen
 
 
@@ -194,21 +231,25 @@ def _attend_fake(q, k, v, parameters, how, seed):
 
 def _attend_autograd(keyset, q, k, v, parameters, how, seed):
     compute = lambda: _below_autograd(attend_op, keyset, q, k, v, parameters, how, seed)
-    return _recorded(Attend.apply, (compute, backward_op, _CONTEXT, how, seed, None), (q, k, v, *parameters))
+    return _recorded((compute, _CONTEXT, how, seed, None), (q, k, v, *parameters))
 
 
 attend_op = _define(f"attend({_CALL}) -> (Tensor, Tensor, Tensor)", _attend, _attend_fake,
                     _attend_autograd)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, parameters: List[Tensor], how: str,
-           seed: Optional[Tensor]) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
-    """The operator; of a plain call, `chosen` is None where nothing is."""
-    inputs = (q, k, v, *parameters)
+def attend(inputs: Tuple[Tensor, ...], said: tuple, seed: Seed) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+    """The operator, of (q, k, v, *parameters) and a choice as `choices` has it; of a plain call,
+    `chosen` is None where nothing is."""
     if not _is_plain(inputs):
-        return attend_op(q, k, v, parameters, how, seed)
-    compute = lambda: _engine.torch_attend((q, k, v), parameters, choice_of(how), seed_of(seed))
-    return _recorded(_apply, (compute, _plain_backward, _CONTEXT, how, seed, None), inputs)
+        q, k, v, *parameters = inputs
+        return attend_op(q, k, v, parameters, how_of(*said), drawn_by(seed))
+    call = said, choices[said], seed_of(seed) if seed else 0
+    if not _learns(inputs):
+        return _engine.torch_attend(inputs, call[1], call[2])
+    computed: List[Any] = []
+    computed[0] = _apply_plainly(call, computed, *inputs)
+    return tuple(computed)
 
 
 # ---- look -----------------------------------------------------------------------------------------
@@ -217,8 +258,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, parameters: List[Tensor], how: str,
 def _look(of: str, heads: List[int], rows: List[int], q: Tensor, k: Tensor, v: Tensor,
           parameters: List[Tensor], how: str, seed: Optional[Tensor], context: Tensor, stat: Tensor,
           chosen: Optional[Tensor]) -> Any:
-    return _engine.torch_look((q, k, v), parameters, choice_of(how), seed_of(seed),
-                              (context, stat, chosen), of, heads, rows)
+    return _engine.torch_look((context, stat, chosen, q, k, v, *parameters), choice_of(how), seed_of(seed),
+                              of, heads, rows)
 
 
 def _look_fake(of, heads, rows, q, k, v, parameters, how, seed, context, stat, chosen):
@@ -235,8 +276,7 @@ def _look_fake(of, heads, rows, q, k, v, parameters, how, seed, context, stat, c
 def _look_autograd(keyset, of, heads, rows, q, k, v, parameters, how, seed, *computed):
     call = (of, heads, rows, q, k, v, parameters, how, seed, *computed)
     compute = lambda: _below_autograd(look_op, keyset, *call)
-    return _recorded(Attend.apply, (compute, backward_op, (of, heads, rows), how, seed, computed),
-                     (q, k, v, *parameters))
+    return _recorded((compute, (of, heads, rows), how, seed, computed), (q, k, v, *parameters))
 
 
 look_op = _define(f"look(str of, int[] heads, int[] rows, {_CALL}, {_COMPUTED}) -> Tensor", _look,
@@ -248,8 +288,9 @@ look_op = _define(f"look(str of, int[] heads, int[] rows, {_CALL}, {_COMPUTED}) 
 def _backward(d: Tensor, of: str, heads: List[int], rows: List[int], needs: List[bool], q: Tensor,
               k: Tensor, v: Tensor, parameters: List[Tensor], how: str, seed: Optional[Tensor],
               context: Tensor, stat: Tensor, chosen: Optional[Tensor]) -> List[Tensor]:
-    return _engine.torch_backward(d, needs, (q, k, v), parameters, choice_of(how), seed_of(seed),
-                                  (context, stat, chosen), of, heads, rows)
+    call = (context, stat, chosen, q, k, v, *parameters)
+    found = _engine.torch_look_backward(d, tuple(needs), call, choice_of(how), seed_of(seed), of, heads, rows)
+    return [x for x in found if x is not None]
 
 
 def _backward_fake(d, of, heads, rows, needs, q, k, v, parameters, how, seed, context, stat, chosen):
@@ -269,15 +310,7 @@ backward_op = _define(f"attend_backward(Tensor d, str of, int[] heads, int[] row
                       f"{_COMPUTED}) -> Tensor[]", _backward, _backward_fake, _backward_autograd)
 
 
-def _plain_backward(d: Tensor, *call: Any) -> List[Tensor]:
-    """Of a plain call: what it saved is plain, so that a compiler or a batch of gradients shows in
-    `d` or in the thread."""
-    run = _backward if not torch.is_grad_enabled() and _is_plain((d,)) else backward_op
-    return run(d, *call)
-
-
 # ---- autocast and vmap ----------------------------------------------------------------------------
-
 
 
 def _in_float32(x):
