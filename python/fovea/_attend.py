@@ -65,7 +65,10 @@ class Attended:
         """float32 [B,H,Lq,Dv]: the values, summed by their weights."""
         found = self._context
         if found is None:
-            found = self._context = self._given(self._looks.context)
+            found = self._looks.context
+            if self._as is not None:
+                found = self._as(found)
+            self._context = found
         return found
 
     def weights(self, heads: Pick = None, rows: Pick = None) -> Array:
@@ -198,14 +201,13 @@ def attend(q: Array, k: Array, v: Array, *, score: str = "scaled_dot", mask: Any
     if parameters or type(mask) is not str:
         mask, named = collected(mask, parameters, named)
     said = (score, mask, weighting, tuple(named), scale, softcap, temperature, dropout, plan)
+    kind, convert = _NUMPY, None
     numpy = sys.modules.get("numpy")
     if numpy is None or type(q) is not numpy.ndarray:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(q, torch.Tensor):
             return _torch()(q, k, v, said, tuple(named.values()), seed)
         kind, convert = _DLPACK, _namespace(q) if hasattr(q, "__dlpack__") else None
-    else:
-        kind, convert = _NUMPY, None
 
     inputs = (q, k, v, *[_parameter(x) for x in named.values()]) if named else (q, k, v)
     return Attended(_engine.attend(inputs, choices[said], seed, kind), said, convert)

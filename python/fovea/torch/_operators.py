@@ -238,7 +238,7 @@ attend_op = _define(f"attend({_CALL}) -> (Tensor, Tensor, Tensor)", _attend, _at
                     _attend_autograd)
 
 
-def attend(inputs: Tuple[Tensor, ...], said: tuple, seed: Seed) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+def attend(inputs: Tuple[Tensor, ...], said: tuple, seed: Seed) -> tuple:
     """The operator, of (q, k, v, *parameters) and a choice as `choices` has it; of a plain call,
     `chosen` is None where nothing is."""
     if not _is_plain(inputs):
