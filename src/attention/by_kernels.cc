@@ -149,7 +149,7 @@ AttentionProblem part_of(AttentionProblem p, const Part& x, const Tensor& scores
   p.bias = from(p.bias, x.b, x.h, x.i);
   p.center = from(p.center, x.b, x.h, x.i);
   p.sink = from(p.sink, x.h);
-  p.first = {x.b, x.h, x.i};
+  p.first = {p.first.b + x.b, p.first.h + x.h, p.first.i + x.i, p.first.j};
   return p;
 }
 
@@ -158,6 +158,7 @@ kernels::AttentionResult part_of(kernels::AttentionResult r, const Part& x, cons
   r.weights = from(r.weights, x.b, x.h, x.i);
   r.stat = from(r.stat, first_row(x, n));
   r.chosen = from(r.chosen, first_row(x, n));
+  r.best = from(r.best, first_row(x, n));
   return r;
 }
 
@@ -282,6 +283,10 @@ void attend_by_kernels(AttendedState& s, bool keep_weights) {
   s.stat = Tensor::empty({n.B, n.H, n.Lq});
   kernels::AttentionResult out{.context = out_view(s.context), .stat = raw(s.stat)};
   if (hard) out.chosen = s.chosen.data();
+  if (hard && !p.whole_rows) {
+    s.best.resize(s.chosen.size());
+    out.best = s.best.data();
+  }
   if (s.plan == Plan::linear) return kernels::linear_forward(p, out);
   if (keep_weights && s.computed == Device::cpu) {
     s.weights = Tensor::empty({n.B, n.H, n.Lq, n.Lk});

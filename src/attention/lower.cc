@@ -13,23 +13,28 @@ namespace {
 
 // ---- ranges ------------------------------------------------------------------------------------
 
+// Some queries of a call.
+struct QueryRange {
+  int64_t first, count;
+};
+
 void intersect_ranges(const std::vector<const MaskTerm*>& terms, const MaskContext& c,
-                      LoweredMask& out) {
+                      const QueryRange& rows, LoweredMask& out) {
   const Sizes& n = c.n;
   if (terms.empty() && !out.center) return;
   bool by_batch = out.center.defined();
   for (const MaskTerm* term : terms) by_batch |= term->def->range_by_batch;
   const int64_t batches = by_batch ? n.B : 1, heads = out.center ? n.H : 1;
-  out.stride_h = heads > 1 ? n.Lq : 0;
-  out.stride_b = batches > 1 ? heads * n.Lq : 0;
-  out.begin.assign(batches * heads * n.Lq, 0);
-  out.end.assign(batches * heads * n.Lq, static_cast<int32_t>(n.Lk));
+  out.stride_h = heads > 1 ? rows.count : 0;
+  out.stride_b = batches > 1 ? heads * rows.count : 0;
+  out.begin.assign(batches * heads * rows.count, 0);
+  out.end.assign(batches * heads * rows.count, static_cast<int32_t>(n.Lk));
   for (const MaskTerm* term : terms) {
     for (int64_t b = 0; b < batches; ++b) {
-      for (int64_t i = 0; i < n.Lq; ++i) {
-        const KeyRange r = term->def->range(*term, c, b, i);
+      for (int64_t i = 0; i < rows.count; ++i) {
+        const KeyRange r = term->def->range(*term, c, b, rows.first + i);
         for (int64_t h = 0; h < heads; ++h) {
-          const int64_t at = (b * heads + h) * n.Lq + i;
+          const int64_t at = (b * heads + h) * rows.count + i;
           out.begin[at] =
               std::max(out.begin[at], static_cast<int32_t>(std::max<int64_t>(r.begin, 0)));
           out.end[at] = std::min(out.end[at], static_cast<int32_t>(std::min(r.end, n.Lk)));
@@ -42,7 +47,7 @@ void intersect_ranges(const std::vector<const MaskTerm*>& terms, const MaskConte
 // |j − p| ≤ W; a centre that is NaN hides nothing, so that it shows.
 void intersect_windows(double width, const Sizes& n, LoweredMask& out) {
   const std::vector<float> centers = out.center.detach().contiguous().to_vector();
-  for (int64_t at = 0; at < n.B * n.H * n.Lq; ++at) {
+  for (size_t at = 0; at < centers.size(); ++at) {
     const double p = centers[at];
     if (std::isnan(p)) continue;
     const double low = std::ceil(p - width);
@@ -58,9 +63,9 @@ void intersect_windows(double width, const Sizes& n, LoweredMask& out) {
 }
 
 // Ranges that hide nothing would only cost time.
-void forget_full_ranges(const Sizes& n, LoweredMask& out) {
+void forget_full_ranges(int64_t Lk, LoweredMask& out) {
   for (size_t at = 0; at < out.begin.size(); ++at) {
-    if (out.begin[at] > 0 || out.end[at] < n.Lk) return;
+    if (out.begin[at] > 0 || out.end[at] < Lk) return;
   }
   out.begin.clear();
   out.end.clear();
@@ -98,6 +103,12 @@ void take_conditions(const std::vector<const MaskTerm*>& terms, const MaskContex
 
 // ---- biases ------------------------------------------------------------------------------------
 
+// Of a tensor that broadcasts along a dimension, or has it, `count` from `first` on.
+Tensor sliced(const Tensor& t, int from_end, int64_t first, int64_t count) {
+  const int d = t.rank() - from_end;
+  return d < 0 || t.size(d) == 1 ? t : t.slice(d, first, first + count);
+}
+
 // A bias by distance as the [..,Lq,Lk] matrix it stands for; a view.
 Tensor spread_distances(const Tensor& t, const Sizes& n) {
   Shape shape(t.shape().begin(), t.shape().end() - 1),
@@ -108,12 +119,21 @@ Tensor spread_distances(const Tensor& t, const Sizes& n) {
   return t.as_strided(shape, strides, (n.Lq - 1) * step);
 }
 
-void add_biases(const Attention& a, const Sizes& n, LoweredMask& out) {
+// Distances are read at j − i + Lq − 1: those of later queries begin earlier.
+Bias of_queries(const Bias& all, const Sizes& n, const QueryRange& rows) {
+  if (rows.count == n.Lq) return all;
+  if (!all.relative) return {sliced(all.table, 2, rows.first, rows.count), false};
+  return {sliced(all.table, 1, n.Lq - rows.count - rows.first, rows.count + n.Lk - 1), true};
+}
+
+void add_biases(const Attention& a, const Sizes& whole, const QueryRange& rows, LoweredMask& out) {
+  Sizes n = whole;
+  n.Lq = rows.count;
   std::vector<Bias> all;
-  if (a.score.bias) all.push_back(*a.score.bias);
+  if (a.score.bias) all.push_back(of_queries(*a.score.bias, whole, rows));
   for (const MaskTerm& term : a.mask.terms) {
     if (!term.def->bias) continue;
-    if (Tensor t = term.def->bias(term)) all.push_back({t, false});
+    if (Tensor t = term.def->bias(term)) all.push_back(of_queries({t, false}, whole, rows));
   }
   if (all.empty() || n.Lq == 0 || n.Lk == 0) return;
   if (all.size() == 1) {
@@ -127,9 +147,7 @@ void add_biases(const Attention& a, const Sizes& n, LoweredMask& out) {
   }
 }
 
-}  // namespace
-
-LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
+LoweredMask lowered(const Attention& a, const Sizes& n, const Tensor& q, const QueryRange& rows) {
   const MaskContext c = mask_context(a.mask, n);
   LoweredMask out;
   double width = 0;
@@ -148,12 +166,48 @@ LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
       conditions.push_back(&term);
     }
   }
-  intersect_ranges(ranges, c, out);
+  intersect_ranges(ranges, c, rows, out);
   if (out.center) intersect_windows(width, n, out);
-  forget_full_ranges(n, out);
+  forget_full_ranges(n.Lk, out);
   take_conditions(conditions, c, out);
-  add_biases(a, n, out);
+  add_biases(a, n, rows, out);
   return out;
+}
+
+}  // namespace
+
+LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
+  return lowered(a, n, q, {0, n.Lq});
+}
+
+LoweredMask lower_mask_of_queries(const Attention& a, const Sizes& n, const Tensor& q,
+                                  int64_t first) {
+  const int64_t count = q.size(2);
+  LoweredMask m = lowered(a, n, q, {first, count});
+  m.first_query = first;
+  if (m.allowed) m.allowed = sliced(m.allowed, 2, first, count);
+  return m;
+}
+
+Tensor bias_of_keys(const LoweredMask& m, const Tensor& bias, int64_t queries,
+                    const KeyRange& keys) {
+  const int64_t count = keys.end - keys.begin;
+  return sliced(bias, 1, keys.begin, m.relative ? queries + count - 1 : count);
+}
+
+LoweredMask of_keys(const LoweredMask& all, int64_t queries, const KeyRange& keys) {
+  const int64_t first = keys.begin, count = keys.end - keys.begin;
+  LoweredMask m = all;
+  m.first_key += first;
+  for (size_t at = 0; at < m.begin.size(); ++at) {
+    m.begin[at] = static_cast<int32_t>(std::clamp<int64_t>(m.begin[at] - first, 0, count));
+    m.end[at] = static_cast<int32_t>(std::clamp<int64_t>(m.end[at] - first, 0, count));
+  }
+  forget_full_ranges(count, m);
+  if (m.allowed) m.allowed = sliced(m.allowed, 1, first, count);
+  if (m.bias) m.bias = bias_of_keys(all, m.bias, queries, keys);
+  if (m.center) m.center = m.center - static_cast<float>(first);
+  return m;
 }
 
 Visible visible(const LoweredMask& m, const Sizes& n) {

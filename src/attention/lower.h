@@ -33,12 +33,20 @@ struct LoweredMask {
   Tensor center;  // f32 [B,H,Lq]; undefined: no predicted window
   float sigma = 0.0f;
   bool renormalise = false;
+  int64_t first_query = 0, first_key = 0;  // in the call, where this is a part of one
 
   bool hides() const { return !begin.empty() || allowed || conditions || bias; }
 };
 
 // q [B,H,Lq,Dq]. The score's bias is merged in.
 LoweredMask lower_mask(const Attention&, const Sizes&, const Tensor& q);
+
+// Queries [first, first + q.size(2)) of a call of those sizes, against all of its keys.
+LoweredMask lower_mask_of_queries(const Attention&, const Sizes&, const Tensor& q, int64_t first);
+// Of `queries` queries against all keys, what there is against some.
+LoweredMask of_keys(const LoweredMask&, int64_t queries, const KeyRange&);
+// What of the mask's bias, or of a tensor of its shape, belongs to them; a view.
+Tensor bias_of_keys(const LoweredMask&, const Tensor& bias, int64_t queries, const KeyRange&);
 
 // Which keys [B,Hk,Lk,1] some query sees, and which queries [B,H,Lq,1] see some key.
 struct Visible {

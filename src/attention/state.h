@@ -39,6 +39,7 @@ struct AttendedState {
   Tensor context;               // [B,H,Lq,Dv], off the tape, in the memory order of the queries
   Tensor stat;                  // [B,H,Lq]
   std::vector<int32_t> chosen;  // [B,H,Lq], hard weightings; −1: none
+  std::vector<float> best;      // [B,H,Lq], likewise: their scores, of a part of the keys
   Tensor weights;               // [B,H,Lq,Lk] when kept while passing by
   Tensor kept;                  // [B,H,Lq,·] weights of few keys, for the backward pass
 

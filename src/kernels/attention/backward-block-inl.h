@@ -150,7 +150,8 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
   if (c.kept) t.kept = c.kept + at * kept_width(p.Lk);
   if (c.direct) t.factor = p.scale / p.temperature;
   if (g.stat) t.stat = g.stat[at];
-  if (p.weigh == Weigh::softmax && g.d_context && !c.find_mean) {
+  const bool soft = p.weigh == Weigh::softmax || p.weigh == Weigh::gumbel;
+  if (soft && g.d_context && !c.find_mean) {
     t.beta -= ContextProduct(c, b, h, i);
   }
   if (g.d_stat) t.beta += g.d_stat[at];

@@ -166,7 +166,8 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const AdditiveStore additive = PrepareAdditive(p);
   const bool smooth = p.weigh != Weigh::argmax &&
                       (p.weigh != Weigh::sample || g.d_log_prob || g.d_stat || g.d_entropy);
-  const bool find_mean = p.weigh == Weigh::gumbel || (p.weigh == Weigh::softmax && g.d_weights);
+  const bool find_mean =
+      p.whole_rows && (p.weigh == Weigh::gumbel || (p.weigh == Weigh::softmax && g.d_weights));
   const bool bell = p.center && !p.renormalise;
   const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter || g.dsink;
   const float* const kept = find_mean || g.dsink ? nullptr : g.kept;

@@ -191,7 +191,7 @@ HWY_INLINE RowGrads GradRow(const AttentionProblem& p, const Stretch& x, RowTerm
   if (bell) std::copy(dw_at, dw_at + x.size(), spare + 3 * x.size());
   if (p.weigh == Weigh::gumbel) AddGumbel(p, x, s);
   float sink = SinkOf(p, x.h);
-  if (!t.kept) t.stat = AsPrecise(p.weigh, at, x.size(), t.stat, sink);
+  if (!t.kept) t.stat = AsPrecise(p, at, x.size(), t.stat, sink);
   switch (p.weigh) {
     case Weigh::sparsemax:
     case Weigh::entmax15:

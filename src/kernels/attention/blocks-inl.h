@@ -45,7 +45,8 @@ inline bool AnyUndefined(const AttentionProblem& p, const float* stat) {
 
 // Whether some row's weights cannot be told from its log-sum-exp alone.
 inline bool AnyLargeStat(const AttentionProblem& p, const float* stat) {
-  return stat && WeighsRows(p.weigh) && std::any_of(stat, stat + p.rows(), LargeStat);
+  return stat && p.whole_rows && WeighsRows(p.weigh) &&
+         std::any_of(stat, stat + p.rows(), LargeStat);
 }
 
 struct Blocking {

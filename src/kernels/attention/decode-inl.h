@@ -24,7 +24,7 @@ constexpr int64_t kDecodeHead = std::max<int64_t>(kLanes, 2);  // {m, l} before 
 inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
   return p.Lk >= 8 * p.Lq && p.family == Family::dot && out.context && p.weigh == Weigh::softmax &&
          p.Lq * p.group() <= kDecodeRows && !out.weights && !out.kept && !p.bias && !p.allowed &&
-         !p.conditions && !p.center && p.dropout == 0.0f && p.k.c == 1 && p.v.c == 1 &&
+         !p.conditions && !p.center && !p.noisy && p.dropout == 0.0f && p.k.c == 1 && p.v.c == 1 &&
          p.D % kLanes == 0 && p.Dv % kLanes == 0 && p.D > 0;
 }
 

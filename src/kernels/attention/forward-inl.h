@@ -86,7 +86,8 @@ inline float ChosenWeight(const AttentionProblem& p, int64_t b, int64_t h, int64
   }
   if (p.dropout > 0.0f) {
     const RandomKey key = RowKey(p, Purpose::weight_dropout, b, h, i);
-    weight *= bits32(key, static_cast<uint64_t>(j)) >= DropBelow(p) ? KeptFactor(p) : 0.0f;
+    const auto at = static_cast<uint64_t>(p.first.j + j);
+    weight *= bits32(key, at) >= DropBelow(p) ? KeptFactor(p) : 0.0f;
   }
   return weight;
 }
@@ -194,11 +195,11 @@ HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, RowSc
     case Weigh::sparsemax:
     case Weigh::entmax15:
       state.m[i] = SparseThresholdOf(p.weigh, at, x.size());
-      WeighRow(p.weigh, at, x.size(), state.m[i]);
+      WeighRow(p, at, x.size(), state.m[i]);
       break;
     case Weigh::sigmoid:
     case Weigh::none:
-      WeighRow(p.weigh, at, x.size(), 0.0f);
+      WeighRow(p, at, x.size(), 0.0f);
       break;
     case Weigh::formula:
       FormulaRow(p, x, s, spare);
@@ -290,6 +291,7 @@ HWY_INLINE void FinishRow(const ForwardTask& t, const BlockAt& at, int64_t i) {
   if (Hard(p.weigh)) {
     const int32_t j = state.chosen[i];
     c.out.chosen[(at.b * p.H + at.h) * p.Lq + row] = j;
+    if (c.out.best) c.out.best[(at.b * p.H + at.h) * p.Lq + row] = state.best[i];
     const float none = std::isnan(state.m[i]) ? kNan : 0.0f;
     const float weight = j < 0 ? none : ChosenWeight(p, at.b, at.h, row, j);
     const Rows& values = t.side.values;
@@ -374,6 +376,9 @@ HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
       const Stretch row = StretchOf(x, first + i);
       if (NeedsMask(p, row)) MaskRow(p, row, mem.s + i * mem.lds);
     }
+  }
+  for (int64_t i = 0; i < m && p.noisy; ++i) {
+    AddGumbel(p, StretchOf(x, first + i), mem.s + i * mem.lds);
   }
   if (c.once) {
     WeighOnce(t, x, g);

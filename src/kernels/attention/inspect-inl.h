@@ -114,7 +114,7 @@ struct EntropyRows {
     const F d;
     const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i;
     float sink = SinkOf(p, x.h), log_sum = stat[at];
-    if (LargeStat(log_sum)) {
+    if (FindsAgain(p, log_sum)) {
       log_sum = Recenter(s + (x.from - x.origin), x.size(), sink);
       entropy[at] += SinkEntropy(sink, log_sum);
     }
@@ -133,7 +133,7 @@ HWY_NOINLINE void EntropyBlock(const ForwardCall& c, const EntropyRows& rows,
                                const PackedKeys& keys, const BlockAt& at, float* scratch) {
   const int64_t first = (at.b * c.p.H + at.h) * c.p.Lq + at.i;
   for (int64_t i = first; i < first + at.n; ++i) {
-    const bool large = LargeStat(rows.stat[i]);  // the whole row tells
+    const bool large = FindsAgain(c.p, rows.stat[i]);  // the whole row tells
     rows.entropy[i] = large ? 0.0f : SinkEntropy(SinkOf(c.p, at.h), rows.stat[i]);
   }
   ForEachStretch(c, keys, at, scratch, rows);
@@ -148,7 +148,7 @@ struct ChosenRows {
     const int64_t at = (x.b * p.H + x.h) * p.Lq + x.i, j = chosen[at];
     if (j < x.begin || j >= x.end) return;
     float log_sum = stat[at], sink = SinkOf(p, x.h);
-    if (LargeStat(log_sum)) log_sum = Recenter(s + (x.from - x.origin), x.size(), sink);
+    if (FindsAgain(p, log_sum)) log_sum = Recenter(s + (x.from - x.origin), x.size(), sink);
     log_prob[at] = s[j - x.origin] - log_sum;
   }
 };

@@ -85,11 +85,15 @@ struct AttentionProblem {
   const float* sink = nullptr;  // softmax: [H], a score beside those of the keys, without a value
   float dropout = 0.0f;
   uint64_t seed = 0;
-  // Where row (0, 0, 0) lies in the call this is a part of: random numbers and conditions go by
-  // that.
+  // Where row (0, 0, 0) and key 0 lie in the call this is a part of: random numbers and conditions
+  // go by that.
   struct {
-    int64_t b = 0, h = 0, i = 0;
+    int64_t b = 0, h = 0, i = 0, j = 0;
   } first;
+  // Its keys are all that the call has. Where they are not, statistics given are those of the whole
+  // row, and for gumbel the context given is that of softmax(s + g).
+  bool whole_rows = true;
+  bool noisy = false;  // softmax: of s + g, the noise that gumbel adds
   RowFormula formula;
 
   bool masked() const { return begin.data || allowed || bias || conditions; }
@@ -105,8 +109,9 @@ struct AttentionResult {
   // seen, for these and argmax.
   float* stat = nullptr;
   int32_t* chosen = nullptr;  // hard weightings: the key, −1 for none
-  View<float> weights;        // optional
-  float* kept = nullptr;      // optional, where keeps_weights(): [B,H,Lq,kept_width()]
+  float* best = nullptr;  // optional, hard weightings: its score, noise included; −inf for none
+  View<float> weights;    // optional
+  float* kept = nullptr;  // optional, where keeps_weights(): [B,H,Lq,kept_width()]
 };
 
 // The weights of few keys are kept for the backward pass, as they were before the window's bell and

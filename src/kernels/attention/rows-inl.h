@@ -71,7 +71,8 @@ HWY_NOINLINE void MaskRow(const AttentionProblem& p, const Stretch& x, float* s)
       if (!allowed[j * p.allowed.c]) at[j] = -kInf;
     }
   }
-  const RowKeys keys{p.first.b + x.b, p.first.h + x.h, p.first.i + x.i, x.begin, x.end};
+  const RowKeys keys{p.first.b + x.b, p.first.h + x.h, p.first.i + x.i, p.first.j + x.begin,
+                     p.first.j + x.end};
   for (int64_t c = 0; c < p.n_conditions; ++c) {
     p.conditions[c].forbid(p.conditions[c].self, keys, at + x.begin);
   }
@@ -137,6 +138,10 @@ HWY_INLINE float RowSum(const float* x, int64_t n) {
 // A log-sum-exp m + log l is one float: of size 256 it has lost 2⁻¹⁶ of log l, of 10⁸ all of it. So
 // has a threshold, m + τ.
 inline bool LargeStat(float stat) { return std::fabs(stat) >= 256.0f && std::fabs(stat) < kInf; }
+// Whether it had better be computed again, which takes a whole row.
+inline bool FindsAgain(const AttentionProblem& p, float stat) {
+  return p.whole_rows && LargeStat(stat);
+}
 
 // The score of a head's sink; −inf: none.
 inline float SinkOf(const AttentionProblem& p, int64_t h) {
@@ -218,7 +223,7 @@ HWY_NOINLINE void FactorRow(const AttentionProblem& p, const Stretch& x, float* 
     const uint32_t below = DropBelow(p);
     const float kept = KeptFactor(p);
     for (int64_t j = x.begin; j < x.end; ++j) {
-      at[j] = bits32(key, static_cast<uint64_t>(j)) >= below ? at[j] * kept : 0.0f;
+      at[j] = bits32(key, static_cast<uint64_t>(p.first.j + j)) >= below ? at[j] * kept : 0.0f;
     }
   }
 }
@@ -228,7 +233,7 @@ HWY_NOINLINE void AddGumbel(const AttentionProblem& p, const Stretch& x, float* 
   const RandomKey key = RowKey(p, Purpose::gumbel, x.b, x.h, x.i);
   float* at = s - x.origin;
   for (int64_t j = x.from; j < x.to; j += kLanes) {
-    hn::StoreU(hn::Add(hn::LoadU(d, at + j), Gumbel(key, j)), d, at + j);
+    hn::StoreU(hn::Add(hn::LoadU(d, at + j), Gumbel(key, p.first.j + j)), d, at + j);
   }
 }
 
@@ -313,17 +318,21 @@ HWY_INLINE Vec WeightOf(Weigh weigh, Vec s, Vec stat) {
 
 // Who has the whole row of a large statistic takes its scores relative to their maximum, and the
 // statistic of those.
-HWY_INLINE float AsPrecise(Weigh weigh, float* s, int64_t n, float stat, float& sink) {
-  if (!LargeStat(stat) || weigh == Weigh::sigmoid || weigh == Weigh::none) return stat;
+HWY_INLINE float AsPrecise(const AttentionProblem& p, float* s, int64_t n, float stat,
+                           float& sink) {
+  const Weigh weigh = p.weigh;
+  if (!FindsAgain(p, stat) || weigh == Weigh::sigmoid || weigh == Weigh::none) return stat;
   const float log_sum = Recenter(s, n, sink);
   const bool sparse = weigh == Weigh::sparsemax || weigh == Weigh::entmax15;
   return sparse ? SparseThresholdOf(weigh, s, n) : log_sum;
 }
 
-HWY_NOINLINE void WeighRow(Weigh weigh, float* s, int64_t n, float stat, float sink = -kInf) {
+HWY_NOINLINE void WeighRow(const AttentionProblem& p, float* s, int64_t n, float stat,
+                           float sink = -kInf) {
   const F d;
+  const Weigh weigh = p.weigh;
   if (Undefined(weigh, stat)) return SpreadNan(s, n, s);
-  stat = AsPrecise(weigh, s, n, stat, sink);
+  stat = AsPrecise(p, s, n, stat, sink);
   const Vec v = hn::Set(d, stat == -kInf ? 0.0f : stat);
   for (int64_t j = 0; j < n; j += kLanes)
     hn::StoreU(WeightOf(weigh, hn::LoadU(d, s + j), v), d, s + j);
@@ -352,7 +361,7 @@ HWY_INLINE void WeighAgain(const AttentionProblem& p, const Stretch& x, float st
   if (p.weigh == Weigh::formula) {
     FormulaRow(p, x, row.s, row.spare);
   } else {
-    WeighRow(p.weigh, row.s + (x.from - x.origin), x.size(), stat, SinkOf(p, x.h));
+    WeighRow(p, row.s + (x.from - x.origin), x.size(), stat, SinkOf(p, x.h));
   }
   if (HasFactor(p) && !Undefined(p.weigh, stat)) FactorRow(p, x, row.s);
 }
