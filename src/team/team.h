@@ -10,43 +10,9 @@
 #include <vector>
 
 #include "fovea/error.h"
+#include "fovea/team.h"
 
-// Processes that compute together, each by its rank. They move bytes to each other and nothing
-// else: whatever is added is added by who asks, in an order of its own.
 namespace fovea::team {
-
-using Bytes = std::span<std::byte>;
-using ConstBytes = std::span<const std::byte>;
-
-// All of a team make the same calls in the same order, with sizes that both sides know. One that
-// fails throws Error; the team is of no further use then.
-class Team {
- public:
-  virtual ~Team() = default;
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  bool is_first() const { return rank_ == 0; }
-
-  // send[r] goes to rank r; received[r] is filled by what that sends to this one.
-  virtual void exchange(std::span<const ConstBytes> send, std::span<const Bytes> received) = 0;
-  void gather(ConstBytes mine, std::span<const Bytes> all);  // everybody's, to everybody
-  void broadcast(Bytes, int from = 0);
-  void barrier();
-  virtual void abort(int code) noexcept = 0;  // ends every process of the team
-
-  // Whether all ranks know that the work is over, so that each may end by itself.
-  bool is_over() const { return over_; }
-  void set_over() { over_ = true; }
-
- protected:
-  Team(int rank, int size) : rank_(rank), size_(size) {}
-
- private:
-  const int rank_, size_;
-  bool over_ = false;
-};
-
-Team& alone();  // a team of one
 
 // ---- What is made of the five calls ------------------------------------------------------------
 
@@ -61,11 +27,6 @@ std::vector<T> gather(Team& team, const T& mine) {
 }
 std::vector<std::string> gather(Team&, const std::string& mine);
 std::string broadcast(Team&, const std::string& of_the_first);
-
-// Another rank failed, and says so.
-struct Elsewhere {
-  int exit_code;
-};
 
 // Work that each rank does by itself, without a call to the team. Where it throws on any rank, it
 // does on all: what it threw, on the ranks that threw it, once where several threw the same;
