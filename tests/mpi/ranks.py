@@ -3,8 +3,10 @@
 
 PROGRAM is build/fovea, WORK a folder that is made anew. Parts: equal (every task, on 2, 3, 4 and 8 ranks, against
 one process without MPI: logs, weights, states and predictions are equal to the byte), verbs (the same of eval,
-faithful and reproduce, on 1 to 4 ranks), quick (less of both), killed (at random instants, one rank or all, and resumed with another number of ranks, N times), failing (what
-goes wrong is said, and ends everything). Launchers: openmpi, mpich; without a name, those that are there. Exits
+faithful and reproduce, on 1 to 4 ranks), quick (less of both), killed (at random instants, one rank or all, and
+resumed with another number of ranks, N times), failing (what goes wrong is said, and ends everything), attention
+(a sequence over 1 to 4 ranks, by tests/attend_ranks beside PROGRAM: the same bits, memory by the rank). Launchers:
+openmpi, mpich; without a name, those that are there. Exits
 with 77 where there is none.
 """
 import argparse
@@ -183,6 +185,19 @@ def check_verbs(launchers, program, work, tasks, ranks):
                 shutil.rmtree(found)
     print(f"{compared} evaluations, faithfulness measures and reproductions equal to one process's, to the byte",
           flush=True)
+
+
+def check_attention(launchers, program):
+    """Forward and backward: bits do not depend on the number of ranks, memory of a rank is its share."""
+    command = [str(pathlib.Path(program).parent / "tests" / "attend_ranks"), "4096", "4", "32"]
+    one = json.loads(train(command, {**os.environ, "FOVEA_THREADS": "1"}))
+    for launcher in launchers:
+        for n in (1, 2, 3, 4):
+            found = json.loads(train(launcher.command(n, command), launcher.environment))
+            expect(found["ranks"] == n, f"{n} ranks, found {found}")
+            expect(found["hash"] == one["hash"], f"{launcher.name} -n {n} gave other bits: {found}, one process {one}")
+            expect(found["peak"] < 1.25 * one["peak"] / n, f"{launcher.name} -n {n} took too much: {found}, {one}")
+    print("attention over 1 to 4 ranks equal to one process, to the bit", flush=True)
 
 
 # ---- Failures ---------------------------------------------------------------------------------------------------
@@ -374,7 +389,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("program")
     parser.add_argument("work")
-    parser.add_argument("parts", nargs="+", choices=["equal", "verbs", "quick", "killed", "failing"])
+    parser.add_argument("parts", nargs="+", choices=["equal", "verbs", "quick", "killed", "failing", "attention"])
     parser.add_argument("--launcher", action="append", choices=["openmpi", "mpich"])
     parser.add_argument("--times", type=int, default=2)
     asked = parser.parse_args()
@@ -401,6 +416,8 @@ def main():
             check_verbs(launchers[:1], program, folder, ["documents", "lm"], [3])
         elif part == "killed":
             check_killed(launchers, program, folder, asked.times)
+        elif part == "attention":
+            check_attention(launchers, program)
         else:
             check_failing(launchers, program, folder)
     shutil.rmtree(work)
