@@ -12,6 +12,7 @@
 #include "app/progress.h"
 #include "attention/def.h"
 #include "fovea/runtime.h"
+#include "io/tensor_reader.h"
 #include "report/label.h"
 
 namespace fovea::app {
@@ -19,7 +20,8 @@ namespace {
 
 constexpr const char* kHelp = R"(
 The input holds q [Lq,D], k [Lk,D] and v [Lk,Dv], or [B,L,D], or [B,H,L,D] (k and v may have fewer
-heads), as F32, F16, BF16 or F64, and what the choice needs (? marks what may be absent):
+heads), as F32, F16, BF16 or F64, and what the choice needs (? marks what may be absent). Of F16 and
+BF16 q, k and v are computed with as they are; all that is written is F32.
 {}  {:<15} added to the scores wherever it is there; like mask it broadcasts to [B,H,Lq,Lk]
   {:<15} d_context, the gradient of what you care about by the context
 `fovea info` lists every score, mask and weighting with its formula, numbers and parameters.
@@ -60,6 +62,14 @@ void check(const AttendOptions& options) {
       throw Error("attend", "--out and --picture are one file, " + options.out.string());
     }
   }
+}
+
+std::map<std::string, DType> halves_in(const std::filesystem::path& file) {
+  std::map<std::string, DType> found;
+  for (const safetensors::Entry& entry : TensorReader(file).header().entries) {
+    if (kept_as(entry) != DType::f32) found[entry.name] = kept_as(entry);
+  }
+  return found;
 }
 
 // d for every float input; zeros for those that the choice does not use.
@@ -103,7 +113,7 @@ void check_pairs(const Tensor& q, const Tensor& k) {
 Tensors compute(AttendOptions& options, Inputs& inputs, Plan& plan) {
   const Tensor d_context = options.grad ? inputs.require("d_context") : Tensor();
   if (options.grad) need_gradients(inputs);
-  const Tensor q = inputs.require("q"), k = inputs.require("k"), v = inputs.require("v");
+  const Tensor q = inputs.as_stored("q"), k = inputs.as_stored("k"), v = inputs.as_stored("v");
   const int64_t keys = k.shape().size() < 2 ? 0 : k.size(-2);
   if (options.top > keys) {
     throw Error("attend",
@@ -191,6 +201,7 @@ void run(AttendOptions options, const tasks::Given& given) {
   std::vector<std::string> words;
   if (!options.words.empty()) words = words_in(options.words);
   inputs.tensors = words.empty() ? load_safetensors(options.in) : inputs_of(words, options);
+  if (words.empty()) inputs.halves = halves_in(options.in);
   for (auto& [name, tensor] : inputs.tensors) {
     if (tensor.dtype() == DType::f32) tensor = tensor.to(default_device());
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,9 +32,11 @@ struct AttendOptions final : tasks::Settings {
 struct Inputs {
   Tensors tensors;
   std::set<std::string> used;
+  std::map<std::string, DType> halves;  // those that the file has in 16 bits
 
-  Tensor find(const std::string& name);     // undefined when absent
-  Tensor require(const std::string& name);  // throws when absent
+  Tensor find(const std::string& name);       // undefined when absent
+  Tensor require(const std::string& name);    // throws when absent
+  Tensor as_stored(const std::string& name);  // the same, in as many bits
 };
 
 // From names to a mechanism, its parameters taken from the file. options.score becomes the name of

@@ -80,6 +80,12 @@ Tensor Inputs::require(const std::string& name) {
                           names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
+Tensor Inputs::as_stored(const std::string& name) {
+  const Tensor t = require(name);
+  const auto found = halves.find(name);
+  return found == halves.end() || t.device() != Device::cpu ? t : t.to(found->second);
+}
+
 Attention choose(AttendOptions& options, Inputs& inputs) {
   Attention chosen;
   const ScoreDef& def = meant(*score(options.score).def, inputs);

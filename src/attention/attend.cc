@@ -27,7 +27,9 @@ Tensor with_rank_4(Tensor t) {
 void check_tensor(const char* name, const Tensor& t, int rank) {
   const std::string what(name);
   if (!t) fail(what + " is undefined");
-  if (t.dtype() != DType::f32) fail(what + " is " + name_of(t.dtype()) + ", expected f32");
+  if (t.dtype() != DType::f32 && t.dtype() != DType::bf16 && t.dtype() != DType::f16) {
+    fail(what + " is " + name_of(t.dtype()) + ", expected f32, bf16 or f16");
+  }
   if (t.rank() < 2 || t.rank() > 4)
     fail(what + " is " + to_string(t.shape()) + ", expected rank 2 to 4");
   if (t.rank() != rank) {
@@ -44,6 +46,22 @@ LoweredMask on_cpu(LoweredMask mask) {
   if (mask.allowed) mask.allowed = mask.allowed.detach().to(Device::cpu);
   if (mask.bias) mask.bias = mask.bias.detach().to(Device::cpu);
   return mask;
+}
+
+// Which of the inputs are made float32 before all else, where they are not. The fused kernels of
+// the CPU read the rest in 16 bits: values, and queries and keys of dot products as they are.
+struct Widened {
+  bool q = true, k = true, v = true;
+};
+
+Widened widened(const AttendedState& s) {
+  if (s.plan != Plan::fused || s.computed != Device::cpu) return {};
+  const ScoreDef& def = def_of(s.attention.score);
+  if (def.form != Form::dot) return {.v = false};
+  const Sides sides = lowered_sides(def, s.n);
+  const auto center = [](const MaskTerm& term) { return term.def->center != nullptr; };
+  const auto& terms = s.attention.mask.terms;
+  return {sides.queries || std::any_of(terms.begin(), terms.end(), center), sides.keys, false};
 }
 
 // Where something is hidden and holds Inf or NaN, what nobody sees becomes 0: it must not reach the
@@ -123,10 +141,14 @@ Ready ready(const Tensor& q, const Keys& keys, const Tensor& v, const Attention&
   s.attention = attention;
   s.plan =
       choose_plan(request_for(attention, s.n), asked == Plan::automatic ? usual_plan() : asked);
-  s.mask = lower_mask(attention, s.n, x.q);
   s.device = s.computed = q.device();
+  const Widened wide = widened(s);
+  if (wide.q) x.q = x.q.to(DType::f32);
+  if (wide.k) x.k = x.k.to(DType::f32);
+  if (wide.v) x.v = x.v.to(DType::f32);
+  s.mask = lower_mask(attention, s.n, x.q);
   if (s.mask.allowed) s.saved.emplace_back(s.mask.allowed);
-  if (s.plan != Plan::reference) lower(s, x.q, keys, x.v);
+  if (s.plan != Plan::reference) lower(s, x.q, {x.k, keys.lowered, keys.finite}, x.v);
   return x;
 }
 

@@ -6,6 +6,7 @@
 #include "attention/layout.h"
 #include "attention/state.h"
 #include "fovea/ops.h"
+#include "tensor/bytes.h"
 #include "tensor/impl.h"
 
 // The plans that run kernels: a problem is filled in once, and serves the forward pass, the
@@ -19,6 +20,17 @@ using kernels::View;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 View<const float> view(const Tensor& t) { return broadcast_view<const float>(t, raw(t)); }
+
+// Where the kernels read a tensor: as floats, or in 16 bits.
+void take(const Tensor& t, View<const float>& floats, kernels::HalfView& halves) {
+  if (t.dtype() == DType::f32) {
+    floats = view(t);
+    return;
+  }
+  const auto* data = reinterpret_cast<const uint16_t*>(bytes_of(t));
+  halves = {broadcast_view(t, data), number_of(t.dtype())};
+}
+
 View<float> out_view(const Tensor& t) { return broadcast_view(t, raw(t)); }
 
 void take_score(AttendedState& s, const LoweredRows& rows) {
@@ -36,8 +48,8 @@ void take_score(AttendedState& s, const LoweredRows& rows) {
     return;
   }
   p.D = rows.q.size(3);
-  p.q = view(rows.q);
-  p.k = view(rows.k);
+  take(rows.q, p.q, p.q16);
+  take(rows.k, p.k, p.k16);
   if (def.form == Form::additive) {
     p.family = kernels::Family::additive;
     s.inputs.u = def.u(s.attention.score.parameters).contiguous();
@@ -118,6 +130,7 @@ AttentionProblem probabilities(const AttentionProblem& p) {
   soft.dropout = 0.0f;
   soft.Dv = 0;
   soft.v = {};
+  soft.v16 = {};
   if (!p.renormalise) soft.center = {};
   return soft;
 }
@@ -255,7 +268,7 @@ void take_inputs(AttendedState& s, const LoweredRows& rows, const Tensor& v) {
   AttentionProblem& p = s.problem;
   p.B = n.B, p.H = n.H, p.Hk = n.Hk, p.Lq = n.Lq, p.Lk = n.Lk, p.Dv = n.Dv;
   s.inputs.v = v;
-  p.v = view(v);
+  take(v, p.v, p.v16);
   take_score(s, rows);
   take_mask(s);
   take_weighting(s);

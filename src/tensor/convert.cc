@@ -2,6 +2,7 @@
 #include "kernels/narrow.h"
 #include "tensor/bytes.h"
 #include "tensor/impl.h"
+#include "tensor/tape.h"
 
 namespace fovea {
 namespace {
@@ -34,6 +35,9 @@ Tensor convert_there(const Tensor& x, DType dtype) {
   }
   return y;
 }
+
+// Results on the tape may be any of these; their gradients are f32.
+bool has_gradient(DType t) { return t == DType::f32 || t == DType::bf16 || t == DType::f16; }
 
 int64_t rows_of(const Tensor& x) {
   const int64_t cols = x.rank() == 0 ? 1 : x.size(-1);
@@ -88,6 +92,9 @@ void expect_computed(const char* call, const char* name, const Tensor& t) {
 Tensor Tensor::to(DType dtype) const {
   expect_defined("to", "the tensor", *this);
   if (dtype == this->dtype()) return *this;
+  if (requires_grad() && grad_enabled() && has_gradient(dtype)) {
+    return record("to", {*this}, detach().to(dtype), [](const Tensor& dy) { return Grads{dy}; });
+  }
   const Tensor x = detach().contiguous();
   if (device() != Device::cpu) return convert_there(x, dtype);
   if (is_weights(x.dtype()) && is_narrow(dtype)) {

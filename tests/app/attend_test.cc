@@ -69,6 +69,26 @@ TEST(Attend, EqualsTheLibraryAtEveryRank) {
   }
 }
 
+// In 16 bits as attend() is; what comes out has 32.
+TEST(Attend, ComputesWithHalvesAsTheyAre) {
+  Tensors in = inputs();
+  in["d_context"] = Tensor::randn({B, H, Lq, 3}, 9);
+  for (const DType type : {DType::bf16, DType::f16}) {
+    Tensors halves = in;
+    for (const char* name : {"q", "k", "v"}) halves[name] = in.at(name).to(type);
+    const Call call(halves, {"--grad"});
+    const auto leaf = [&](const char* name) {
+      return halves.at(name).to(DType::f32).set_requires_grad();
+    };
+    const Tensor q = leaf("q"), k = leaf("k"), v = leaf("v");
+    const Attended expected = attend(q.to(type), k.to(type), v.to(type));
+    expect_equal(call.out.at("context"), expected.context);
+    expected.context.backward(in.at("d_context"));
+    expect_equal(call.out.at("d_q"), q.grad());
+    expect_equal(call.out.at("d_v"), v.grad());
+  }
+}
+
 // The plain formula, in double.
 TEST(Attend, IsSoftmaxOfScaledDots) {
   const Tensors in = inputs({});

@@ -54,7 +54,7 @@ struct KeyScratch {
   static int64_t KeyRows(const BackwardCall& c) {
     const AttentionProblem& p = c.p;
     if (!c.scores || p.family == Family::given) return 0;
-    const bool in_place = p.family == Family::dot && ReadableInPlace(RowsOf(p.k, 0, 0), p.D);
+    const bool in_place = p.family == Family::dot && ReadableInPlace(KeysOf(p, 0, 0), p.D);
     return in_place ? 0 : p.Lk * c.ld;
   }
   // From `base` on; returns the number of floats.
@@ -359,14 +359,14 @@ HWY_INLINE void WriteGivenGradients(const BackwardCall& c, const Stretch& x, con
 HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const KeyScratch& mem, int64_t b,
                                       int64_t hk) {
   const AttentionProblem& p = c.p;
-  const Rows from = RowsOf(p.k, b, hk);
+  const Rows from = KeysOf(p, b, hk);
   UnitKeys keys{{}, from, mem.v_panels};
   if (c.kept) {
     keys.packed.finite = KeysFinite(p, b, hk);
   } else {
     keys.packed = PackKeys(p, c.w, b, hk, mem.k_panels);
   }
-  if (c.scores && !c.few) PackPanels(RowsOf(p.v, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
+  if (c.scores && !c.few) PackPanels(ValuesOf(p, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
   Range& range = keys.packed.range;
   if (KeyScratch::KeyRows(c) > 0) {
     if (p.family == Family::dot) {
@@ -399,7 +399,7 @@ HWY_NOINLINE BlockRows PrepareBlockRows(const BackwardCall& c, const BackwardScr
     }
   }
   if (p.family == Family::given) return block;
-  block.q = RowsOf(p.q, at.b, at.h, at.i);
+  block.q = QueriesOf(p, at.b, at.h, at.i);
   if (p.family == Family::additive || !ReadableInPlace(block.q, p.D)) {
     PackRows(block.q, at.n, p.D, 1.0f, {mem.q_rows, c.ld});
     if (p.family == Family::additive && range != Range::large) ExpTwice(mem.q_rows, at.n * c.ld);
@@ -462,7 +462,7 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
   const int64_t j1 = std::min(j0 + c.by.keys, r.last);
   if (std::max(r.first, j0) >= j1 && !c.g.dsink) return;
   const Range range = unit.keys.packed.range;
-  const QueryRows q{RowsOf(p.q, at.b, at.h, at.i), at.n};
+  const QueryRows q{QueriesOf(p, at.b, at.h, at.i), at.n};
   bool finite = unit.keys.packed.finite && !c.undefined;
   if ((p.masked() || range == Range::large || p.softcap > 0.0f) && finite) {
     finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, at.b, at.h, at.i), at.n, p.Dv)) &&

@@ -45,9 +45,17 @@ HWY_NOINLINE void AddChosenCenters(const BackwardCall& c, const BlockAt& rows) {
     }
     float dw = c.g.d_weights ? c.g.d_weights.row(b, h, i)[j * c.g.d_weights.c] : 0.0f;
     if (c.g.d_context) {
-      const float* v = p.v.row(b, h / p.group(), j);
       const float* d_out = c.g.d_context.row(b, h, i);
-      for (int64_t d = 0; d < p.Dv; ++d) dw += d_out[d * c.g.d_context.c] * v[d * p.v.c];
+      const Rows v = ValuesOf(p, b, h / p.group(), j);
+      for (int64_t d = 0; d < p.Dv; ++d) {
+        float value;
+        if (v.halves) {
+          WidenRow(v, 0, d, 1, &value);
+        } else {
+          value = v.data[d * v.c];
+        }
+        dw += d_out[d * c.g.d_context.c] * value;
+      }
     }
     const float away = static_cast<float>(j) - *p.center.row(b, h, i);
     c.g.dcenter[at] += dw * ChosenWeight(p, b, h, i, j) * away / (p.sigma * p.sigma);
@@ -186,7 +194,7 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
   const bool direct = covers && chunks == 1 && p.weigh == Weigh::softmax && !p.center &&
                       dense(g.dq, p.D) && dense(g.dk, p.D) && dense(g.dv, p.Dv);
   const bool few = p.Lq * p.group() <= 16 && p.Dv >= 256 && g.d_context &&
-                   ReadableInPlace(RowsOf(p.v, 0, 0), p.Dv) && p.weigh != Weigh::sample;
+                   ReadableInPlace(ValuesOf(p, 0, 0), p.Dv) && p.weigh != Weigh::sample;
   const BackwardCall c{.p = p,
                        .g = g,
                        .w = additive.weights,

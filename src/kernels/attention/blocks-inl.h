@@ -157,7 +157,8 @@ inline AdditiveStore PrepareAdditive(const AttentionProblem& p) {
 
 // The key side of (b, hk) into `to` (KeyFloats of it).
 inline int64_t KeyFloats(const AttentionProblem& p) {
-  return p.family == Family::given ? 0 : PanelFloats(p.Lk, p.D);
+  if (p.family == Family::given) return 0;
+  return PanelFloats(p.Lk, p.D) / (KeysInPairs(p) ? 2 : 1);
 }
 
 inline float LargestQuery(const AttentionProblem& p, int64_t b, int64_t hk) {
@@ -171,14 +172,20 @@ inline float LargestQuery(const AttentionProblem& p, int64_t b, int64_t hk) {
 // Whether all of k and v is, looked at where some weights may be 0.
 inline bool KeysFinite(const AttentionProblem& p, int64_t b, int64_t hk) {
   return !(p.masked() || WholeRows(p.weigh)) || p.finite ||
-         (AllFinite(RowsOf(p.v, b, hk), p.Lk, p.Dv) &&
-          (p.family == Family::given || AllFinite(RowsOf(p.k, b, hk), p.Lk, p.D)));
+         (AllFinite(ValuesOf(p, b, hk), p.Lk, p.Dv) &&
+          (p.family == Family::given || AllFinite(KeysOf(p, b, hk), p.Lk, p.D)));
 }
 
 HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, const AdditiveWeights& w, int64_t b,
                                  int64_t hk, float* to) {
-  PackedKeys keys{to, Range::small, KeysFinite(p, b, hk)};
-  const Rows from = RowsOf(p.k, b, hk);
+  PackedKeys keys{to, nullptr, Range::small, KeysFinite(p, b, hk)};
+  const Rows from = KeysOf(p, b, hk);
+  if (KeysInPairs(p)) {
+    auto* pairs = reinterpret_cast<uint32_t*>(to);
+    PackKeyPairs(from, p.Lk, p.D, pairs);
+    keys.pairs = pairs;
+    return keys;
+  }
   if (p.family == Family::dot) PackPanels(from, p.Lk, p.D, {.factor = p.scale / p.temperature}, to);
   if (p.family == Family::additive) {
     Magnitude kappa = NothingSeen();

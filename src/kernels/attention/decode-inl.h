@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/attention/blocks-inl.h"
+#include "kernels/attention/decode-words-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
@@ -24,8 +25,8 @@ constexpr int64_t kDecodeHead = std::max<int64_t>(kLanes, 2);  // {m, l} before 
 inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
   return p.Lk >= 8 * p.Lq && p.family == Family::dot && out.context && p.weigh == Weigh::softmax &&
          p.Lq * p.group() <= kDecodeRows && !out.weights && !out.kept && !p.bias && !p.allowed &&
-         !p.conditions && !p.center && !p.noisy && p.dropout == 0.0f && p.k.c == 1 && p.v.c == 1 &&
-         p.D % kLanes == 0 && p.Dv % kLanes == 0 && p.D > 0;
+         !p.conditions && !p.center && !p.noisy && p.dropout == 0.0f && KeysOf(p, 0, 0).c == 1 &&
+         ValuesOf(p, 0, 0).c == 1 && p.D % kLanes == 0 && p.Dv % kLanes == 0 && p.D > 0;
 }
 
 struct DotProducts {
@@ -101,6 +102,57 @@ HWY_INLINE DecodeRow DecodeRowOf(const AttentionProblem& p, int64_t b, int64_t h
   return {b, h, i, begin, std::max(begin, end)};
 }
 
+// Queries of (b, hk), times a factor, as floats [rows][D].
+HWY_INLINE void DecodeQueries(const AttentionProblem& p, int64_t b, int64_t hk, float factor,
+                              float* to) {
+  for (int64_t r = 0; r < p.Lq * p.group(); ++r) {
+    const DecodeRow row = DecodeRowOf(p, b, hk, r);
+    PackRows(QueriesOf(p, b, row.h, row.i), 1, p.D, factor, {to + r * p.D, p.D});
+  }
+}
+
+// s[r] ← scores of n keys from `first` on.
+HWY_NOINLINE void DecodeScores(const AttentionProblem& p, int64_t b, int64_t hk, int64_t first,
+                               int64_t n, DenseRows s) {
+  const int64_t rows = p.Lq * p.group();
+  const Rows keys = KeysOf(p, b, hk, first);
+  const bool words = KeysInPairs(p) && p.D % (2 * kLanes) == 0;
+  const bool dots = words && MultipliesWords(p);
+  const float factor = p.scale / p.temperature;
+  Buffer<float> queries(rows * p.D);
+  DecodeQueries(p, b, hk, dots ? 1.0f : factor, queries.data());
+  if (words)
+    return WordScores(queries.data(), rows, p.D, {keys.halves, keys.row, n}, dots, s,
+                      dots ? factor : 1.0f);
+  if (!keys.halves) {
+    return DotRowsOf({queries.data(), p.D, p.D, keys.data, keys.row, n, s}, rows);
+  }
+  Buffer<float> wide(n * p.D);
+  PackRows(keys, n, p.D, 1.0f, {wide.data(), p.D});
+  DotRowsOf({queries.data(), p.D, p.D, wide.data(), p.D, n, s}, rows);
+}
+
+// to[r] ← Σ weights·values of n keys from `first` on. `careful`: weights of 0 skip what is there.
+HWY_NOINLINE void DecodeValues(const AttentionProblem& p, const Rows& values, int64_t n,
+                               bool careful, DenseRows s, DenseRows to) {
+  const int64_t rows = p.Lq * p.group();
+  if (ValuesInPairs(p) && p.Dv % (2 * kLanes) == 0 && !careful) {
+    return WordValues(s, rows, {values.halves, values.row, n}, p.Dv, MultipliesWords(p), to);
+  }
+  Buffer<float> wide(values.halves ? n * p.Dv : 0);
+  if (values.halves) PackRows(values, n, p.Dv, 1.0f, {wide.data(), p.Dv});
+  auto* product = careful ? &MatMulSkippingZeros : &MatMul;
+  product({.a = {s.data, s.ld, 1},
+           .b = values.halves ? wide.data() : values.data,
+           .ldb = values.halves ? p.Dv : values.row,
+           .c = to.data,
+           .ldc = to.ld,
+           .m = rows,
+           .n = p.Dv,
+           .K = n,
+           .accumulate = false});
+}
+
 HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, int64_t j0,
                              const DecodePart& part) {
   const int64_t stride = part.stride;
@@ -118,13 +170,7 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
   if (first >= last) return;
 
   const int64_t n = last - first;
-  Buffer<float> packed(rows * p.D);
-  for (int64_t r = 0; r < rows; ++r) {
-    const DecodeRow row = DecodeRowOf(p, b, hk, r);
-    PackRows(RowsOf(p.q, b, row.h, row.i), 1, p.D, p.scale / p.temperature,
-             {packed.data() + r * p.D, p.D});
-  }
-  DotRowsOf({packed.data(), p.D, p.D, p.k.row(b, hk, first), p.k.r, n, {s, lds}}, rows);
+  DecodeScores(p, b, hk, first, n, {s, lds});
   if (p.softcap > 0.0f) CapRows(p, {s, lds}, rows, RoundUp(n, kLanes));
   bool cut = false;
   for (int64_t r = 0; r < rows; ++r) {
@@ -139,17 +185,9 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
     part.m[r * stride] = m;
     part.l[r * stride] = ExpRow(at, RoundUp(n, kLanes), m == -kInf ? 0.0f : m);
   }
-  const bool careful = cut && !p.finite && !AllFinite(RowsOf(p.v, b, hk, first), n, p.Dv);
-  auto* product = careful ? &MatMulSkippingZeros : &MatMul;
-  product({.a = {s, lds, 1},
-           .b = p.v.row(b, hk, first),
-           .ldb = p.v.r,
-           .c = part.sum,
-           .ldc = stride,
-           .m = rows,
-           .n = p.Dv,
-           .K = n,
-           .accumulate = false});
+  const Rows values = ValuesOf(p, b, hk, first);
+  const bool careful = cut && !p.finite && !AllFinite(values, n, p.Dv);
+  DecodeValues(p, values, n, careful, {s, lds}, {part.sum, stride});
 }
 
 // {m, l, …, sum[Dv]} of each of n parts, `step` apart.

@@ -44,12 +44,16 @@ struct RowStates {
 
 struct ForwardScratch {
   float *s, *queries, *spare, *context, *block_max;
+  uint32_t* words;  // the weights of a group, where words are multiplied: [group][lds/2]
   int64_t lds;
 
   static int64_t Floats(const AttentionProblem& p, Blocking by) {
     return by.group * (by.keys + kLanes) + by.rows * (QueryFloats(p) + RoundUp(p.Dv, kLanes)) +
            2 * by.keys + RoundUp(p.D + 4, kLanes) + 4 * kLanes +
-           RoundUp(by.rows * (p.Lk / by.keys + 1), kLanes);
+           RoundUp(by.rows * (p.Lk / by.keys + 1), kLanes) + WordFloats(p, by);
+  }
+  static int64_t WordFloats(const AttentionProblem& p, Blocking by) {
+    return MultipliesWords(p) && ValuesInPairs(p) ? by.group * (by.keys + kLanes) / 2 : 0;
   }
   ForwardScratch(const AttentionProblem& p, Blocking by, float* base) : lds(by.keys + kLanes) {
     s = base;
@@ -57,6 +61,8 @@ struct ForwardScratch {
     context = queries + by.rows * QueryFloats(p);
     spare = context + by.rows * RoundUp(p.Dv, kLanes);
     block_max = spare + 2 * by.keys + RoundUp(p.D + 4, kLanes) + 2 * kLanes;
+    float* end = block_max + RoundUp(by.rows * (p.Lk / by.keys + 1), kLanes) + 2 * kLanes;
+    words = WordFloats(p, by) > 0 ? reinterpret_cast<uint32_t*>(end) : nullptr;
   }
 };
 
@@ -73,8 +79,9 @@ struct ForwardCall {
 
 struct KeySide {
   PackedKeys keys;
-  Rows values;   // readable in place
-  bool careful;  // some weights may be 0, and not all is finite
+  Rows values;                      // readable in place
+  bool careful;                     // some weights may be 0, and not all is finite
+  const uint32_t* pairs = nullptr;  // of bf16, instead: [Lk/2][Dv rounded up] words
 };
 
 // The weight of a chosen key: 1, times the predicted window's bell, times dropout.
@@ -216,6 +223,33 @@ struct ForwardTask {
   RowStates& state;
 };
 
+// The same with values in pairs: keys from an even one on, to an even number of them. Where that
+// adds a key at either end, its weight is 0.
+HWY_INLINE void SumPairs(const ForwardTask& t, const Block& x, RowsPart rows, PanelPart keys,
+                         DenseRows context, bool accumulate) {
+  const int64_t ld = RoundUp(t.c.p.Dv, kLanes), first = RoundDown(keys.j, 2);
+  const int64_t n = RoundUp(keys.j + keys.n, 2) - first;
+  const float* s = t.mem.s + (first - x.j0);
+  const auto product = [&](const auto* left, int64_t row) HWY_ATTR {
+    using Element = std::remove_cvref_t<decltype(*left)>;
+    return PairProduct<Element>{.a = {left, row},
+                                .b = t.side.pairs + first / 2 * ld,
+                                .ldb = ld,
+                                .c = context.data,
+                                .ldc = context.ld,
+                                .m = rows.m,
+                                .n = t.c.p.Dv,
+                                .K = n / 2,
+                                .factor = 1.0f,
+                                .accumulate = accumulate};
+  };
+  if (t.side.careful) return PairsSkippingZeros(product(s, t.mem.lds));
+  if (!t.mem.words) return MatMulOnce(product(s, t.mem.lds));
+  WordsOfRows({const_cast<float*>(s), t.mem.lds}, rows.m, RoundUp(n, kLanes), t.mem.words,
+              t.mem.lds / 2);
+  MatMulOnce(product(static_cast<const uint32_t*>(t.mem.words), t.mem.lds / 2));
+}
+
 // context[m][Dv] (+)= w[m][keys]·v over the keys that group g sees.
 HWY_INLINE void SumValues(const ForwardTask& t, const Block& x, int64_t g) {
   const int64_t a = std::clamp<int64_t>(x.r.group_begin[g], x.j0, x.j1);
@@ -224,6 +258,11 @@ HWY_INLINE void SumValues(const ForwardTask& t, const Block& x, int64_t g) {
   const RowsPart rows = x.group(g);
   const int64_t Dv = t.c.p.Dv, ldc = t.c.direct ? t.c.out.context.r : RoundUp(Dv, kLanes);
   float* const context = t.c.direct ? t.c.out.context.row(x.at.b, x.at.h, x.at.i) : t.mem.context;
+  if (t.side.pairs) {
+    SumPairs(t, x, rows, {a, z - a}, {context + rows.first * ldc, ldc}, t.state.started[g]);
+    t.state.started[g] = true;
+    return;
+  }
   const Rows& values = t.side.values;
   auto* product = t.side.careful ? &MatMulSkippingZeros : &MatMul;
   product({.a = {t.mem.s + (a - x.j0), t.mem.lds, 1},
@@ -295,7 +334,13 @@ HWY_INLINE void FinishRow(const ForwardTask& t, const BlockAt& at, int64_t i) {
     const float none = std::isnan(state.m[i]) ? kNan : 0.0f;
     const float weight = j < 0 ? none : ChosenWeight(p, at.b, at.h, row, j);
     const Rows& values = t.side.values;
-    WriteRow(values.data + std::max(j, 0) * values.row, p.Dv, weight, out, c.out.context.c);
+    const float* value = values.data + std::max(j, 0) * values.row;
+    if (values.halves) {
+      float* to = t.mem.context + i * RoundUp(p.Dv, kLanes);
+      WidenRow(values, std::max(j, 0), 0, p.Dv, to);
+      value = to;
+    }
+    WriteRow(value, p.Dv, weight, out, c.out.context.c);
     return;
   }
   const bool started = state.started[i / c.by.group];
@@ -412,7 +457,7 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
   const bool sums = !Hard(p.weigh);
   BlockRanges r;
   FindRanges(p, at, c.by.group, r);
-  const QueryRows queries{RowsOf(p.q, at.b, at.h, at.i), at.n};
+  const QueryRows queries{QueriesOf(p, at.b, at.h, at.i), at.n};
   const ScoreSides sides{p, c.w, side.keys,
                          PackQueries(p, c.w, side.keys.range, queries, mem.queries)};
   RowStates state(at.n, !sums, SinkOf(p, at.h));
@@ -436,14 +481,20 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
 }
 
 inline int64_t ValueFloats(const AttentionProblem& p) {
-  return ReadableInPlace(RowsOf(p.v, 0, 0), p.Dv) ? 0 : p.Lk * RoundUp(p.Dv, kLanes);
+  if (ValuesInPairs(p)) return Hard(p.weigh) ? 0 : (p.Lk + 1) / 2 * RoundUp(p.Dv, kLanes);
+  return ReadableInPlace(ValuesOf(p, 0, 0), p.Dv) ? 0 : p.Lk * RoundUp(p.Dv, kLanes);
 }
 
 HWY_NOINLINE KeySide PrepareKeySide(const ForwardCall& c, int64_t b, int64_t hk, float* to) {
   const AttentionProblem& p = c.p;
-  KeySide side{PackKeys(p, c.w, b, hk, to), RowsOf(p.v, b, hk), false};
+  KeySide side{PackKeys(p, c.w, b, hk, to), ValuesOf(p, b, hk), false};
   side.careful = !side.keys.finite;
-  if (ValueFloats(p) > 0) {
+  if (ValuesInPairs(p)) {
+    if (Hard(p.weigh)) return side;
+    auto* pairs = reinterpret_cast<uint32_t*>(to + KeyFloats(p));
+    PackValuePairs(side.values, p.Lk, p.Dv, RoundUp(p.Dv, kLanes), pairs);
+    side.pairs = pairs;
+  } else if (ValueFloats(p) > 0) {
     float* values = to + KeyFloats(p);
     PackRows(side.values, p.Lk, p.Dv, 1.0f, {values, RoundUp(p.Dv, kLanes)});
     side.values = {values, RoundUp(p.Dv, kLanes), 1};

@@ -26,14 +26,20 @@ HWY_INLINE void ForEachStretch(const ForwardCall& c, const PackedKeys& keys, con
   BlockRanges r;
   FindRanges(p, at, c.by.group, r);
   const auto pack = [&](int64_t i, int64_t n, float* to) {
-    return PackQueries(p, c.w, keys.range, {RowsOf(p.q, at.b, at.h, i), n}, to);
+    return PackQueries(p, c.w, keys.range, {QueriesOf(p, at.b, at.h, i), n}, to);
   };
   ScoreSides sides{p, c.w, keys, {mem.queries, QueryFloats(p)}};
   if (!at.picked) sides.queries = pack(at.i, at.n, mem.queries);
   for (int64_t i = 0; at.picked && i < at.n && p.family != Family::given; ++i) {  // gathered
     float* to = mem.queries + i * sides.queries.ld;
     const PackedQueries one = pack(at.row(i), 1, to);
-    if (one.rows != to) std::copy(one.rows, one.rows + p.D, to);
+    if (one.words) {
+      auto* words = reinterpret_cast<uint32_t*>(to);
+      if (one.words != words) std::copy(one.words, one.words + PanelRows(p.D) / 2, words);
+      sides.queries.words = reinterpret_cast<uint32_t*>(mem.queries);
+    } else if (one.rows != to) {
+      std::copy(one.rows, one.rows + p.D, to);
+    }
   }
   for (int64_t j0 = RoundDown(r.first, c.by.keys); j0 < r.last; j0 += c.by.keys) {
     const Block x{at, r, j0, std::min(j0 + c.by.keys, r.last)};

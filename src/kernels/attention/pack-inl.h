@@ -12,15 +12,18 @@
 
 #include "kernels/attention/problem.h"
 #include "kernels/attention/simd-inl.h"
+#include "kernels/load-inl.h"
 #include "kernels/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-// n rows of `width` elements.
+// n rows of `width` elements; in 16 bits where `halves` is there instead of `data`.
 struct Rows {
   const float* data;
   int64_t row, c;
+  const uint16_t* halves = nullptr;
+  Number type = Number::f32;
 };
 
 // Rows to write, `ld` apart.
@@ -31,6 +34,32 @@ struct DenseRows {
 
 inline Rows RowsOf(const View<const float>& v, int64_t b, int64_t h, int64_t first = 0) {
   return {v.row(b, h, first), v.r, v.c};
+}
+
+inline Rows RowsOf(const HalfView& v, int64_t b, int64_t h, int64_t first = 0) {
+  return {nullptr, v.r, v.c, v.row(b, h, first), v.type};
+}
+
+inline Rows QueriesOf(const AttentionProblem& p, int64_t b, int64_t h, int64_t first = 0) {
+  return p.q16 ? RowsOf(p.q16, b, h, first) : RowsOf(p.q, b, h, first);
+}
+inline Rows KeysOf(const AttentionProblem& p, int64_t b, int64_t hk, int64_t first = 0) {
+  return p.k16 ? RowsOf(p.k16, b, hk, first) : RowsOf(p.k, b, hk, first);
+}
+inline Rows ValuesOf(const AttentionProblem& p, int64_t b, int64_t hk, int64_t first = 0) {
+  return p.v16 ? RowsOf(p.v16, b, hk, first) : RowsOf(p.v, b, hk, first);
+}
+
+// Elements first … first + n of row i, of 16 bits, as floats.
+HWY_NOINLINE void WidenRow(const Rows& from, int64_t i, int64_t first, int64_t n, float* to) {
+  const uint16_t* row = from.halves + i * from.row + first * from.c;
+  const auto widen = [&](const auto* x) HWY_ATTR {
+    int64_t k = 0;
+    for (; from.c == 1 && k + kLanes <= n; k += kLanes) hn::StoreU(Floats(F(), x + k), F(), to + k);
+    for (; k < n; ++k) to[k] = FloatOf(x + k * from.c);
+  };
+  if (from.type == Number::f16) return widen(reinterpret_cast<const F16*>(row));
+  widen(reinterpret_cast<const Bf16*>(row));
 }
 
 // Additive scores take features two at a time; an odd width gets one more row, of 0.
@@ -67,11 +96,13 @@ struct PanelChange {
   Magnitude* exponential = nullptr;
 };
 
+HWY_INLINE float Times(float x, float factor) { return x * factor; }
+HWY_INLINE float Times(float x, Unscaled) { return x; }
+
 // `width` features of up to 16 keys, transposed, and 0 up to the next whole vector.
-HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t width, const PanelChange& change,
-                          float* to) {
+template <class Factor>
+HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t width, Factor factor, float* to) {
   const int64_t padded = RoundUp(n, kLanes);
-  const float factor = change.factor;
   int64_t j = 0;
   if (from.c == 1 && width == kSquare && n == kSquare) {
     TransposeSquare(from.data, from.row, factor, to, kPanel);
@@ -90,20 +121,25 @@ HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t width, const PanelChange
     }
     for (int64_t d = whole; d < width; ++d) {
       for (int64_t i = 0; i < 4; ++i) {
-        to[d * kPanel + j + i] = row[i * from.row + d * from.c] * factor;
+        to[d * kPanel + j + i] = Times(row[i * from.row + d * from.c], factor);
       }
     }
   }
   for (; j < n; ++j) {
     for (int64_t d = 0; d < width; ++d) {
-      to[d * kPanel + j] = from.data[j * from.row + d * from.c] * factor;
+      to[d * kPanel + j] = Times(from.data[j * from.row + d * from.c], factor);
     }
   }
-  for (int64_t d = 0; d < width && change.exponential; ++d) {
+}
+
+// e^{2x} of a packed block.
+HWY_INLINE void ExpBlock(int64_t n, int64_t width, Magnitude& seen, float* block) {
+  const int64_t padded = RoundUp(n, kLanes);
+  for (int64_t d = 0; d < width; ++d) {
     for (int64_t i = 0; i < padded; i += kLanes) {
-      change.exponential->See(hn::LoadU(F(), to + d * kPanel + i));
+      seen.See(hn::LoadU(F(), block + d * kPanel + i));
     }
-    ExpTwice(to + d * kPanel, padded);
+    ExpTwice(block + d * kPanel, padded);
   }
 }
 
@@ -111,13 +147,22 @@ HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t width, const PanelChange
 HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelChange& change,
                              float* to) {
   const int64_t rows = PanelRows(width);
+  HWY_ALIGN float block[16 * 16];
   for (int64_t j = 0; j < n; j += kPanel, to += rows * kPanel) {
     const int64_t m = std::min(kPanel, n - j);
     for (int64_t i = 0; i < m; i += 16) {
-      const float* keys = from.data + (j + i) * from.row;
+      const int64_t keys = std::min<int64_t>(16, m - i), first = j + i;
       for (int64_t d = 0; d < width; d += 16) {
-        PackBlock({keys + d * from.c, from.row, from.c}, std::min<int64_t>(16, m - i),
-                  std::min<int64_t>(16, width - d), change, to + d * kPanel + i);
+        const int64_t some = std::min<int64_t>(16, width - d);
+        Rows part{block, 16, 1};
+        if (from.halves) {
+          for (int64_t r = 0; r < keys; ++r) WidenRow(from, first + r, d, some, block + r * 16);
+        } else {
+          part = {from.data + first * from.row + d * from.c, from.row, from.c};
+        }
+        float* packed = to + d * kPanel + i;
+        PackBlock(part, keys, some, change.factor, packed);
+        if (change.exponential) ExpBlock(keys, some, *change.exponential, packed);
       }
     }
     for (int64_t d = width; d < rows; ++d) FillRow(to + d * kPanel, 0, RoundUp(m, kLanes), 0.0f);
@@ -128,24 +173,44 @@ HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelCha
 HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, DenseRows out) {
   const F d;
   for (int64_t i = 0; i < n; ++i) {
-    const float* row = from.data + i * from.row;
     float* to = out.data + i * out.ld;
+    if (from.halves) WidenRow(from, i, 0, width, to);
+    const Rows at = from.halves ? Rows{to, 0, 1} : Rows{from.data + i * from.row, 0, from.c};
+    const float* row = at.data;
     int64_t k = 0;
-    if (from.c == 1) {
+    if (at.c == 1) {
       for (; k + kLanes <= width; k += kLanes) {
         hn::StoreU(hn::Mul(hn::LoadU(d, row + k), hn::Set(d, factor)), d, to + k);
       }
     }
-    for (; k < width; ++k) to[k] = row[k * from.c] * factor;
+    for (; k < width; ++k) to[k] = row[k * at.c] * factor;
     FillRow(to, width, out.ld, 0.0f);
   }
 }
 
 // Rows that tiles can read as they are need no copy.
-inline bool ReadableInPlace(Rows from, int64_t width) { return from.c == 1 && width % kLanes == 0; }
+inline bool ReadableInPlace(Rows from, int64_t width) {
+  return from.c == 1 && width % kLanes == 0 && !from.halves;
+}
+
+// Of 16 bits, a part of a row at a time.
+HWY_NOINLINE bool AllHalvesFinite(const Rows& from, int64_t n, int64_t width) {
+  constexpr int64_t kPart = 256;
+  HWY_ALIGN float part[kPart];
+  float rest = 0.0f;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < width; k += kPart) {
+      const int64_t some = std::min(kPart, width - k);
+      WidenRow(from, i, k, some, part);
+      for (int64_t j = 0; j < some; ++j) rest += 0.0f * part[j];
+    }
+  }
+  return rest == 0.0f;
+}
 
 // 0·x is 0 for every finite x, NaN otherwise.
 HWY_NOINLINE bool AllFinite(Rows from, int64_t n, int64_t width) {
+  if (from.halves) return AllHalvesFinite(from, n, width);
   const F d;
   Vec sum = hn::Zero(d);
   float rest = 0.0f;

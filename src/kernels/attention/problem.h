@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/numbers.h"
+
 // One attention call as the kernels see it: pointers, sizes and strides.
 namespace fovea::kernels {
 
@@ -12,6 +14,11 @@ struct View {
   int64_t b = 0, h = 0, r = 0, c = 0;
   T* row(int64_t ib, int64_t ih, int64_t ir) const { return data + ib * b + ih * h + ir * r; }
   explicit operator bool() const { return data != nullptr; }
+};
+
+// The same in 16 bits: bf16 or f16.
+struct HalfView : View<const uint16_t> {
+  Number type = Number::bf16;
 };
 
 // How raw scores come about. q and k are already projected.
@@ -61,6 +68,8 @@ struct AttentionProblem {
 
   Family family = Family::dot;
   View<const float> q, k, v;
+  // Dot scores on the CPU: those that are there stand for q, k and v.
+  HalfView q16, k16, v16;
   const float* u = nullptr;  // additive: [A], contiguous
   View<const float> given;   // [B,H,Lq,Lk]
   bool finite = false;       // k and v are known to be: nothing hidden there needs care

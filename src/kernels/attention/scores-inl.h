@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/attention/pack-inl.h"
+#include "kernels/attention/pairs-inl.h"
 #include "kernels/attention/problem.h"
 #include "kernels/attention/simd-inl.h"
 #include "kernels/math-inl.h"
@@ -29,7 +30,8 @@ constexpr float kLargestX = 0x1p60f;
 
 // The key side of one (b, hk), packed once and shared by its query blocks.
 struct PackedKeys {
-  const float* panels = nullptr;  // [panel][D][64]: k·scale/T, or κ, or e^{2κ}
+  const float* panels = nullptr;    // [panel][D][64]: k·scale/T, or κ, or e^{2κ}
+  const uint32_t* pairs = nullptr;  // instead, of bf16: [panel][D/2][64] words
   Range range = Range::small;
   bool finite = true;  // k and v; looked at only where some weights may be 0
 };
@@ -42,8 +44,21 @@ struct QueryRows {
 // The query side of one block.
 struct PackedQueries {
   const float* rows = nullptr;  // dot and additive large: [n][D] as it is;
-  int64_t ld = 0;               // additive small: e^{2a}/u, medium: e^{2a}
+  int64_t ld = 0;               // additive small: e^{2a}/u, medium: e^{2a}; bf16 keys: q·scale/T
+  const uint32_t* words = nullptr;  // instead, where words are multiplied: [n][D/2]
 };
+
+// bf16 keys stay so, where a vector has more than one number; with queries of bf16, and a processor
+// that can, words are multiplied.
+inline bool KeysInPairs(const AttentionProblem& p) {
+  return p.k16 && p.k16.type == Number::bf16 && kLanes > 1;
+}
+inline bool ValuesInPairs(const AttentionProblem& p) {
+  return p.v16 && p.v16.type == Number::bf16 && kLanes > 1;
+}
+inline bool MultipliesWords(const AttentionProblem& p) {
+  return KeysInPairs(p) && p.q16 && p.q16.type == Number::bf16 && HasDots();
+}
 
 // u·scale/T, its inverse, and how sums of u/x become scores.
 struct AdditiveWeights {
@@ -404,10 +419,33 @@ HWY_NOINLINE void TakeSlopes(const float* slopes, int64_t n, float* ds) {
   }
 }
 
+// The same with keys in pairs.
+HWY_INLINE void PairsPanel(const ScoreSides& x, RowsPart rows, PanelPart part, DenseRows s) {
+  const AttentionProblem& p = x.p;
+  const int64_t ldq = x.queries.ld, words = PanelRows(p.D) / 2, inside = part.j % kPanel;
+  const uint32_t* k = x.keys.pairs + (part.j - inside) * words + inside;
+  const auto product = [&](const auto* q, float factor) HWY_ATTR {
+    using Element = std::remove_cvref_t<decltype(*q)>;
+    MatMulOnce(PairProduct<Element>{.a = {q + rows.first * ldq, ldq},
+                                    .b = k,
+                                    .ldb = kPanel,
+                                    .c = s.data,
+                                    .ldc = s.ld,
+                                    .m = rows.m,
+                                    .n = part.n,
+                                    .K = words,
+                                    .factor = factor,
+                                    .accumulate = false});
+  };
+  if (x.queries.words) return product(x.queries.words, p.scale / p.temperature);
+  product(x.queries.rows, 1.0f);
+}
+
 // s[m][n] ← scores of those rows, the first of which is `at`, and those keys, before the cap.
 HWY_INLINE void RawPanel(const ScoreSides& x, const RowAt& at, RowsPart rows, PanelPart part,
                          DenseRows s) {
   const AttentionProblem& p = x.p;
+  if (x.keys.pairs) return PairsPanel(x, rows, part, s);
   const int64_t ldq = x.queries.ld;
   const float* q = x.queries.rows + rows.first * ldq;
   const int64_t width = PanelRows(p.D), inside = part.j % kPanel;
@@ -453,6 +491,18 @@ inline int64_t QueryFloats(const AttentionProblem& p) {  // of one packed row
   return RoundUp(PanelRows(p.D), kLanes);
 }
 
+// Queries of bf16, as words; in place where they can be.
+HWY_INLINE PackedQueries QueryWords(const QueryRows& q, int64_t width, DenseRows to) {
+  if (WordsInPlace(q.from, width)) {
+    return {nullptr, q.from.row / 2, reinterpret_cast<const uint32_t*>(q.from.halves)};
+  }
+  auto* words = reinterpret_cast<uint32_t*>(to.data);
+  for (int64_t i = 0; i < q.n; ++i) {
+    FeaturePairs(q.from.halves + i * q.from.row, q.from.c, width, words + i * to.ld);
+  }
+  return {nullptr, to.ld, words};
+}
+
 // As scores against keys of this range want them. Rows whose elements follow one another are read
 // where they are; `to` has room for a copy.
 HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, const AdditiveWeights& w,
@@ -463,8 +513,10 @@ HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, const AdditiveWe
     PackAdditiveQueries(q, p.D, range == Range::small ? w.inverse : nullptr, {to, ld});
     return {to, ld};
   }
-  if (q.from.c == 1) return {q.from.data, q.from.row};
-  PackRows(q.from, q.n, p.D, 1.0f, {to, ld});
+  if (MultipliesWords(p)) return QueryWords(q, p.D, {to, ld});
+  const bool pairs = KeysInPairs(p);
+  if (q.from.c == 1 && !q.from.halves && !pairs) return {q.from.data, q.from.row};
+  PackRows(q.from, q.n, p.D, pairs ? p.scale / p.temperature : 1.0f, {to, ld});
   return {to, ld};
 }
 

@@ -185,10 +185,10 @@ HWY_INLINE void Tile(const Product& x) {
 }
 
 // All rows of NV vectors of columns from `column` on.
-template <int NV>
-HWY_NOINLINE void TileColumn(const Product& all, int64_t column) {
+template <int NV, class AnyProduct>
+HWY_NOINLINE void TileColumn(const AnyProduct& all, int64_t column) {
   constexpr int kRows = TileRows(NV);
-  Product x = all;  // its own, so that what is written cannot be a part of it
+  AnyProduct x = all;  // its own, so that what is written cannot be a part of it
   x.b += column, x.c += column;
   const auto done = [&x](int64_t rows) {
     x.m -= rows, x.a.data += rows * x.a.row, x.c += rows * x.ldc;
@@ -201,7 +201,8 @@ HWY_NOINLINE void TileColumn(const Product& all, int64_t column) {
   if (x.m == 1) Tile<1, NV>(x);
 }
 
-HWY_NOINLINE void MatMulOnce(const Product& x) {
+template <class AnyProduct>
+HWY_NOINLINE void MatMulOnce(const AnyProduct& x) {
   int64_t vecs = (x.n + kLanes - 1) / kLanes, column = 0;
   for (; vecs >= kTileVecs; vecs -= kTileVecs, column += kTileVecs * kLanes) {
     TileColumn<kTileVecs>(x, column);

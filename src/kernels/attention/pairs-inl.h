@@ -1,0 +1,213 @@
+// Products with bf16 numbers, two of them to a word of 32 bits: those that are summed together are
+// in one word, so that an instruction adds both to a lane, or a shift and a mask make floats of
+// them.
+#if defined(FOVEA_ATTENTION_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_ATTENTION_PAIRS_INL_H_
+#undef FOVEA_ATTENTION_PAIRS_INL_H_
+#else
+#define FOVEA_ATTENTION_PAIRS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/attention/pack-inl.h"
+#include "kernels/attention/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+using Words = hn::Vec<U>;
+
+// Whether the processor multiplies bf16 by itself.
+#undef FOVEA_BF16_DOTS
+#define FOVEA_BF16_DOTS (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
+inline bool HasDots() {
+#if FOVEA_BF16_DOTS
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+// sum + a₀b₀ + a₁b₁ of the two numbers in each lane, in float32; bf16 below 2⁻¹²⁶ counts as 0.
+// Highway 1.0 has no name for the instruction, and its targets do not allow the compilers' own.
+HWY_INLINE Vec AddDots(Vec sum, Words a, Words b) {
+#if FOVEA_BF16_DOTS
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  return sum;
+#else
+  static_cast<void>(a), static_cast<void>(b);
+  return sum;
+#endif
+}
+
+HWY_INLINE Vec FirstOf(Words pair) { return hn::BitCast(F(), hn::ShiftLeft<16>(pair)); }
+HWY_INLINE Vec SecondOf(Words pair) {
+  return hn::BitCast(F(), hn::And(pair, hn::Set(U(), 0xffff0000u)));
+}
+
+// The nearest bf16 of floats, of two the even one, in the lower halves. NaN stays NaN.
+HWY_INLINE Words ToBf16(Vec x) {
+  const U d;
+  const Words bits = hn::BitCast(d, x);
+  const Words odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
+  const Words rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fffu))));
+  const auto number = hn::RebindMask(d, hn::Eq(x, x));
+  return hn::IfThenElse(number, rounded, hn::Set(d, 0x7fc0u));
+}
+
+// C[m×n] = factor·A[m×2K]·B[2K×n], or (factor 1) += it: B has words of rows 2k and 2k+1, A words
+// or floats.
+template <class Element>
+struct PairProduct {
+  struct {
+    const Element* data;
+    int64_t row;
+  } a;
+  const uint32_t* b;
+  int64_t ldb;
+  float* c;
+  int64_t ldc;
+  int64_t m, n, K;  // K words
+  float factor;
+  bool accumulate;
+};
+
+template <int MR, int NV, class Element>
+HWY_INLINE void Tile(const PairProduct<Element>& x) {
+  const F d;
+  const U du;
+  constexpr bool kWords = std::is_same_v<Element, uint32_t>;
+  const int64_t ldb = x.ldb, ldc = x.ldc, K = x.K, a_row = x.a.row;
+  float* HWY_RESTRICT c = x.c;
+  Vec sum[MR][NV];
+  HWY_UNROLL(8)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) {
+      sum[i][j] = x.accumulate ? hn::LoadU(d, c + i * ldc + j * kLanes) : hn::Zero(d);
+    }
+  }
+  const Element* HWY_RESTRICT left = x.a.data;
+  const uint32_t* HWY_RESTRICT b = x.b;
+  for (int64_t k = 0; k < K; ++k, left += kWords ? 1 : 2, b += ldb) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) {
+      const Words right = hn::LoadU(du, b + j * kLanes);
+      HWY_UNROLL(8)
+      for (int i = 0; i < MR; ++i) {
+        if constexpr (kWords) {
+          sum[i][j] = AddDots(sum[i][j], hn::Set(du, left[i * a_row]), right);
+        } else {
+          sum[i][j] = hn::MulAdd(hn::Set(d, left[i * a_row]), FirstOf(right), sum[i][j]);
+          sum[i][j] = hn::MulAdd(hn::Set(d, left[i * a_row + 1]), SecondOf(right), sum[i][j]);
+        }
+      }
+    }
+  }
+  const Vec factor = hn::Set(d, x.factor);
+  HWY_UNROLL(8)
+  for (int i = 0; i < MR; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < NV; ++j) {
+      hn::StoreU(hn::Mul(sum[i][j], factor), d, c + i * ldc + j * kLanes);
+    }
+  }
+}
+
+// The same where an element of A that is 0 contributes nothing, whatever B holds there.
+HWY_NOINLINE void PairsSkippingZeros(const PairProduct<float>& x) {
+  const F d;
+  for (int64_t i = 0; i < x.m; ++i) {
+    float* out = x.c + i * x.ldc;
+    if (!x.accumulate) FillRow(out, 0, RoundUp(x.n, kLanes), 0.0f);
+    for (int64_t k = 0; k < 2 * x.K; ++k) {
+      const float left = x.a.data[i * x.a.row + k];
+      if (left == 0.0f) continue;
+      for (int64_t j = 0; j < x.n; j += kLanes) {
+        const Words pair = hn::LoadU(U(), x.b + k / 2 * x.ldb + j);
+        const Vec right = k % 2 == 0 ? FirstOf(pair) : SecondOf(pair);
+        hn::StoreU(hn::MulAdd(hn::Set(d, left), right, hn::LoadU(d, out + j)), d, out + j);
+      }
+    }
+  }
+}
+
+// Words of features 2d and 2d+1, `width` of them, of one row.
+HWY_INLINE void FeaturePairs(const uint16_t* row, int64_t c, int64_t width, uint32_t* to) {
+  for (int64_t d = 0; d < width; d += 2) {
+    const uint32_t second = d + 1 < width ? row[(d + 1) * c] : 0;
+    to[d / 2] = row[d * c] | second << 16;
+  }
+}
+
+// Whether rows of 16 bits are words of neighbours as they are.
+inline bool WordsInPlace(const Rows& from, int64_t width) {
+  return from.c == 1 && width % 2 == 0 && from.row % 2 == 0 &&
+         reinterpret_cast<uintptr_t>(from.halves) % sizeof(uint32_t) == 0;
+}
+
+// Keys [n][width] → panels [panel][width/2][64] of words; whole vectors.
+HWY_NOINLINE void PackKeyPairs(Rows from, int64_t n, int64_t width, uint32_t* to) {
+  const int64_t words = PanelRows(width) / 2;
+  const bool in_place = WordsInPlace(from, width);
+  HWY_ALIGN uint32_t block[16 * 16];
+  for (int64_t j = 0; j < n; j += kPanel, to += words * kPanel) {
+    const int64_t m = std::min(kPanel, n - j);
+    for (int64_t i = 0; i < m; i += 16) {
+      const int64_t keys = std::min<int64_t>(16, m - i);
+      const uint16_t* first = from.halves + (j + i) * from.row;
+      for (int64_t d = 0; d < words; d += 16) {
+        const int64_t some = std::min<int64_t>(16, words - d);
+        Rows rows{reinterpret_cast<const float*>(first) + d, from.row / 2, 1};
+        if (!in_place) {
+          for (int64_t r = 0; r < keys; ++r) {
+            FeaturePairs(first + r * from.row + 2 * d * from.c, from.c,
+                         std::min<int64_t>(2 * some, width - 2 * d), block + r * 16);
+          }
+          rows = {reinterpret_cast<const float*>(block), 16, 1};
+        }
+        PackBlock(rows, keys, some, Unscaled(), reinterpret_cast<float*>(to) + d * kPanel + i);
+      }
+    }
+  }
+}
+
+// Values [n][width] → [n/2][ld] words of rows 2j and 2j+1, filled up with zeros.
+HWY_NOINLINE void PackValuePairs(Rows from, int64_t n, int64_t width, int64_t ld, uint32_t* to) {
+  const U d;
+  const hn::Rebind<uint16_t, U> d16;
+  for (int64_t j = 0; j < n; j += 2, to += ld) {
+    const uint16_t* a = from.halves + j * from.row;
+    const uint16_t* b = j + 1 < n ? a + from.row : nullptr;
+    int64_t k = 0;
+    for (; from.c == 1 && k + kLanes <= width; k += kLanes) {
+      const Words first = hn::PromoteTo(d, hn::LoadU(d16, a + k));
+      const Words second = b ? hn::PromoteTo(d, hn::LoadU(d16, b + k)) : hn::Zero(d);
+      hn::StoreU(hn::Or(first, hn::ShiftLeft<16>(second)), d, to + k);
+    }
+    for (; k < width; ++k) {
+      to[k] = a[k * from.c] | static_cast<uint32_t>(b ? b[k * from.c] : 0) << 16;
+    }
+    for (; k < ld; ++k) to[k] = 0;
+  }
+}
+
+// Rows of floats as words of neighbours, n of them, whole vectors.
+HWY_NOINLINE void WordsOfRows(DenseRows from, int64_t rows, int64_t n, uint32_t* to, int64_t ld) {
+  const hn::Rebind<uint16_t, U> d16;
+  for (int64_t i = 0; i < rows; ++i) {
+    auto* halves = reinterpret_cast<uint16_t*>(to + i * ld);
+    for (int64_t j = 0; j < n; j += kLanes) {
+      hn::StoreU(hn::TruncateTo(d16, ToBf16(hn::LoadU(F(), from.data + i * from.ld + j))), d16,
+                 halves + j);
+    }
+  }
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_ATTENTION_PAIRS_INL_H_
