@@ -105,6 +105,7 @@ FOVEA_API void check(const HeadsConfig&);  // throws, naming the field
 struct KeyValues {
   Tensor keys, values;       // [B,Hk,capacity,d]
   int64_t length = 0;        // of them in use
+  DType kept = DType::f32;   // as which those are kept that join
   Tensor lengths;            // i64 [B] of each row, or undefined: all the same
   std::vector<Tensor> sums;  // by group, linear heads: Σ_j φ(k_j)⊗[v_j; 1], [B,Hk,d,d+1]
 };

@@ -113,6 +113,7 @@ struct TransformerPass {
 struct Decoding {
   std::vector<nn::KeyValues> source, past;  // by block
   int64_t length = 0;                       // tokens so far
+  DType kept = DType::f32;                  // as which past keys and values are: f32, bf16 or f16
 };
 
 // ids i64 [B,S], lengths i64 [B] or undefined → [B,S,W].
@@ -145,7 +146,8 @@ FOVEA_API Loss loss(const Transformer&, const Tensor& ids, const LossConfig& = {
 
 // A decoder by itself as a search asks it, rows i64 [B,T] of text before what the search begins
 // with; undefined: none. The model stays where it is meanwhile.
-FOVEA_API std::unique_ptr<Generator> generator(const Transformer&, const Tensor& before = {});
+FOVEA_API std::unique_ptr<Generator> generator(const Transformer&, const Tensor& before = {},
+                                               DType kept = DType::f32);
 
 // As of Seq2Seq. Weights are the mean over the heads of the last block's look at the source.
 FOVEA_API std::vector<std::vector<Decoded>> decode(const Transformer&, const Tensor& source,

@@ -334,7 +334,7 @@ Tensor decode_more(const Transformer& m, const Tensor& ids, Decoding& d,
                    const TransformerPass& pass) {
   expect_part("decode", m.decoder, "decoder");
   const NoGrad off;
-  d.past.resize(m.decoder.blocks.size());
+  d.past.resize(m.decoder.blocks.size(), {.kept = d.kept});
   const Tensor x = through(m.config, m.decoder, m.target(ids),
                            {.first = d.length,
                             .source = d.source.empty() ? nullptr : &d.source,

@@ -16,9 +16,10 @@ namespace {
 // The decoder as a search asks it: a step is a token of every row.
 class Attending : public Generator {
  public:
-  Attending(const Transformer& m, std::vector<nn::KeyValues> source, bool keep_weights)
+  Attending(const Transformer& m, std::vector<nn::KeyValues> source, bool keep_weights, DType kept)
       : model_(m) {
     decoding_.source = std::move(source);
+    decoding_.kept = kept;
     if (!keep_weights) return;
     pass_.hook = [this, last = m.decoder.blocks.back().cross.name](const nn::Heads& heads) {
       if (heads.name == last) weights_ = mean(heads.attended.weights(), {1}).squeeze(1);
@@ -51,8 +52,8 @@ class Attending : public Generator {
 
 }  // namespace
 
-std::unique_ptr<Generator> generator(const Transformer& m, const Tensor& before) {
-  auto made = std::make_unique<Attending>(m, std::vector<nn::KeyValues>(), false);
+std::unique_ptr<Generator> generator(const Transformer& m, const Tensor& before, DType kept) {
+  auto made = std::make_unique<Attending>(m, std::vector<nn::KeyValues>(), false, kept);
   if (before && before.size(1) > 0) made->read(before);
   return made;
 }
@@ -74,7 +75,7 @@ std::vector<std::vector<Decoded>> decode(const Transformer& m, const Tensor& sou
   if (c.beam > 1) {
     for (nn::KeyValues& kv : projected) kv = nn::select_rows(kv, rows);
   }
-  Attending generator(m, std::move(projected), c.weights || c.places);
+  Attending generator(m, std::move(projected), c.weights || c.places, DType::f32);
   return search_translations(generator, source_lengths, c, most);
 }
 

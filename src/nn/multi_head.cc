@@ -75,11 +75,11 @@ Tensor weighed(const HeadCall& call, const Rows& rows, const HeadsPass& pass) {
     a.weighting.dropout = pass.noise.dropout;
     a.weighting.seed = Seed(pass.noise.seed).at(call.first).value();
   }
-  const Tensor v = call.normalise ? with_ones(rows.v) : rows.v;
+  const Tensor v = call.normalise ? with_ones(rows.v.to(DType::f32)) : rows.v;
   const Attended attended = attend(rows.q, rows.k, v, a);
   Tensor context = attended.context, replaced;
   if (pass.hook) replaced = (*pass.hook)({call.name, attended, rows.v, rows.q, rows.k, a});
-  if (replaced) context = matmul(replaced, for_each_head(v, call.heads));
+  if (replaced) context = matmul(replaced, for_each_head(v.to(DType::f32), call.heads));
   if (!call.normalise) return context;
   if (replaced || a.weighting.dropout == 0) return divided_by_last(context);
   // Dropped after they are normalised: Σ_j m_j w_j v_j / Σ_j w_j, where the m_j drop.
@@ -210,8 +210,8 @@ Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
         if (!call.normalise) return weighed(call, mine, pass);
         const int64_t new_rows = mine.q.size(2), from = mine.k.size(2) - new_rows;
         return linear_steps(past.sums[g], *call.attention.score.def,
-                            {mine.q, mine.k.slice(2, from, from + new_rows),
-                             mine.v.slice(2, from, from + new_rows)});
+                            {mine.q, mine.k.slice(2, from, from + new_rows).to(DType::f32),
+                             mine.v.slice(2, from, from + new_rows).to(DType::f32)});
       });
   if (all_linear) past.length += x.size(1);
   return out(merged(context));

@@ -9,10 +9,23 @@ namespace {
 
 // As `old` in its first `used` places, with room for `capacity`.
 Tensor with_room(const Tensor& old, const Tensor& like, int64_t used, int64_t capacity) {
-  Tensor t = Tensor::empty({like.size(0), like.size(1), capacity, like.size(3)}, DType::f32,
+  Tensor t = Tensor::empty({like.size(0), like.size(1), capacity, like.size(3)}, like.dtype(),
                            like.device());
   if (used > 0) t.slice(2, 0, used).copy_(old.slice(2, 0, used));
   return t;
+}
+
+Tensor rows_of(const Tensor& x, const Tensor& ids) {
+  if (x.dtype() == DType::f32 || x.dtype() == DType::i64) return index_select(x, 0, ids);
+  Shape shape = x.shape();
+  shape[0] = ids.numel();
+  const Tensor to = Tensor::empty(shape, x.dtype(), x.device());
+  int64_t row = 0;
+  for (const int64_t id : ids.to_ids()) {
+    to.slice(0, row, row + 1).copy_(x.slice(0, id, id + 1));
+    ++row;
+  }
+  return to;
 }
 
 Tensor lowered(Lowering by, const Tensor& x) { return by ? by(x, {}) : x; }
@@ -25,8 +38,9 @@ Tensor read(const Tensor& q, const Tensor& sum) {
 
 }  // namespace
 
-void append(KeyValues& past, const Tensor& k, const Tensor& v) {
+void append(KeyValues& past, const Tensor& new_keys, const Tensor& new_values) {
   const NoGrad off;
+  const Tensor k = new_keys.detach().to(past.kept), v = new_values.detach().to(past.kept);
   const int64_t used = past.length, needed = used + k.size(2);
   if (!past.keys || past.keys.size(2) < needed) {
     constexpr int64_t kFewest = 64;
@@ -34,14 +48,14 @@ void append(KeyValues& past, const Tensor& k, const Tensor& v) {
     past.keys = with_room(past.keys, k, used, capacity);
     past.values = with_room(past.values, v, used, capacity);
   }
-  past.keys.slice(2, used, needed).copy_(k.detach());
-  past.values.slice(2, used, needed).copy_(v.detach());
+  past.keys.slice(2, used, needed).copy_(k);
+  past.values.slice(2, used, needed).copy_(v);
   past.length = needed;
 }
 
 KeyValues select_rows(const KeyValues& from, const Tensor& ids) {
-  KeyValues to{.length = from.length};
-  const auto chosen = [&](const Tensor& x) { return x ? index_select(x, 0, ids) : x; };
+  KeyValues to{.length = from.length, .kept = from.kept};
+  const auto chosen = [&](const Tensor& x) { return x ? rows_of(x, ids) : x; };
   if (from.keys) {
     to.keys = chosen(from.keys.slice(2, 0, from.length));
     to.values = chosen(from.values.slice(2, 0, from.length));

@@ -6,7 +6,7 @@
 // What self-attention keeps from step to step.
 namespace fovea::nn {
 
-// k and v [B,Hk,L,d] after those that are there; off the tape. Grows by doubling.
+// k and v [B,Hk,L,d] after those that are there, as they are kept; off the tape. Grows by doubling.
 void append(KeyValues&, const Tensor& k, const Tensor& v);
 // Rows `ids` of the batch, in that order.
 KeyValues select_rows(const KeyValues&, const Tensor& ids);

@@ -30,4 +30,11 @@ void visit_n_best(Fields& f, models::DecodeConfig& d) {
   f.integer("n-best", d.n_best, "print this many, each with its score", {1, models::kLargestBeam});
 }
 
+void visit_cache(Fields& f, DType& kept) {
+  f.named("cache", kept,
+          "what keys and values of the text so far are kept as: half the bytes take half the time "
+          "to read, and cost digits",
+          std::vector{DType::f32, DType::bf16});
+}
+
 }  // namespace fovea::tasks

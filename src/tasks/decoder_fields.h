@@ -15,5 +15,6 @@ void visit_writer_loss(Fields&, models::LossConfig&, const std::string& dropped,
 
 void visit_search(Fields&, models::DecodeConfig&);
 void visit_n_best(Fields&, models::DecodeConfig&);
+void visit_cache(Fields&, DType&);
 
 }  // namespace fovea::tasks

@@ -39,9 +39,9 @@ std::vector<int64_t> likeliest_after(const Transformer& m, std::vector<int64_t> 
   return text;
 }
 
-std::vector<int64_t> written(const Transformer& m, int64_t more) {
+std::vector<int64_t> written(const Transformer& m, int64_t more, DType kept = DType::f32) {
   const auto T = static_cast<int64_t>(kText.size());
-  const auto writer = generator(m, Tensor::from_ids(kText, {1, T}).slice(1, 0, T - 1));
+  const auto writer = generator(m, Tensor::from_ids(kText, {1, T}).slice(1, 0, T - 1), kept);
   return search(*writer, {.first = {kText.back()}, .ends = {kEndless}}, {.longest = more})[0][0]
       .tokens;
 }
@@ -54,6 +54,28 @@ TEST(Generator, WritesWhatIsLikeliestAfterTheWholeText) {
     m.screen = nullptr;
     EXPECT_EQ(written(m, 12), expected);
   }
+}
+
+// Of words that are far apart, those written with half the digits are the same.
+TEST(Generator, KeepsThePastInHalfTheBits) {
+  const NoGrad off;
+  const Transformer m = model(nn::Positions::rotary);
+  const auto T = static_cast<int64_t>(kText.size());
+  const auto logits_of = [&](DType kept) {
+    const auto writer = generator(m, Tensor::from_ids(kText, {1, T}).slice(1, 0, T - 1), kept);
+    writer->advance(Tensor::from_ids(std::vector{kText.back()}, {1}));
+    writer->select_rows(Tensor::from_ids(std::vector<int64_t>{0, 0}, {2}));
+    writer->advance(Tensor::from_ids(std::vector<int64_t>{4, 4}, {2}));
+    return writer->logits().to_vector();
+  };
+  const std::vector<float> wide = logits_of(DType::f32), half = logits_of(DType::bf16);
+  float most = 0, largest = 0;
+  for (size_t i = 0; i < wide.size(); ++i) {
+    most = std::max(most, std::abs(wide[i] - half[i]));
+    largest = std::max(largest, std::abs(wide[i]));
+  }
+  EXPECT_GT(most, 0.0f);
+  EXPECT_LT(most, 0.02f * largest);
 }
 
 TEST(Generator, WordsDiffer) {

@@ -97,17 +97,21 @@ TEST(Layers, APastMakesNoDifference) {
     whole.self.mask = masks::causal();
     whole.self.rotary = &all;
     const Tensor expected = b(x, whole);
-    KeyValues past;
-    for (int64_t t = 0, n = 0; t < 70; t += n) {
-      n = t == 0 ? 5 : t == 20 ? 30 : 1;
-      const Rotary rotary = rotary_positions(t, n, 2);
-      BlockPass step;
-      step.self.mask = masks::causal();
-      step.self.rotary = &rotary;
-      step.self.past = &past;
-      EXPECT_LT(distance(b(x.slice(1, t, t + n), step), expected.slice(1, t, t + n)), 1e-5) << t;
+    for (const auto& [kept, off_by] : {std::pair{DType::f32, 1e-5}, {DType::bf16, 0.03}}) {
+      KeyValues past{.kept = kept};
+      for (int64_t t = 0, n = 0; t < 70; t += n) {
+        n = t == 0 ? 5 : t == 20 ? 30 : 1;
+        const Rotary rotary = rotary_positions(t, n, 2);
+        BlockPass step;
+        step.self.mask = masks::causal();
+        step.self.rotary = &rotary;
+        step.self.past = &past;
+        EXPECT_LT(distance(b(x.slice(1, t, t + n), step), expected.slice(1, t, t + n)), off_by)
+            << t << name_of(kept);
+      }
+      EXPECT_EQ(past.length, 70);
+      if (past.keys) EXPECT_EQ(past.keys.dtype(), kept);
     }
-    EXPECT_EQ(past.length, 70);
   }
 }
 

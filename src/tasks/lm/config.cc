@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "tasks/decoder_fields.h"
 #include "tasks/lm/lm.h"
 #include "tasks/transformer_fields.h"
 
@@ -92,6 +93,7 @@ void PredictSettings::visit(Fields& f) {
   f.integer("top-k", sample.top_k, "draw from the K likeliest; 0: from all", {0, 1e9});
   f.real("top-p", sample.top_p, "draw from the likeliest that reach P together", {1e-6, 1});
   f.integer("seed", seed, "another one writes something else", {0, 9e15});
+  visit_cache(f, cache);
 }
 
 }  // namespace fovea::tasks::lm

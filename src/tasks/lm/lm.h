@@ -52,6 +52,7 @@ struct PredictSettings final : Settings {
   models::SampleConfig sample{.temperature = 0.8f};
   int64_t length = 200;  // tokens to write
   int64_t seed = 0;
+  DType cache = DType::f32;
   void visit(Fields&) override;
 };
 

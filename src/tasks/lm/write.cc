@@ -61,7 +61,10 @@ class Growing {
 // A model at work on one text: what it has seen is kept, and halved where the context is full.
 class Writing {
  public:
-  Writing(const LanguageModel& m, Tokens ids) : m_(m), ids_(std::move(ids)) { see(ids_); }
+  Writing(const LanguageModel& m, Tokens ids, DType cache)
+      : m_(m), ids_(std::move(ids)), seen_{.kept = cache} {
+    see(ids_);
+  }
 
   std::vector<float> logits() const {
     const NoGrad off;
@@ -76,7 +79,7 @@ class Writing {
       return;
     }
     const auto half = static_cast<size_t>(std::max<int64_t>(1, m_.config.context / 2));
-    seen_ = {};
+    seen_ = {.kept = seen_.kept};
     see(Tokens(ids_.end() - static_cast<ptrdiff_t>(std::min(half, ids_.size())), ids_.end()));
   }
 
@@ -148,7 +151,7 @@ Prediction write_on(const LanguageModel& m, const std::string& prompt, const Pre
     if (watch.piece && !more.empty()) watch.piece(more);
   };
   if (!empty) tell(prompt);
-  Writing writing(m, ids);
+  Writing writing(m, ids, how.cache);
   const size_t before = ids.size();
   const Tokens never = m.tokenizer.never();
   const RandomKey key = random_key(static_cast<uint64_t>(how.seed), Purpose::data, 1);

@@ -9,6 +9,7 @@
 #include "fovea/error.h"
 #include "fovea/ops.h"
 #include "fovea/search.h"
+#include "tasks/decoder_fields.h"
 #include "tasks/explain.h"
 #include "tasks/opened/writes.h"
 
@@ -107,11 +108,12 @@ void discourage(std::vector<float>& logits, const Ids& written, double penalty) 
 }
 
 // Of the rows of a batch, the ids before the last: read at once.
-std::unique_ptr<models::Generator> reader_of(const Opened& o, const Ids& ids, int64_t rows) {
+std::unique_ptr<models::Generator> reader_of(const Opened& o, const Ids& ids, int64_t rows,
+                                             DType cache) {
   const auto n = static_cast<int64_t>(ids.size()) - 1;
-  if (n == 0) return models::generator(o.model);
+  if (n == 0) return models::generator(o.model, {}, cache);
   const Tensor before = Tensor::from_ids(std::span(ids).first(static_cast<size_t>(n)), {1, n});
-  return models::generator(o.model, before.expand({rows, n}).contiguous());
+  return models::generator(o.model, before.expand({rows, n}).contiguous(), cache);
 }
 
 struct Continued {
@@ -123,7 +125,7 @@ struct Continued {
 Continued drawn_or_likeliest(const Opened& o, const Ids& prompt, const Way& way,
                              const WriteSettings& s, const std::function<void(int64_t)>& tell) {
   const NoGrad off;
-  const auto generator = reader_of(o, prompt, 1);
+  const auto generator = reader_of(o, prompt, 1, s.cache);
   const std::vector<int64_t>& ends = o.generation.ends;
   const RandomKey key = random_key(static_cast<uint64_t>(s.seed), Purpose::data, 1);
   Continued c;
@@ -153,11 +155,11 @@ Continued drawn_or_likeliest(const Opened& o, const Ids& prompt, const Way& way,
   return c;
 }
 
-Continued by_beam(const Opened& o, const Ids& prompt, const Way& way) {
+Continued by_beam(const Opened& o, const Ids& prompt, const Way& way, DType cache) {
   if (way.repetition != 1.0) {
     throw Error("predict", "a beam with a repetition_penalty is not done here: say --beam 1");
   }
-  const auto generator = reader_of(o, prompt, way.beam);
+  const auto generator = reader_of(o, prompt, way.beam, cache);
   models::DecodeConfig d;
   d.beam = way.beam;
   d.longest = way.length;
@@ -182,6 +184,7 @@ void WriteSettings::visit(Fields& f) {
          {0, 1});
   f.integer("beam", beam, "hypotheses side by side; 0: as the model says", {0, 1024});
   f.integer("seed", seed, "another one writes something else", {0, 9e15});
+  visit_cache(f, cache);
 }
 
 Prediction go_on(const Opened& o, const std::string& prompt, const WriteSettings& s,
@@ -203,7 +206,7 @@ Prediction go_on(const Opened& o, const std::string& prompt, const WriteSettings
     result.text += more;
   };
   const Continued c =
-      way.beam > 1 ? by_beam(o, ids, way) : drawn_or_likeliest(o, ids, way, s, tell);
+      way.beam > 1 ? by_beam(o, ids, way, s.cache) : drawn_or_likeliest(o, ids, way, s, tell);
   if (way.beam > 1) std::for_each(c.tokens.begin(), c.tokens.end(), tell);
   if (watch.piece) watch.piece("\n");
   result.score = c.log_p;

@@ -14,6 +14,7 @@ struct WriteSettings final : Settings {
   double top_p = 0;
   int64_t beam = 0;
   int64_t seed = 0;
+  DType cache = DType::f32;
   void visit(Fields&) override;
 };
 struct StrideSettings final : Settings {
