@@ -4,6 +4,7 @@
 //     {"case": "dot/H8_L128_D64", "pass": "forward", "seconds": 0.2, "reps": 3,
 //      "inputs": "in.safetensors", "outputs": "out.safetensors"}
 //         at least `reps` calls and `seconds` of them, without the file of inputs on random ones
+//         "type": "bf16": of inputs in 16 bits, which gradients reach by way of float32
 //     {"machine": {"bytes": 4194304}}    what it can do at best: FLOP/s, bytes/s read
 // bench/attention.py drives it beside its peers.
 #include <fmt/format.h>
@@ -95,9 +96,10 @@ Json to_json(const AttentionCase& c) {
 // A case with its inputs in memory, ready to be called again and again.
 class Prepared {
  public:
-  Prepared(const AttentionCase& c, bool backward, Tensors inputs)
+  Prepared(const AttentionCase& c, bool backward, fovea::DType type, Tensors inputs)
       : case_(c),
         backward_(backward),
+        type_(type),
         q_(take(inputs, "q")),
         k_(take(inputs, "k")),
         v_(take(inputs, "v")) {
@@ -106,6 +108,8 @@ class Prepared {
     inputs.erase("d_context");
     inputs.erase("d_log_prob");
     parameters_ = std::move(inputs);
+    if (backward_) return;
+    for (Tensor* t : {&q_, &k_, &v_}) *t = t->to(type_);
   }
 
   struct Result {
@@ -145,8 +149,9 @@ class Prepared {
     fovea::Tensors parameters;
     for (const auto& [name, value] : parameters_)
       leaves["d_" + name] = parameters[name] = leaf(value);
-    const fovea::Attended attended = attend(leaves["d_q"], leaves["d_k"], leaves["d_v"],
-                                            attention(parameters), {.weights = case_.weights});
+    const fovea::Attended attended =
+        attend(leaves["d_q"].to(type_), leaves["d_k"].to(type_), leaves["d_v"].to(type_),
+               attention(parameters), {.weights = case_.weights});
     Result result = finish(attended);
     attended.context.backward(d_context_);
     if (d_log_prob_) attended.log_prob().backward(d_log_prob_);
@@ -164,6 +169,7 @@ class Prepared {
 
   AttentionCase case_;
   bool backward_;
+  fovea::DType type_;
   Tensor q_, k_, v_, d_context_, d_log_prob_;
   fovea::Tensors parameters_;
 };
@@ -235,18 +241,24 @@ class Worker {
   static Json machine(const Json& request) {
     const int threads = fovea::threads();
     const int64_t bytes = request.value("bytes", int64_t{512} << 20);
+    const fovea::bench::Rate peak = fovea::bench::fma_peak(threads);
     return {{"threads", threads},
             {"isa", fovea::isa()},
             {"version", fovea::version()},
-            {"flops", fovea::bench::fma_peak(threads)},
-            {"bytes_per_second", fovea::bench::read_bandwidth(threads, bytes)}};
+            {"flops", peak.best},
+            {"flops_lowest", peak.lowest},
+            {"flops_stable", peak.stable},
+            {"bytes_per_second", fovea::bench::read_bandwidth(threads, bytes).best}};
   }
 
   // Loads the inputs and makes the first call, unless the request is for the case at hand.
   void prepare(const Json& request) {
     const std::string name = request.at("case"), pass = request.at("pass");
     const std::string inputs = request.value("inputs", ""), outputs = request.value("outputs", "");
-    const std::string key = name + "\n" + pass + "\n" + inputs;
+    const std::string type = request.value("type", "f32");
+    if (type != "f32" && type != "bf16")
+      throw fovea::Error("bench", "type is f32 or bf16, not '" + type + "'");
+    const std::string key = name + "\n" + pass + "\n" + type + "\n" + inputs;
     if (key == key_ && outputs.empty()) return;
     const std::vector<AttentionCase> all = all_cases();
     const auto found = std::find_if(all.begin(), all.end(),
@@ -259,6 +271,7 @@ class Worker {
     prepared_.reset();
     key_.clear();
     prepared_.emplace(*found, pass == "both",
+                      type == "bf16" ? fovea::DType::bf16 : fovea::DType::f32,
                       inputs.empty() ? random_inputs(*found) : fovea::load_safetensors(inputs));
     looked_at_ = first_call(*prepared_, outputs);
     key_ = key;

@@ -18,6 +18,8 @@ import time
 from harness import floors, sides, table
 from harness.workers import ISAS, Worker, WorkerError
 
+OURS_WIDE = "fovea float32"
+
 
 def arguments():
     parser = argparse.ArgumentParser(prog="./dev bench attention", description=__doc__,
@@ -32,6 +34,8 @@ def arguments():
                         help="cases whose name has this in it, or matches this shell pattern")
     parser.add_argument("--pass", dest="which", choices=("forward", "both"),
                         help="one pass only (both: forward and backward)")
+    parser.add_argument("--type", choices=("f32", "bf16"), default="f32",
+                        help="of queries, keys and values; bf16 runs beside Fovea's float32 too")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--rounds", type=int, help="turns each side takes (default 5, quick 2)")
     parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/attention.json")
@@ -87,7 +91,7 @@ class Side:
 
     def __init__(self, label, worker, request):
         self.label, self.worker, self.request = label, worker, request
-        self.rounds, self.first, self.failed = [], None, None
+        self.rounds, self.first, self.failed, self.error = [], None, None, None
 
     def begin(self, outputs, timeout):
         """The first call: loads, compiles, warms up, writes its outputs."""
@@ -120,6 +124,9 @@ class Bench:
         self.options = options
         self.fovea = Worker([os.path.join(options.build, "bench", "attention")], options.threads,
                             options.isa)
+        self.wide = Worker([os.path.join(options.build, "bench", "attention")], options.threads,
+                           options.isa)
+        self.narrow = options.type != "f32"
         self.versions, self.workers = {}, {}
         self.faults, self.skipped = [], []
         self.machine = {}
@@ -128,6 +135,9 @@ class Bench:
         for peer in self.options.peers:
             if self.options.isa and peer in sides.OWN_ISA:
                 print(f"without {peer}: it cannot be held to {self.options.isa}")
+                continue
+            if self.narrow and peer not in sides.NARROW:
+                print(f"without {peer}: it is not asked for {self.options.type}")
                 continue
             version, missing = sides.version_of(peer)
             if version is None:
@@ -145,11 +155,15 @@ class Bench:
             bandwidth[size] = answer["bytes_per_second"]
         self.machine = {"cpu": cpu_name(), "cores": os.cpu_count(), "threads": answer["threads"],
                         "isa": answer["isa"], "version": answer["version"],
-                        "flops": answer["flops"], "bandwidth": bandwidth}
+                        "flops": answer["flops"], "flops_lowest": answer["flops_lowest"],
+                        "flops_stable": answer["flops_stable"], "bandwidth": bandwidth}
 
     def sides_of(self, case, which, inputs):
+        kind = {"type": self.options.type}
         request = {"case": case["name"], "pass": which} | ({"inputs": inputs} if inputs else {})
-        all_sides = [Side("fovea", self.fovea, request)]
+        all_sides = [Side("fovea", self.fovea, request | kind)]
+        if self.narrow:
+            all_sides.append(Side(OURS_WIDE, self.wide, request))
         for peer, worker in self.workers.items():
             for path in sides.paths(peer, case, which):
                 label = f"{peer} {path}"
@@ -157,18 +171,20 @@ class Bench:
                 if why:
                     self.skipped.append(f"{case['name']} {table.PASS[which]}, {label}: {why}")
                     continue
-                all_sides.append(Side(label, worker, {"case": case, "pass": which, "path": path,
-                                                      "inputs": inputs}))
+                all_sides.append(Side(label, worker, kind | {"case": case, "pass": which,
+                                                             "path": path, "inputs": inputs}))
         return all_sides
 
     def run(self, case, which):
+        self.wide.stop()
         self.fovea.stop()  # each case in a process of its own: resident memory starts from nothing
         with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
             inputs = ""
             if self.workers and case["group"] != "score":
                 from harness import tensors  # numpy is there when a peer is
                 inputs = os.path.join(folder, "inputs.safetensors")
-                tensors.save(inputs, tensors.make_inputs(case))
+                made = tensors.make_inputs(case)
+                tensors.save(inputs, tensors.rounded(made) if self.narrow else made)
             all_sides = self.sides_of(case, which, inputs)
             self.first_calls(case, which, all_sides, folder)
         self.take_turns(case, which, all_sides)
@@ -182,6 +198,11 @@ class Bench:
             side.begin(outputs, 300)
             if side.failed or not outputs:
                 continue
+            if self.narrow:
+                from harness import tensors
+                side.error = tensors.context_error(
+                    tensors.load(os.path.join(folder, "inputs.safetensors")),
+                    tensors.load(outputs), case["mask"] == "causal")
             if side.label == "fovea":
                 ours = os.path.join(folder, "fovea.safetensors")
                 os.rename(outputs, ours)
@@ -197,7 +218,7 @@ class Bench:
         elif side.label == "fovea":
             return
         else:
-            lines = tensors.disagreements(tensors.load(ours), tensors.load(theirs))
+            lines = tensors.disagreements(tensors.load(ours), tensors.load(theirs), self.narrow)
         self.faults += [f"{case['name']} {table.PASS[which]}, {side.label}: {x}" for x in lines]
 
     def take_turns(self, case, which, all_sides):
@@ -208,7 +229,7 @@ class Bench:
                 side.take_turn(self.options.seconds)
 
     def row(self, case, which, all_sides):
-        us, peers = all_sides[0], all_sides[1:]
+        us, peers = all_sides[0], [s for s in all_sides[1:] if s.label != OURS_WIDE]
         for side in all_sides:
             if side.failed:
                 line = f"{case['name']} {table.PASS[which]}, {side.label}: {side.failed}"
@@ -222,7 +243,13 @@ class Bench:
                "peers": {s.label: {"seconds": s.seconds, "rounds": s.rounds,
                                    "resident_bytes": s.first["resident_bytes"]}
                          for s in peers if not s.failed}}
-        floor = floors.floor_seconds(case, which, self.machine)
+        if self.narrow:
+            wide = all_sides[1]
+            row["errors"] = {s.label: s.error for s in all_sides if s.error is not None}
+            if not wide.failed:
+                row["float32_seconds"] = wide.seconds
+                row["float32_ratio"] = wide.seconds / us.seconds
+        floor = None if self.narrow else floors.floor_seconds(case, which, self.machine)
         if floor:
             row["floor_share"] = floor / us.seconds
         if row["peers"]:
@@ -231,7 +258,7 @@ class Bench:
         return row
 
     def stop(self):
-        for worker in [self.fovea, *self.workers.values()]:
+        for worker in [self.fovea, self.wide, *self.workers.values()]:
             worker.stop()
 
 
@@ -239,6 +266,8 @@ def selected(options, cases):
     for case in cases:
         for which in ("forward", "both"):
             if which == "both" and case["backward"] == "none":
+                continue
+            if options.type != "f32" and case["group"] not in sides.DOT_GROUPS:
                 continue
             if wanted(case["name"], options.only) and options.which in (None, which):
                 yield case, which
@@ -269,15 +298,26 @@ def run_all(options):
     finally:
         bench.stop()
     report = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "machine": bench.machine,
+              "type": options.type,
               "others_share": max(busy), "peers": bench.versions, "rows": rows, "groups": table.groups(rows),
               "skipped": bench.skipped, "faults": bench.faults}
     return report
 
 
+def clock(machine):
+    """What to think of the peak: bursts of the same work, until the last of them agree."""
+    if not machine["flops_stable"]:
+        return (f" (THE CLOCK MOVES: bursts from {machine['flops_lowest'] / 1e9:.0f} on, never "
+                "five alike; shares of the peak are not to be relied on)")
+    if machine["flops_lowest"] < 0.9 * machine["flops"]:
+        return f" (the clock moved: the slowest burst had {machine['flops_lowest'] / 1e9:.0f})"
+    return ""
+
+
 def print_machine(bench):
     machine = bench.machine
     print(f"{machine['cpu']}, {machine['threads']} threads, {machine['isa']}: "
-          f"{machine['flops'] / 1e9:.0f} GFLOP/s at most, "
+          f"{machine['flops'] / 1e9:.0f} GFLOP/s at most{clock(machine)}, "
           f"{machine['bandwidth'][512 << 20] / 1e9:.0f} GB/s from memory")
     peers = ", ".join(f"{name} {version}" for name, version in bench.versions.items())
     print(f"Fovea {machine['version']} beside {peers or 'no peer'}\n")
@@ -285,6 +325,7 @@ def print_machine(bench):
 
 def finish(options, report):
     print(table.summary_text(report["rows"]))
+    print(table.narrow_text(report["rows"]), end="")
     for line in report["skipped"]:
         print(f"skipped: {line}")
     if report["others_share"] > 0.1:

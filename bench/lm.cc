@@ -117,7 +117,7 @@ Json time_linear(const Json& options) {
 
 Json time_reading(const Json& options) {
   const int64_t bytes = options.at("bytes");
-  return {{"bytes_per_second", fovea::bench::read_bandwidth(fovea::threads(), bytes)}};
+  return {{"bytes_per_second", fovea::bench::read_bandwidth(fovea::threads(), bytes).best}};
 }
 
 }  // namespace

@@ -59,12 +59,24 @@ FOVEA_BENCH_CLONES inline float read_block(const float* data, int64_t bytes) {
   return total;
 }
 
-// Units a second of work(thread), summed over threads that start together: the best of a few
-// bursts. `work` returns how many units it did; it is repeated for `seconds`.
+// Units a second: of the bursts at the end, which are as good as the best or nearly, and of the
+// worst. `stable`: there was such an end.
+struct Rate {
+  double best = 0, lowest = 0;
+  bool stable = false;
+};
+
+inline constexpr int kAlike = 5, kMostBursts = 60;  // bursts
+inline constexpr double kNear = 0.02;               // of the best
+
+// Units a second of work(thread), summed over threads that start together: bursts until the last
+// few are near the best, since a clock takes a while to rise and another program may take a core.
+// `work` returns how many units it did; it is repeated for `seconds`.
 template <class Work>
-double best_rate(int threads, double seconds, Work work) {
-  double best = 0;
-  for (int burst = 0; burst < 5; ++burst) {
+Rate best_rate(int threads, double seconds, Work work) {
+  Rate rate;
+  int alike = 0;
+  for (int burst = 0; burst < kMostBursts && alike < kAlike; ++burst) {
     std::atomic<int> ready{0};
     std::vector<double> rates(static_cast<size_t>(threads));
     const auto body = [&](int t) {
@@ -84,14 +96,18 @@ double best_rate(int threads, double seconds, Work work) {
     body(0);
     for (std::thread& t : team) t.join();
     double sum = 0;
-    for (double rate : rates) sum += rate;
-    best = std::max(best, sum);
+    for (double of_thread : rates) sum += of_thread;
+    if (sum > rate.best * (1 + kNear)) alike = 0;  // what seemed the best was not
+    rate.best = std::max(rate.best, sum);
+    rate.lowest = burst == 0 ? sum : std::min(rate.lowest, sum);
+    alike = sum >= rate.best * (1 - kNear) ? alike + 1 : 0;
   }
-  return best;
+  rate.stable = alike >= kAlike;
+  return rate;
 }
 
 // fp32 FLOP a second of all threads together; an FMA counts two.
-inline double fma_peak(int threads) {
+inline Rate fma_peak(int threads) {
   volatile float sink = 0;
   return best_rate(threads, 0.02, [&sink](int) {
     sink = fma_block(0.999f, 1e-3f);
@@ -102,7 +118,7 @@ inline double fma_peak(int threads) {
 
 // Bytes a second when `bytes` are read again and again by all threads, each its own part: memory
 // bandwidth, or that of whichever cache they fit in.
-inline double read_bandwidth(int threads, int64_t bytes) {
+inline Rate read_bandwidth(int threads, int64_t bytes) {
   const int64_t part = std::max<int64_t>(4096, bytes / threads / 4096 * 4096);
   std::vector<float> data(static_cast<size_t>(part * threads) / sizeof(float), 1.0f);
   volatile float sink = 0;

@@ -118,8 +118,8 @@ int main(int argc, char** argv) {
   std::vector<Shape> shapes = argc > 1 ? std::vector<Shape>() : kShapes;
   for (int i = 1; i < argc; ++i) shapes.push_back(parse(argv[i]));
   const int team = fovea::threads();
-  const double flops = fovea::bench::fma_peak(team);
-  const double bytes = fovea::bench::read_bandwidth(team, kOutOfCache);
+  const double flops = fovea::bench::fma_peak(team).best;
+  const double bytes = fovea::bench::read_bandwidth(team, kOutOfCache).best;
   fmt::print("{} threads: {:.0f} GFLOP/s, {:.1f} GB/s at best\n", team, flops / 1e9, bytes / 1e9);
   for (const Shape& s : shapes) {
     const double t = seconds(s);

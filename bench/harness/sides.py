@@ -9,6 +9,7 @@ from harness import floors
 PEERS = ("torch", "onnxruntime", "jax")
 GET = {"torch": "torch numpy", "onnxruntime": "onnxruntime onnx numpy", "jax": "jax numpy"}
 OWN_ISA = ("onnxruntime",)  # which choose their instructions themselves
+NARROW = ("torch",)  # which are asked for 16 bits
 DOT_GROUPS = ("dot", "causal", "short", "decode")
 
 # Tensors of the size of all terms that an implementation without fusion holds at once.

@@ -62,6 +62,18 @@ def summary_text(rows):
     return "\n".join(lines) if len(lines) > 2 else ""
 
 
+def narrow_text(rows):
+    """Of 16 bits: beside Fovea's float32, and the largest error of a context beside float64."""
+    rows = [row for row in rows if "errors" in row]
+    lines = []
+    for row in rows:
+        errors = "   ".join(f"{label} {error:.1e}" for label, error in row["errors"].items())
+        lines.append(f"  {row['case']:<24} {PASS[row['pass']]:<17} "
+                     f"{row.get('float32_ratio', math.nan):5.2f}×   {errors}")
+    head = "\nFovea's bf16 against its float32, and errors of contexts beside float64:\n"
+    return head + "\n".join(lines) + "\n" if lines else ""
+
+
 def markdown(report):
     machine = report["machine"]
     peers = ", ".join(f"{name} {version}" for name, version in report["peers"].items()) or "none"

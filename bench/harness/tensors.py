@@ -10,6 +10,7 @@ NAMES = {np.dtype(v): k for k, v in TYPES.items()}
 
 CONTEXT_TOLERANCE = 1e-4   # absolute, contexts and weights
 GRADIENT_TOLERANCE = 1e-3  # of the largest element
+NARROW_TOLERANCE = 3e-2    # of either, in 16 bits
 
 
 def save(path, tensors):
@@ -61,6 +62,30 @@ def make_inputs(case, seed=0):
     return inputs
 
 
+def rounded(inputs):
+    """The nearest numbers of bf16, of two the even one, as float32."""
+    def nearest(array):
+        bits = array.view(np.uint32)
+        return ((bits + (0x7fff + ((bits >> 16) & 1))) & np.uint32(0xffff0000)).view(np.float32)
+    return {name: nearest(array) for name, array in inputs.items()}
+
+
+def context_error(inputs, outputs, causal):
+    """The largest error of the first head's context beside float64."""
+    q, k, v = (np.asarray(inputs[x][0, 0], np.float64) for x in "qkv")
+    worst = 0.0
+    for i in range(0, len(q), 512):
+        scores = q[i:i + 512] @ k.T / q.shape[-1] ** 0.5
+        if causal:
+            rows = np.arange(i, i + len(scores))[:, None] + len(k) - len(q)
+            scores[np.arange(len(k))[None, :] > rows] = -np.inf
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        context = p @ v / p.sum(-1, keepdims=True)
+        got = np.asarray(outputs["context"][0, 0, i:i + 512], np.float64)
+        worst = max(worst, float(np.abs(got - context).max()))
+    return worst
+
+
 def difference(ours, theirs, relative):
     worst, largest = 0.0, 0.0
     step = max(1, (1 << 24) // max(1, ours[0].size))
@@ -74,7 +99,7 @@ def difference(ours, theirs, relative):
     return worst / max(largest, 1e-30) if relative else worst
 
 
-def disagreements(ours, theirs):
+def disagreements(ours, theirs, narrow=False):
     """Lines that say where two results differ by more than rounding; outputs that only one side
     has are passed over, the context must be in both."""
     lines = []
@@ -89,6 +114,8 @@ def disagreements(ours, theirs):
         off = difference(ours[name].reshape(-1, ours[name].shape[-1]),
                          theirs[name].reshape(-1, theirs[name].shape[-1]), gradient)
         limit = GRADIENT_TOLERANCE if gradient else CONTEXT_TOLERANCE
+        if narrow:
+            limit = NARROW_TOLERANCE
         if not off <= limit:
             lines.append(f"{name} differs by {off:.2g}, more than {limit:g}")
     return lines

@@ -47,9 +47,9 @@ def time_calls(step, reps, seconds):
 
 
 class Peer:
-    """prepare(path, case, both, inputs) returns (step, outputs_of): step() does the timed work and
-    returns its result, outputs_of(result) gives numpy arrays by name. forget() frees memory before
-    the next case."""
+    """prepare(path, case, both, inputs), and a type other than float32, returns (step,
+    outputs_of): step() does the timed work and returns its result, outputs_of(result) gives numpy
+    arrays by name. forget() frees memory before the next case."""
 
     def __init__(self, prepare, forget=lambda: None):
         self.prepare, self.forget = prepare, forget
@@ -65,7 +65,9 @@ class Peer:
         path, answer = request["path"], {}
         if path not in self.steps:
             inputs = {k: v.copy() for k, v in tensors.load(request["inputs"]).items()}
-            step, outputs_of = self.prepare(path, request["case"], request["pass"] == "both", inputs)
+            kind = [request["type"]] if request.get("type", "f32") != "f32" else []
+            step, outputs_of = self.prepare(path, request["case"], request["pass"] == "both",
+                                            inputs, *kind)
             step()
             result, growth = resident_growth(step)
             outputs = outputs_of(result)

@@ -81,8 +81,9 @@ def function(path, case):
     return torch.compile(made, dynamic=False, fullgraph=True) if path == "compiled" else made
 
 
-def prepare(path, case, both, inputs):
-    tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+def prepare(path, case, both, inputs, kind="f32"):
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[kind]
+    tensors = {name: torch.from_numpy(array).to(dtype) for name, array in inputs.items()}
     d_context, d_log_prob = tensors.pop("d_context"), tensors.pop("d_log_prob", None)
     call = function(path, case)
     if both:
@@ -105,10 +106,13 @@ def prepare(path, case, both, inputs):
         return result
 
     def outputs_of(result):
-        outputs = {k: v.detach().contiguous().numpy() for k, v in result.items()
+        def plain(t):
+            t = t.detach().contiguous()
+            return (t.float() if t.dtype == torch.bfloat16 else t).numpy()
+        outputs = {k: plain(v) for k, v in result.items()
                    if k != "log_prob"}
         if both:
-            outputs |= {"d_" + k: t.grad.contiguous().numpy() for k, t in tensors.items()}
+            outputs |= {"d_" + k: plain(t.grad) for k, t in tensors.items()}
         return outputs
 
     return (forward_backward if both else forward), outputs_of
