@@ -6,9 +6,11 @@
 #include "app/options.h"
 #include "app/print.h"
 #include "app/verbs.h"
+#include "core/processor.h"
 #include "fovea/attention.h"
 #include "fovea/device.h"
 #include "fovea/runtime.h"
+#include "kernels/width.h"
 #include "report/label.h"
 #include "tasks/opened/opened.h"
 #include "tasks/run_folder.h"
@@ -30,8 +32,18 @@ Json as_json(const std::vector<Listed>& list) {
   return array;
 }
 
+Json as_json(const Processor& p) {
+  Json caches = Json::array();
+  for (const Cache& c : p.caches) caches.push_back({{"level", c.level}, {"bytes", c.bytes}});
+  return {{"name", p.name},
+          {"caches", caches},
+          {"vector_floats", kernels::vector_floats()},
+          {"arithmetic", p.arithmetic}};
+}
+
 Json everything() {
   return {{"version", version()},
+          {"processor", as_json(processor())},
           {"isa", {{"found", isas()}, {"used", isa()}}},
           {"threads", threads()},
           {"scores", as_json(list_scores())},
@@ -51,8 +63,21 @@ void print_list(const char* title, const std::vector<Listed>& list) {
   }
 }
 
+void print_processor(const Processor& p) {
+  std::string text = p.name.empty() ? "of no name" : p.name;
+  text += fmt::format("; {} floats a vector", kernels::vector_floats());
+  for (const Cache& c : p.caches) {
+    const bool large = c.bytes >= 1 << 20;
+    text +=
+        fmt::format(", L{} {} {}", c.level, c.bytes >> (large ? 20 : 10), large ? "MiB" : "KiB");
+  }
+  if (!p.arithmetic.empty()) text += fmt::format("; has {}", fmt::join(p.arithmetic, ", "));
+  print_out("processor: {}\n", text);
+}
+
 void print_all() {
   print_out("fovea {}\n", version());
+  print_processor(processor());
   print_out("instruction sets: {}, using {}\n", fmt::join(isas(), ", "), isa());
   print_out("threads: {}\n", threads());
   print_out("GPU: {}\n", describe(Device::cuda));

@@ -33,6 +33,13 @@ TEST(Info, JsonListsEverything) {
   const json info = json::parse(ran.out);
   EXPECT_EQ(info["version"], version());
   EXPECT_GE(info["threads"].get<int>(), 1);
+  const int64_t floats = info["processor"]["vector_floats"];
+  EXPECT_TRUE(floats >= 1 && (floats & (floats - 1)) == 0) << floats;
+  int64_t before = 0;  // a farther cache is larger
+  for (const json& cache : info["processor"]["caches"]) {
+    EXPECT_GT(cache["bytes"].get<int64_t>(), before);
+    before = cache["bytes"];
+  }
   EXPECT_EQ(info["isa"]["found"], json(isas()));
   EXPECT_EQ(info["isa"]["used"], isa());
   expect_listed(info["scores"], list_scores(), 8);
@@ -44,6 +51,7 @@ TEST(Info, JsonListsEverything) {
 TEST(Info, TextNamesEverything) {
   const Ran ran = run_program({"info"});
   ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_NE(ran.out.find("processor: "), std::string::npos);
   for (const auto& list : {list_scores(), list_masks(), list_weightings()}) {
     for (const Listed& item : list) EXPECT_NE(ran.out.find(item.name), std::string::npos);
   }

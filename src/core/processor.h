@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+// What the system says of the processor; empty and 0 where it says nothing.
+namespace fovea {
+
+struct Cache {
+  int level = 0;
+  int64_t bytes = 0;  // of data, of those that share one
+};
+
+struct Processor {
+  std::string name;
+  std::vector<Cache> caches;            // those of the first core, the nearest first
+  std::vector<std::string> arithmetic;  // of 16 and 8 bits: "avx512_bf16", "bf16", "amx_int8", …
+};
+
+Processor processor();
+
+}  // namespace fovea
