@@ -67,7 +67,7 @@ kernels::WeightRows weight_rows(const Tensor& t) {
   const int64_t cols = t.rank() == 0 ? 1 : t.size(-1);
   const Tensor& scale = t.impl()->scale;
   return {t.impl()->data, number_of(t.dtype()), scale ? raw(scale) : nullptr, cols,
-          t.rank() < 2 ? cols : t.strides().end()[-2]};
+          t.rank() < 2 || t.is_contiguous() ? cols : t.strides().end()[-2]};
 }
 
 Tensor narrowed(const Tensor& x, DType dtype, kernels::Narrowed& cost) {

@@ -79,6 +79,16 @@ TEST(NarrowTensor, TakesTheMemoryOfItsBits) {
   }
 }
 
+// The stride of a dimension of one element means nothing.
+TEST(NarrowTensor, RowsFollowOneAnotherWhateverTheStrideOfOne) {
+  const Tensor x = Tensor::randn({2, 1, 3, 4}, 5).transpose(1, 2);  // [2,3,1,4]
+  ASSERT_TRUE(x.is_contiguous());
+  const Tensor same = Tensor::from(x.to_vector(), x.shape());
+  for (const DType type : kNarrow) {
+    EXPECT_EQ(x.to(type).to(DType::f32).to_vector(), same.to(type).to(DType::f32).to_vector());
+  }
+}
+
 TEST(NarrowTensor, IsNotLearnedAndNotComputedWithOtherwise) {
   const Tensor w = Tensor::randn({4, 8}, 8);
   for (const DType type : kNarrow) {
