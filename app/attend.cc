@@ -66,7 +66,8 @@ void check(const AttendOptions& options) {
 
 std::map<std::string, DType> halves_in(const std::filesystem::path& file) {
   std::map<std::string, DType> found;
-  for (const safetensors::Entry& entry : TensorReader(file).header().entries) {
+  const TensorReader reader(file);
+  for (const safetensors::Entry& entry : reader.header().entries) {
     if (kept_as(entry) != DType::f32) found[entry.name] = kept_as(entry);
   }
   return found;
