@@ -9,6 +9,7 @@ namespace fovea::kernels {
 inline const char* refused_by_devices(const AttentionProblem& p, const AttentionGradients* g) {
   if (p.family == Family::given) return "given scores have no kernel yet";
   if (p.weigh != Weigh::softmax) return "the weighting is not softmax: only that has kernels yet";
+  if (p.q16 || p.k16 || p.v16) return "16 bits have no kernel yet";
   if (p.noisy || !p.whole_rows) return "a part of the keys has no kernel yet";
   if (p.center) return "a predicted window has no kernel yet";
   if (p.conditions) return "a condition beside one matrix has no kernel yet";
