@@ -221,15 +221,15 @@ void Merged::add_sums(const AttendedState& s) {
   const bool sums = !def_of(attention_.weighting).hard;
   const int64_t Dv = n_.Dv;
   for (size_t at = 0; at < m_.size(); ++at) {
-    const float stat = raw(s.stat)[at];
-    if (stat == -kEndless || std::isnan(l_[at])) continue;
-    if (std::isnan(stat)) {
+    const float lse = raw(s.stat)[at];
+    if (lse == -kEndless || std::isnan(l_[at])) continue;
+    if (std::isnan(lse)) {
       l_[at] = kUndefined;
       continue;
     }
-    const float before = m_[at], now = std::max(before, stat);
+    const float before = m_[at], now = std::max(before, lse);
     const float old = before == now ? 1.0f : before == -kEndless ? 0.0f : std::exp(before - now);
-    const float added = stat == now ? 1.0f : std::exp(stat - now);
+    const float added = lse == now ? 1.0f : std::exp(lse - now);
     m_[at] = now;
     l_[at] = l_[at] * old + added;
     float* to = raw(context) + static_cast<int64_t>(at) * Dv;

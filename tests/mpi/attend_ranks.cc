@@ -43,7 +43,7 @@ uint64_t hash_of_rows(team::Team& team, const Tensor& mine, int64_t length, uint
   const Tensor by_row = mine.detach().transpose(1, 2).contiguous();  // [1,rows,H,·]
   const auto* bytes = reinterpret_cast<const char*>(by_row.data<float>());
   const size_t size = static_cast<size_t>(by_row.numel()) * sizeof(float);
-  const std::vector<std::string> all = team::collect(team, std::string(bytes, size));
+  const std::vector<std::string> all = team::gather(team, std::string(bytes, size));
   if (!team.is_first()) return before;
   const size_t row = size / static_cast<size_t>(mine.size(2));
   for (int r = 0; r < team.size(); ++r) {

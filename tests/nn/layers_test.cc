@@ -110,7 +110,9 @@ TEST(Layers, APastMakesNoDifference) {
             << t << name_of(kept);
       }
       EXPECT_EQ(past.length, 70);
-      if (past.keys) EXPECT_EQ(past.keys.dtype(), kept);
+      if (past.keys) {
+        EXPECT_EQ(past.keys.dtype(), kept);
+      }
     }
   }
 }

@@ -182,8 +182,8 @@ TEST(Batches, of_a_step_are_part_of_a_run_and_one_where_nobody_said) {
   const auto folder = folders / "run";
   Tiny tiny;
   train(folder, tiny.learner, config_of_batches(1, 2));
-  EXPECT_TRUE(test::has(test::error_of([&] { train(folder, tiny.learner, config_of_batches(2, 4)); }),
-                        "batches 1"));
+  EXPECT_TRUE(test::has(
+      test::error_of([&] { train(folder, tiny.learner, config_of_batches(2, 4)); }), "batches 1"));
   TensorFile state = read_safetensors(folder / "state.safetensors");
   EXPECT_EQ(state.metadata.erase("run.batches"), 1u);
   save_safetensors(folder / "state.safetensors", state.tensors, state.metadata);
