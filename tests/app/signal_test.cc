@@ -49,11 +49,11 @@ std::vector<std::string> training(int hidden, const std::string& out) {
           "--batch-tokens",
           "256",
           "--steps",
-          "12",
+          "8",
           "--validate-every",
-          "5",
+          "3",
           "--save-every",
-          "4"};
+          "3"};
 }
 
 int signals_to_send() {
@@ -69,7 +69,7 @@ std::string threads(const Trial& t) { return "FOVEA_THREADS=" + std::to_string(t
 class SignalsSlow : public testing::Test {
  protected:
   void SetUp() override {
-    for (const int hidden : {64, 192, 512}) {
+    for (const int hidden : {64, 192, 384}) {
       const Clock::time_point began = Clock::now();
       const std::string out = folder_ / ("whole" + std::to_string(hidden));
       const Process::Ended ended = Process(training(hidden, out)).wait();
@@ -102,7 +102,7 @@ TEST_F(SignalsSlow, StopARunAtAnyMomentAndItGoesOnToTheSameWeights) {
   std::mt19937 random(17);
   for (int i = 0; i < signals_to_send(); ++i) {
     // Every width with every signal.
-    const Trial t{std::vector{64, 192, 512}[static_cast<size_t>(i / 3 % 3)], 1 + i % 2,
+    const Trial t{std::vector{64, 192, 384}[static_cast<size_t>(i / 3 % 3)], 1 + i % 2,
                   std::vector{SIGINT, SIGTERM, SIGHUP}[static_cast<size_t>(i % 3)]};
     const std::string out = folder_ / "cut";
     double after = std::uniform_real_distribution<double>(0, 0.8 * seconds_[t.hidden])(random);

@@ -12,7 +12,7 @@ namespace {
 
 // Few keys, whose weights are kept; few of wide values; several blocks; one query; grouped heads.
 constexpr generate::Heads kSinkHeads[] = {{2, 1, 19, 64, 8, 8},    {2, 2, 70, 13, 16, 16},
-                                          {1, 1, 10, 40, 32, 256}, {2, 1, 130, 600, 9, 10},
+                                          {1, 1, 10, 40, 32, 256}, {1, 1, 70, 600, 9, 10},
                                           {4, 2, 1, 1030, 32, 32}, {4, 1, 2, 100, 16, 16},
                                           {2, 2, 3, 1100, 16, 16}};
 

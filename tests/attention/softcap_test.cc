@@ -10,7 +10,7 @@ namespace fovea::tests {
 namespace {
 
 constexpr generate::Heads kSoftcapHeads[] = {{2, 1, 19, 64, 8, 8},    {2, 2, 70, 33, 16, 16},
-                                             {1, 1, 10, 40, 32, 256}, {2, 1, 130, 600, 9, 10},
+                                             {1, 1, 10, 40, 32, 256}, {1, 1, 70, 600, 9, 10},
                                              {4, 2, 1, 1030, 32, 32}, {4, 1, 2, 100, 16, 16}};
 
 TEST(Softcap, IsThatOfTheReferenceInEveryShape) {

@@ -6,9 +6,10 @@ that is set for one of them. A page's commands run in order, in one folder of th
 a reader would bring (pairs.tsv, photos/, in.safetensors …) lie there, small ones of that form.
 
 What is not as a reader has it, so that all of it takes a minute:
-- `train` and `demo` learn for two steps from few examples; `reproduce` has the least effort, one seed and the
-  page's small files; `rank` of a fresh model has a small one; `faithful` asks about two inputs. Whatever else is typed
-  reaches the program. A page that trains something first goes on with what that gave, however bad.
+- `train` and `demo` learn for two steps from few examples, a language model with one small block; `reproduce` has
+  the least effort, one seed and the page's small files; `rank` of a fresh model has a small one; `faithful` asks about
+  two inputs. Whatever else is typed reaches the program. A page that trains something first goes on with what that
+  gave, however bad.
 - `serve` is asked for its page once, at any free port, and stopped.
 - `./dev` builds and tests, so only its words are checked: that `./dev help` has the verb, and that a
   benchmark of that name exists.
@@ -24,76 +25,17 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 import zlib
 
 COMMAND = re.compile(r"^ {4,}((?:[A-Z_]+=\S+ )*(?:build/)?(?:fovea|sed|\./dev|recipes/\S+)(?: .*)?)$")
 WITHIN = re.compile(r"`((?:build/)?fovea [a-z][^`]*|\./dev [a-z][^`]*)`")
 FULL_SIZE = "reproduce dong2021"  # a BERT-base, half a minute
 PLACEHOLDER = re.compile(r"[\[\]…]|(?<![\w/.\-])[A-Z]{2,}(?:\.\w+)?(?![\w/.\-=])")
-SMALL = {"--steps": "2", "--examples": "100"}
-SMALL_RANK = {"--blocks": "2", "--query-depth": "32", "--heads": "4", "--length": "8", "--sequences": "2"}
-SMALL_FAITHFUL = {"--inputs": "2", "--permutations": "2", "--steps": "3"}
-SMALL_PAPER = {"--effort": "0.01", "--seeds": "1"}
-DATA_OF = {"bahdanau2015": "pairs.tsv", "luong2015": "pairs.tsv", "vaswani2017": "pairs.tsv", "xu2015": "captions.tsv",
-           "yang2016": "reviews.csv", "jain2019": "reviews.csv", "mnih2014": "mnist"}
-
-
-# ---- Standing in for the program -----------------------------------------------------------------
-
-
-def with_options(words, options):
-    """The options at these values, whatever else was said of them."""
-    kept = []
-    words = list(words)
-    while words:
-        word = words.pop(0)
-        name = word.split("=")[0]
-        if name not in options:
-            kept.append(word)
-        elif name == word and words:
-            words.pop(0)
-    return kept + [word for pair in options.items() for word in pair]
-
-
-def shortened(words):
-    verb, rest = words[0] if words else "", words[1:]
-    if "--help" in words:
-        return words
-    if verb == "demo" or (verb == "train" and rest and not rest[0].startswith("-") and "--resume" not in rest):
-        return with_options(words, SMALL)
-    if verb == "reproduce" and rest:
-        data = {"--data": DATA_OF[rest[0]]} if rest[0] in DATA_OF and "--data" not in rest else {}
-        return with_options(words, SMALL_PAPER | data)
-    if verb == "rank" and (not rest or rest[0].startswith("-")):
-        return with_options(words, SMALL_RANK)
-    return with_options(words, SMALL_FAITHFUL) if verb == "faithful" else words
-
-
-def serve(program, words):
-    """Served, asked once, stopped."""
-    child = subprocess.Popen([program, *with_options(words, {"--port": "0"})], stdout=subprocess.PIPE, text=True)
-    line = child.stdout.readline()
-    found = re.search(r"http://\S+", line)
-    page = ""
-    if found:
-        address = re.sub(r"//(0\.0\.0\.0|\[::\])", "//127.0.0.1", found.group())
-        page = urllib.request.urlopen(address, timeout=20).read().decode()
-    child.send_signal(signal.SIGINT)
-    code = child.wait(20)
-    return 0 if "<html" in page and code in (0, 3) else code or 1
-
-
-def stand_in(program, words):
-    if words and words[0] == "serve" and "--help" not in words:
-        return serve(program, words)
-    return subprocess.run([program, *shortened(words)]).returncode
 
 
 # ---- What a reader brings ------------------------------------------------------------------------
@@ -205,7 +147,7 @@ class Checker:
         bring(self.brought, source)
         self.stand_in = folder / "bin" / "fovea"
         self.stand_in.parent.mkdir()
-        self.stand_in.write_text(f'#!/bin/sh\nexec {sys.executable} {os.path.abspath(__file__)} --stand-in {program} "$@"\n')
+        self.stand_in.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "{pathlib.Path(__file__).with_name("stand_in.py").resolve()}" "{program}" "$@"\n')
         self.stand_in.chmod(0o755)
         self.dev_help = subprocess.run([source / "dev", "help"], capture_output=True, text=True, check=True).stdout
 
@@ -307,6 +249,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--stand-in"]:
-        sys.exit(stand_in(sys.argv[2], sys.argv[3:]))
     sys.exit(main())
