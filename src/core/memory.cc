@@ -24,7 +24,7 @@ namespace fovea {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kHugeFrom = size_t{4} << 20;  // blocks that ask for huge pages
+constexpr size_t kHugeFrom = size_t{2} << 20;  // blocks that ask for huge pages
 constexpr int64_t kSpare = int64_t{1} << 30;   // bytes
 constexpr size_t kLargest = size_t{1} << 47;   // an address space
 
@@ -112,9 +112,9 @@ class Allocator {
 
   static void* fresh(size_t bytes) {
     if (bytes < kHugeFrom) return std::aligned_alloc(kBlockAlign, bytes);
-    const size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    void* block = std::aligned_alloc(kHugePage, rounded);
-    if (block != nullptr) madvise(block, rounded, MADV_HUGEPAGE);  // advice: refusal is fine
+    void* block = std::aligned_alloc(kHugePage, bytes);
+    // What the last page would waste stays in small ones. Advice: refusal is fine.
+    if (block != nullptr) madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
     return block;
   }
 
