@@ -73,6 +73,55 @@ nb::object as(const Tensor& t) {
   return nb::cast(array);
 }
 
+// ---- NumPy, by its table of functions in C: 0.2 µs out instead of 1 ----------------------------
+
+// What is called of it; places in the table, and numbers of types, are the same in NumPy 1 and 2.
+struct Numpy {
+  PyTypeObject* array = nullptr;
+  PyObject* (*make)(PyTypeObject*, int rank, const intptr_t* sizes, int type, const intptr_t* steps,
+                    void* data, int size, int flags, PyObject* like) = nullptr;
+  int (*own)(PyObject* array, PyObject* owner) = nullptr;  // takes the reference
+
+  Numpy() {
+    for (const char* module : {"numpy._core.multiarray", "numpy.core.multiarray"}) {
+      PyObject* found = PyImport_ImportModule(module);
+      PyObject* table = found ? PyObject_GetAttrString(found, "_ARRAY_API") : nullptr;
+      Py_XDECREF(found);  // it is in sys.modules
+      void** functions =
+          table ? static_cast<void**>(PyCapsule_GetPointer(table, nullptr)) : nullptr;
+      Py_XDECREF(table);
+      PyErr_Clear();
+      if (functions == nullptr) continue;
+      array = static_cast<PyTypeObject*>(functions[2]);
+      make = reinterpret_cast<decltype(make)>(functions[93]);
+      own = reinterpret_cast<decltype(own)>(functions[282]);
+      return;
+    }
+  }
+};
+
+nb::object as_numpy(const Tensor& t) {
+  constexpr int kFloat = 11, kLong = 7, kBool = 0, kAlignedAndWriteable = 0x100 | 0x400;
+  // Not a static's own guard: the import may hand the GIL to a thread that would wait there with
+  // it.
+  static const Numpy* known = nullptr;
+  if (known == nullptr) known = new Numpy;
+  const Numpy& numpy = *known;
+  if (numpy.make == nullptr) return as<nb::numpy>(t);
+  const Shape& shape = t.shape();
+  const std::vector<intptr_t> sizes(shape.begin(), shape.end());
+  std::vector<intptr_t> steps(t.strides().begin(), t.strides().end());
+  for (intptr_t& step : steps) step *= static_cast<intptr_t>(size_of(t.dtype()));
+  const int type = t.dtype() == DType::f32 ? kFloat : t.dtype() == DType::i64 ? kLong : kBool;
+  PyObject* made = numpy.make(numpy.array, static_cast<int>(sizes.size()), sizes.data(), type,
+                              steps.data(), address_of(t), 0, kAlignedAndWriteable, nullptr);
+  if (made == nullptr) throw nb::python_error();
+  nb::object array = nb::steal(made);
+  nb::capsule owner(new Tensor(t), [](void* p) noexcept { delete static_cast<Tensor*>(p); });
+  if (numpy.own(made, owner.release().ptr()) != 0) throw nb::python_error();
+  return array;
+}
+
 // ---- PyTorch, by the exchange in C: 0.1 µs in and 0.5 out, instead of 1 and 5 ------------------
 
 // A tensor, and DLPack's view of it; torch frees both, with the GIL or without.
@@ -178,7 +227,7 @@ void translate_errors() {
 }
 
 nb::object give(const Tensor& t, Kind kind) {
-  if (kind == Kind::numpy) return as<nb::numpy>(t);
+  if (kind == Kind::numpy) return as_numpy(t);
   if (kind == Kind::torch) return torch.exchange ? lend(t) : as<nb::pytorch>(t);
   return as<nb::array_api>(t);
 }

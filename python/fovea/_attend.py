@@ -151,17 +151,26 @@ def _parameter(x: Any) -> Any:
     return x
 
 
+_ndarray: Any = None  # once NumPy was there
+
+
+def _is_numpy(x: Any) -> bool:
+    global _ndarray
+    if _ndarray is None and "numpy" in sys.modules:
+        _ndarray = getattr(sys.modules["numpy"], "ndarray", None)
+    return _ndarray is not None and type(x) is _ndarray
+
+
 _attended_torch: Callable[..., Attended] | None = None
 
 
 def _torch() -> Callable[..., Attended]:
     """attended() of fovea.torch, which is imported by the first tensor."""
     global _attended_torch
-    if _attended_torch is None:
-        from .torch._attend import attended
+    from .torch._attend import attended
 
-        _attended_torch = attended
-    return _attended_torch
+    _attended_torch = attended
+    return attended
 
 
 def _namespace(x: Any) -> Callable[[Any], Array]:
@@ -202,12 +211,12 @@ def attend(q: Array, k: Array, v: Array, *, score: str = "scaled_dot", mask: Any
         mask, named = collected(mask, parameters, named)
     said = (score, mask, weighting, tuple(named), scale, softcap, temperature, dropout, plan)
     kind, convert = _NUMPY, None
-    numpy = sys.modules.get("numpy")
-    if numpy is None or type(q) is not numpy.ndarray:
+    if type(q) is not _ndarray:
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(q, torch.Tensor):
-            return _torch()(q, k, v, said, tuple(named.values()), seed)
-        kind, convert = _DLPACK, _namespace(q) if hasattr(q, "__dlpack__") else None
+            return (_attended_torch or _torch())(q, k, v, said, tuple(named.values()), seed)
+        if not _is_numpy(q):
+            kind, convert = _DLPACK, _namespace(q) if hasattr(q, "__dlpack__") else None
 
     inputs = (q, k, v, *[_parameter(x) for x in named.values()]) if named else (q, k, v)
     return Attended(_engine.attend(inputs, choices[said], seed, kind), said, convert)

@@ -294,3 +294,22 @@ def test_set_threads():
             fovea.set_threads(0)
     finally:
         fovea.set_threads(before)
+
+
+def test_answers_are_arrays_that_own_their_memory():
+    q, k, v = (normal(2, 9, 3, 8, seed=i).transpose(0, 2, 1, 3) for i in range(3))
+    found = fovea.attend(q, k, v)
+    context, top = found.context, found.top(2)
+    for array, dtype in ((context, np.float32), (top.weights, np.float32), (top.keys, np.int64)):
+        assert type(array) is np.ndarray and array.dtype == dtype and array.dtype.isnative
+        assert array.flags.writeable and array.flags.aligned and not array.flags.owndata
+    assert context.strides == q.strides  # heads lie as the queries' do
+    kept = context.copy()
+    del found, top
+    gc.collect()
+    fovea.attend(k, q, v)  # may take memory that was given back
+    assert (context == kept).all()
+    context += 1
+    assert (context == kept + 1).all()
+    assert fovea.attend(np.ones((0, 2, 3, 4), np.float32), np.ones((0, 2, 3, 4), np.float32),
+                        np.ones((0, 2, 3, 4), np.float32)).context.shape == (0, 2, 3, 4)
