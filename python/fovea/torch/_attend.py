@@ -16,6 +16,8 @@ from ._operators import attend as attend_recorded, drawn_by, look_op, seed_of
 class Looks:
     """A call, and what was computed, for Attended: each look is an operator with gradients."""
 
+    __slots__ = ("inputs", "said", "seed", "computed")
+
     def __init__(self, inputs: tuple, said: tuple, seed: Any):
         self.inputs = inputs  # q, k, v, *parameters
         self.said = said

@@ -163,24 +163,24 @@ class Attend(torch.autograd.Function):
 class AttendPlainly(torch.autograd.Function):
     """A plain call, as Attend without the dispatcher: `call` is (said, choice, seed), and all that is
     computed goes to `computed`. What was saved is plain, so that a compiler or a batch of gradients
-    shows in `d` or in the thread."""
+    shows in `d` or in the thread. What a user can change is saved, so torch watches over it; the number
+    a row is nobody's, and goes beside."""
 
     @staticmethod
     def forward(ctx, call, computed, *inputs):
-        found = _engine.torch_attend(inputs, call[1], call[2])
-        ctx.call = call
-        ctx.save_for_backward(*found, *inputs)
-        computed[:] = found
-        return found[0]
+        computed[:] = context, stat, chosen = _engine.torch_attend(inputs, call[1], call[2])
+        ctx.call = *call, stat
+        ctx.save_for_backward(context, chosen, *inputs)
+        return context
 
     @staticmethod
     def backward(ctx, d):
-        said, choice, seed = ctx.call
+        said, choice, seed, stat = ctx.call
         needs = ctx.needs_input_grad[2:]
-        saved = ctx.saved_tensors
+        context, chosen, *inputs = ctx.saved_tensors
         if not _is_grad_enabled() and _is_plain((d,)):
-            return (None, None, *_engine.torch_backward(d, needs, saved, choice, seed))
-        context, stat, chosen, q, k, v, *parameters = saved
+            return (None, None, *_engine.torch_backward(d, needs, (context, stat, chosen, *inputs), choice, seed))
+        q, k, v, *parameters = inputs
         found = backward_op(d, *_CONTEXT, needs, q, k, v, parameters, how_of(*said), drawn_by(seed),
                             context, stat, chosen)
         return (None, None, *_in_place(found, needs))
