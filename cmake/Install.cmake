@@ -21,6 +21,10 @@ if(TARGET fovea)
     RENAME fovea COMPONENT program)
 endif()
 
+if(TARGET fovea_mpi)  # where dlopen() looks by itself; OPTIONAL: of who has built it
+  install(TARGETS fovea_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi OPTIONAL)
+endif()
+
 set(FOVEA_COMPONENTS ${components})
 set(FOVEA_STATIC TRUE)
 if(BUILD_SHARED_LIBS)

@@ -1,5 +1,6 @@
 # `cpack` in the build folder: fovea_VERSION_ARCH.deb, the program with its manual and completion, and
-# libfovea-dev_VERSION_ARCH.deb, the library with its headers.
+# libfovea-dev_VERSION_ARCH.deb, the library with its headers; where there is an MPI, fovea-mpi_VERSION_ARCH.deb
+# too, the module that a launcher's processes open, so that the program itself needs no MPI.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME fovea)
 set(CPACK_PACKAGE_CONTACT "Fovea contributors")
@@ -22,4 +23,12 @@ set(CPACK_DEBIAN_DEV_PACKAGE_NAME libfovea-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
   "libhwy-dev, libfmt-dev, zlib1g-dev, libsentencepiece-dev, libutf8proc-dev")
+
+if(TARGET fovea_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+  set(CPACK_COMPONENT_MPI_DESCRIPTION "What fovea needs to run on many machines under mpirun.")
+  set(CPACK_DEBIAN_MPI_PACKAGE_NAME fovea-mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "fovea (= ${PROJECT_VERSION})")
+  set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS ON)
+endif()
 include(CPack)
