@@ -61,7 +61,8 @@ def test_workers_of_a_data_loader():
             return fovea.attend(x, x, x, mask="causal").context
 
     here = [Attending()[i] for i in range(32)]  # threads and scratch, before the workers are forked
-    loader = torch.utils.data.DataLoader(Attending(), batch_size=None, num_workers=4, timeout=60)
+    loader = torch.utils.data.DataLoader(Attending(), batch_size=None, num_workers=4, timeout=60,
+                                         multiprocessing_context="fork")  # not the usual from 3.14 on
     for one, right in zip(loader, here):
         assert torch.equal(one, right)
 

@@ -1,6 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/rowwise.cc"
 #include <hwy/foreach_target.h>
+#include "kernels/scalar_size.h"
 // Highway's headers follow the line above.
 #include <hwy/highway.h>
 

@@ -1,6 +1,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention.cc"
 #include <hwy/foreach_target.h>  // must precede highway.h
+#include "kernels/scalar_size.h"
 
 #include <hwy/highway.h>
 

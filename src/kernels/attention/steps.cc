@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <hwy/foreach_target.h>
+#include "kernels/scalar_size.h"
 // Highway's headers follow the line above.
 #include <hwy/highway.h>
 
