@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "app/options.h"
 #include "app/print.h"
 #include "app/progress.h"
@@ -41,6 +44,14 @@ std::string show_examples(const tasks::Task& task, const tasks::RunFolder& folde
   return inputs.empty() ? "…" : name_of(inputs.back());
 }
 
+// Where the program lies, unless a shell finds it by its name.
+std::string whereabouts() {
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed || self.filename() != "fovea" || self.parent_path().filename() == "bin") return "";
+  return fmt::format("(the program is {})", std::filesystem::proximate(self, failed).string());
+}
+
 void print_next(const tasks::Task& task, const std::string& run, const std::string& input) {
   const auto line = [](const std::string& command, const std::string& what) {
     print_out("  {:<52} {}\n", command, what);
@@ -52,7 +63,7 @@ void print_next(const tasks::Task& task, const std::string& run, const std::stri
       "");
   line(fmt::format("fovea train {} --help", task.name), "your own data, and every setting");
   for (const tasks::Paper* p : tasks::paper_table()) line("fovea reproduce " + p->name, p->about);
-  line("fovea --help", "(the program is build/fovea)");
+  line("fovea --help", whereabouts());
 }
 
 void run(const std::string& out, const tasks::Given& given, tasks::Former former) {
