@@ -16,27 +16,6 @@
 namespace fovea {
 namespace {
 
-[[noreturn]] void fail(const std::string& message) { throw Error("attend", message); }
-
-// [L,D] and [B,L,D] as [B,H,L,D].
-Tensor with_rank_4(Tensor t) {
-  if (t.rank() == 2) t = t.unsqueeze(0);
-  return t.rank() == 3 ? t.unsqueeze(1) : t;
-}
-
-void check_tensor(const char* name, const Tensor& t, int rank) {
-  const std::string what(name);
-  if (!t) fail(what + " is undefined");
-  if (t.dtype() != DType::f32 && t.dtype() != DType::bf16 && t.dtype() != DType::f16) {
-    fail(what + " is " + name_of(t.dtype()) + ", expected f32, bf16 or f16");
-  }
-  if (t.rank() < 2 || t.rank() > 4)
-    fail(what + " is " + to_string(t.shape()) + ", expected rank 2 to 4");
-  if (t.rank() != rank) {
-    fail(what + " has rank " + std::to_string(t.rank()) + ", q has rank " + std::to_string(rank));
-  }
-}
-
 bool is_finite(const Tensor& t) {
   return on(t).all_finite(broadcast_view<const float>(t, raw(t)), t.size(0), t.size(1), t.size(2),
                           t.size(3));
@@ -98,13 +77,6 @@ void lower(AttendedState& s, Tensor q, const Keys& keys, const Tensor& v) {
   if (sides.keys) k = def.keys(k, parameters);
   s.problem.finite = keys.finite;
   take_inputs(s, {q, k}, v);
-}
-
-void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v) {
-  check_tensor("q", q, q ? q.rank() : 0);
-  check_tensor("k", k, q.rank());
-  check_tensor("v", v, q.rank());
-  expect_together("attend", {&q, &k, &v});
 }
 
 // Whether the device that has the inputs computes the call.

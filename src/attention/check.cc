@@ -4,6 +4,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "tensor/impl.h"
+
 namespace fovea {
 namespace {
 
@@ -163,6 +165,30 @@ const ScoreDef& def_of(const Score& s) {
 const WeightingDef& def_of(const Weighting& w) {
   static const WeightingDef& unsaid = usual(weighting_table());
   return w.def ? *w.def : unsaid;
+}
+
+Tensor with_rank_4(Tensor t) {
+  if (t.rank() == 2) t = t.unsqueeze(0);
+  return t.rank() == 3 ? t.unsqueeze(1) : t;
+}
+
+void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const auto check = [&](const std::string& what, const Tensor& t) {
+    const auto fail = [&](const std::string& why) { throw Error("attend", what + why); };
+    if (!t) fail(" is undefined");
+    if (t.dtype() != DType::f32 && t.dtype() != DType::bf16 && t.dtype() != DType::f16) {
+      fail(std::string(" is ") + name_of(t.dtype()) + ", expected f32, bf16 or f16");
+    }
+    if (t.rank() < 2 || t.rank() > 4)
+      fail(" is " + to_string(t.shape()) + ", expected rank 2 to 4");
+    if (t.rank() != q.rank()) {
+      fail(" has rank " + std::to_string(t.rank()) + ", q has rank " + std::to_string(q.rank()));
+    }
+  };
+  check("q", q);
+  check("k", k);
+  check("v", v);
+  expect_together("attend", {&q, &k, &v});
 }
 
 Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v) {

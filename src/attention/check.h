@@ -14,6 +14,11 @@ Tensor sink_of(const Weighting&);
 // The score's factor: the caller's, or the mechanism's own.
 float scale_of(const Score&, const Sizes&);
 
+// [L,D] and [B,L,D] as [B,H,L,D].
+Tensor with_rank_4(Tensor);
+// Throws where they are not tensors of numbers to attend with, of one rank and on one device.
+void check_inputs(const Tensor& q, const Tensor& k, const Tensor& v);
+
 // Sizes of q [B,H,Lq,D], k [B,Hk,Lk,D] and v [B,Hk,Lk,Dv]; throws where they contradict each other.
 Sizes sizes_of(const Tensor& q, const Tensor& k, const Tensor& v);
 

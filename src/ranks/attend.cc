@@ -367,21 +367,13 @@ void check_rows(const char* name, const Tensor& t, const Cut& cut, const Team& t
                    name, t.size(2), expected, team.rank(), team.size(), cut.length()));
 }
 
-void check_tensor(const char* name, const Tensor& t, int rank) {
-  if (!t) fail(fmt::format("{} is undefined", name));
+// What a team moves: f32, on the CPU.
+void check_movable(const char* name, const Tensor& t) {
   if (t.dtype() != DType::f32) {
     fail(fmt::format("{} is {}, expected f32", name, fovea::name_of(t.dtype())));
   }
   if (t.device() != Device::cpu)
     fail(fmt::format("{} is not on the CPU, as a team's must be", name));
-  if (t.rank() < 2 || t.rank() > 4 || t.rank() != rank) {
-    fail(fmt::format("{} is {}, expected rank 2 to 4, that of q", name, to_string(t.shape())));
-  }
-}
-
-Tensor with_rank_4(Tensor t) {
-  if (t.rank() == 2) t = t.unsqueeze(0);
-  return t.rank() == 3 ? t.unsqueeze(1) : t;
 }
 
 Tensor with_rank(Tensor t, int rank) {
@@ -425,9 +417,10 @@ AttendedRows attend(Team& team, const Tensor& q, const Tensor& k, const Tensor& 
   std::shared_ptr<Call> x;
   std::vector<Tensor> inputs;
   team::together(team, [&] {
-    check_tensor("q", q, q ? q.rank() : 0);
-    check_tensor("k", k, q.rank());
-    check_tensor("v", v, q.rank());
+    check_inputs(q, k, v);
+    check_movable("q", q);
+    check_movable("k", k);
+    check_movable("v", v);
     inputs = {with_rank_4(q), with_rank_4(k), with_rank_4(v)};
     x = std::make_shared<Call>(checked(team, inputs[0], inputs[1], inputs[2], attention, lengths));
     for (const Tensor& t : parameters_of(attention)) inputs.push_back(t);
