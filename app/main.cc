@@ -97,11 +97,14 @@ int complain(const CLI::App& program, Exit code, const std::string& said) {
   return code;
 }
 
-// What all processes that were started find alike: the first says it, and as it ends the launcher
-// ends the others, unless they alone found it.
+// What all processes that were started may find alike: the first says it, and as it ends the
+// launcher ends the others, unless they alone found it. On a busy machine the first may take
+// seconds to come so far.
 int complain_first(const CLI::App& program, Exit code, const std::string& message) {
-  const timespec pause{0, 300'000'000};
-  if (team::launched_rank() > 0) ::nanosleep(&pause, nullptr);
+  const timespec starting{5, 0}, working{0, 300'000'000};
+  if (team::launched_rank() > 0) {
+    ::nanosleep(team::others_work() ? &working : &starting, nullptr);
+  }
   return complain(program, code, message);
 }
 
@@ -151,8 +154,8 @@ int run(CLI::App& program, int argc, char** argv) {
   } catch (const CannotPrint& lost) {
     return complain(program, kUnexpected, cannot_print(lost));
   } catch (const Error& error) {
-    return (team::others_work() ? complain_first : complain)(program, kBadInput,
-                                                             std::string(error.message()));
+    const bool agreed = team::has_joined() && !team::others_work();  // that it says so
+    return (agreed ? complain : complain_first)(program, kBadInput, std::string(error.message()));
   } catch (const Interrupted& stopped) {
     if (team::launched_rank() > 0) return kInterrupted;
     return complain(program, kInterrupted, stopped.how_to_go_on);

@@ -183,6 +183,8 @@ Team& launched() {
   return *joined;
 }
 
+bool has_joined() noexcept { return joined != nullptr; }
+
 bool others_work() noexcept { return joined && !joined->is_over(); }
 
 void leave(int exit_code) noexcept {

@@ -12,6 +12,9 @@ std::string launcher_of_several();
 // The rank in the environment that a launcher made, without joining: 0 where there is none.
 int launched_rank();
 
+// Whether this process is in a team that a launcher made.
+bool has_joined() noexcept;
+
 // Whether others of the team may be at work, and know of no failure.
 bool others_work() noexcept;
 

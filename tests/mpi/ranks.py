@@ -367,8 +367,11 @@ def check_modules(launchers, program, work):
     for launcher in launchers:
         said = train(launcher.command(2, command), {**launcher.environment, "FOVEA_MPI_MODULE": "/nowhere.so"}, 2)
         expect("the MPI module cannot be opened" in said, said)
+        expect(said.count("the MPI module cannot be opened") == 1, f"once, not\n{said}")
         said = train(launcher.command(2, [program, "info"]), launcher.environment, 2)
-        expect("train, eval, predict, faithful, reproduce share their work" in said, said)
+        expect(said.count("train, eval, predict, faithful, reproduce share their work") == 1, said)
+        said = train(launcher.command(3, [program, "train", "image", "--nonsense"]), launcher.environment, 2)
+        expect(said.count("nonsense") == 1, f"once, not\n{said}")
     if len(launchers) == 2:
         said = train(launchers[0].command(2, command),
                      {**launchers[0].environment, "FOVEA_MPI_MODULE": str(launchers[1].module)}, 2)
