@@ -3,6 +3,7 @@
 #include "fovea/layers.h"
 #include "fovea/ops.h"
 #include "nn/dropout.h"
+#include "nn/rows.h"
 
 namespace fovea::nn {
 namespace {
@@ -53,32 +54,53 @@ Block block(Weights& w, const std::string& name, const BlockConfig& c) {
   return b;
 }
 
-Tensor Block::operator()(const Tensor& x, const BlockPass& pass) const {
+namespace {
+
+struct Norms {
+  const Norm &own, &after;
+};
+
+Tensor input_of(const Block& b, const Tensor& x, const Norm& own) {
+  return b.config.order == NormOrder::post ? x : own(x);
+}
+
+// x and what was made of input_of(x).
+Tensor with_residual(const Block& b, const Tensor& x, const Tensor& made, const Norms& n,
+                     const Dropout& drop) {
+  if (b.config.order == NormOrder::post) return n.own(x + dropped(made, drop));
+  return x + dropped(b.config.order == NormOrder::around ? n.after(made) : made, drop);
+}
+
+HeadsPass with_noise(HeadsPass p, const Noise& noise) {
+  p.noise = noise;
+  return p;
+}
+
+}  // namespace
+
+Tensor self_input(const Block& b, const Tensor& x) { return input_of(b, x, b.self_norm); }
+
+Noise noise_of_weights(const BlockPass& pass) {
+  return Dropout(pass.noise).at("self weights").noise();
+}
+
+Tensor after_self(const Block& b, const Tensor& x, const Tensor& made, const BlockPass& pass) {
   const Dropout drop = pass.noise;
-  struct Norms {
-    const Norm &own, &after;
-  };
-  const auto residual = [&](const Tensor& y, const Norms& n, const char* place, const auto& f) {
-    if (config.order == NormOrder::post) return n.own(y + dropped(f(y), drop.at(place)));
-    const Tensor made = f(n.own(y));
-    const bool around = config.order == NormOrder::around;
-    return y + dropped(around ? n.after(made) : made, drop.at(place));
-  };
-  const auto heads_pass = [&](HeadsPass p, const char* place) {
-    p.noise = drop.at(place).noise();
-    return p;
-  };
-  Tensor y = residual(x, {self_norm, self_after}, "self", [&](const Tensor& in) {
-    return self.self(in, heads_pass(pass.self, "self weights"));
-  });
-  if (config.cross) {
+  Tensor y = with_residual(b, x, made, {b.self_norm, b.self_after}, drop.at("self"));
+  if (b.config.cross) {
     if (pass.source == nullptr) throw Error("block", "it looks at a source, and was given none");
-    y = residual(y, {cross_norm, cross_norm}, "cross", [&](const Tensor& in) {
-      return cross.cross(in, *pass.source, heads_pass(pass.cross, "cross weights"));
-    });
+    const Tensor seen = b.cross.cross(input_of(b, y, b.cross_norm), *pass.source,
+                                      with_noise(pass.cross, drop.at("cross weights").noise()));
+    y = with_residual(b, y, seen, {b.cross_norm, b.cross_norm}, drop.at("cross"));
   }
-  return residual(y, {mlp_norm, mlp_after}, "mlp",
-                  [&](const Tensor& in) { return mlp(in, drop.at("mlp inside").noise()); });
+  const Tensor done = b.mlp(input_of(b, y, b.mlp_norm), drop.at("mlp inside").noise());
+  return with_residual(b, y, done, {b.mlp_norm, b.mlp_after}, drop.at("mlp"));
+}
+
+Tensor Block::operator()(const Tensor& x, const BlockPass& pass) const {
+  const Tensor made =
+      self.self(self_input(*this, x), with_noise(pass.self, noise_of_weights(pass)));
+  return after_self(*this, x, made, pass);
 }
 
 }  // namespace fovea::nn

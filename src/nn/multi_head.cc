@@ -6,6 +6,7 @@
 #include "fovea/ops.h"
 #include "nn/dropout.h"
 #include "nn/past.h"
+#include "nn/rows.h"
 #include "nn/score_weights.h"
 
 namespace fovea::nn {
@@ -55,12 +56,9 @@ Tensor for_each_head(const Tensor& x, int64_t heads) {
   return x.unsqueeze(2).expand({B, Hk, heads / Hk, L, d}).reshape({B, heads, L, d});
 }
 
-// Rows of heads, all of them or one group's.
-struct Rows {
-  Tensor q, k, v;
-};
-
-Tensor weighed(const HeadCall& call, const Rows& rows, const HeadsPass& pass) {
+// Of all heads or one group's. `elsewhere`: who attends, where not attend().
+Tensor weighed(const HeadCall& call, const HeadRows& rows, const HeadsPass& pass,
+               const AttendRows* elsewhere = nullptr) {
   Attention a = call.attention;
   a.mask = pass.mask;
   if (pass.bias) {
@@ -76,28 +74,38 @@ Tensor weighed(const HeadCall& call, const Rows& rows, const HeadsPass& pass) {
     a.weighting.seed = Seed(pass.noise.seed).at(call.first).value();
   }
   const Tensor v = call.normalise ? with_ones(rows.v.to(DType::f32)) : rows.v;
-  const Attended attended = attend(rows.q, rows.k, v, a);
-  Tensor context = attended.context, replaced;
-  if (pass.hook) replaced = (*pass.hook)({call.name, attended, rows.v, rows.q, rows.k, a});
+  const auto context_of = [&](const Tensor& values) {
+    return elsewhere != nullptr ? (*elsewhere)(rows.q, rows.k, values, a)
+                                : attend(rows.q, rows.k, values, a).context;
+  };
+  Tensor context, replaced;
+  if (pass.hook) {
+    const Attended attended = attend(rows.q, rows.k, v, a);
+    context = attended.context;
+    replaced = (*pass.hook)({call.name, attended, rows.v, rows.q, rows.k, a});
+  } else {
+    context = context_of(v);
+  }
   if (replaced) context = matmul(replaced, for_each_head(v.to(DType::f32), call.heads));
   if (!call.normalise) return context;
   if (replaced || a.weighting.dropout == 0) return divided_by_last(context);
   // Dropped after they are normalised: Σ_j m_j w_j v_j / Σ_j w_j, where the m_j drop.
   a.weighting.dropout = 0;
   const int64_t d = rows.v.size(3);
-  return divided(context.slice(3, 0, d), attend(rows.q, rows.k, v.slice(3, d, d + 1), a).context);
+  return divided(context.slice(3, 0, d), context_of(v.slice(3, d, d + 1)));
 }
 
 // Group by group; [B,H,Lq,d].
 template <class OneGroup>
-Tensor by_group(const MultiHead& m, const Rows& rows, const OneGroup& one) {
+Tensor by_group(const MultiHead& m, const HeadRows& rows, const OneGroup& one) {
   if (m.calls.size() == 1) return one(size_t{0}, m.calls[0], rows);
   const int64_t shared = m.config.heads / key_heads(m.config);
   std::vector<Tensor> contexts;
   for (size_t g = 0; g < m.calls.size(); ++g) {
     const int64_t first = m.calls[g].first, last = first + m.calls[g].heads;
-    const Rows mine{rows.q.slice(1, first, last), rows.k.slice(1, first / shared, last / shared),
-                    rows.v.slice(1, first / shared, last / shared)};
+    const HeadRows mine{rows.q.slice(1, first, last),
+                        rows.k.slice(1, first / shared, last / shared),
+                        rows.v.slice(1, first / shared, last / shared)};
     contexts.push_back(one(g, m.calls[g], mine));
   }
   return concatenate(contexts, 1);
@@ -179,19 +187,32 @@ MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, 
   return m;
 }
 
-Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
-  const int64_t H = config.heads, Hk = key_heads(config), d = depth(config);
-  const std::vector<Tensor> parts = split(in(x), {H * d, Hk * d, Hk * d}, 2);
-  Rows rows{by_head(parts[0], H, query_norm), by_head(parts[1], Hk, key_norm),
-            by_head(parts[2], Hk)};
-  if (pass.rotary) {
-    rows.q = rotate(rows.q, pass.rotary->cos, pass.rotary->sin);
-    rows.k = rotate(rows.k, pass.rotary->cos, pass.rotary->sin);
+HeadRows project(const MultiHead& m, const Tensor& x, const Rotary* rotary) {
+  const int64_t H = m.config.heads, Hk = key_heads(m.config), d = depth(m.config);
+  const std::vector<Tensor> parts = split(m.in(x), {H * d, Hk * d, Hk * d}, 2);
+  HeadRows rows{by_head(parts[0], H, m.query_norm), by_head(parts[1], Hk, m.key_norm),
+                by_head(parts[2], Hk)};
+  if (rotary != nullptr) {
+    rows.q = rotate(rows.q, rotary->cos, rotary->sin);
+    rows.k = rotate(rows.k, rotary->cos, rotary->sin);
   }
+  return rows;
+}
+
+Tensor contexts(const MultiHead& m, const HeadRows& rows, const HeadsPass& pass,
+                const AttendRows& elsewhere) {
+  return merged(by_group(m, rows, [&](size_t, const HeadCall& call, const HeadRows& mine) {
+    return weighed(call, mine, pass, &elsewhere);
+  }));
+}
+
+Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
+  const HeadRows rows = nn::project(*this, x, pass.rotary);
   if (pass.past == nullptr) {
-    return out(merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const Rows& mine) {
-      return weighed(call, mine, pass);
-    })));
+    return out(
+        merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const HeadRows& mine) {
+          return weighed(call, mine, pass);
+        })));
   }
   // Linear heads keep a sum, the others all keys and values.
   KeyValues& past = *pass.past;
@@ -200,13 +221,13 @@ Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
       std::all_of(calls.begin(), calls.end(), [](const HeadCall& c) { return c.normalise; });
   const Tensor k = rows.k, v = rows.v;
   if (!all_linear) append(past, k, v);
-  Rows seen = rows;
+  HeadRows seen = rows;
   if (!all_linear) {
     seen.k = past.keys.slice(2, 0, past.length);
     seen.v = past.values.slice(2, 0, past.length);
   }
   const Tensor context =
-      by_group(*this, seen, [&](size_t g, const HeadCall& call, const Rows& mine) -> Tensor {
+      by_group(*this, seen, [&](size_t g, const HeadCall& call, const HeadRows& mine) -> Tensor {
         if (!call.normalise) return weighed(call, mine, pass);
         const int64_t new_rows = mine.q.size(2), from = mine.k.size(2) - new_rows;
         return linear_steps(past.sums[g], *call.attention.score.def,
@@ -227,10 +248,10 @@ KeyValues MultiHead::project(const Tensor& rows, const Tensor& lengths) const {
 }
 
 Tensor MultiHead::cross(const Tensor& x, const KeyValues& source, const HeadsPass& pass) const {
-  const Rows rows{by_head(query(x), config.heads), source.keys, source.values};
+  const HeadRows rows{by_head(query(x), config.heads), source.keys, source.values};
   HeadsPass p = pass;
   if (source.lengths) p.mask = p.mask & masks::lengths(source.lengths);
-  return out(merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const Rows& mine) {
+  return out(merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const HeadRows& mine) {
     return weighed(call, mine, p);
   })));
 }
