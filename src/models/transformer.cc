@@ -10,6 +10,7 @@
 #include "models/checks.h"
 #include "models/screen.h"
 #include "models/tokens.h"
+#include "models/transformer_pass.h"
 #include "nn/dropout.h"
 
 namespace fovea::models {
@@ -102,68 +103,6 @@ struct StackPass {
   const TransformerPass& how;
 };
 
-void check_positions(const TransformerConfig& c, int64_t needed) {
-  if (c.positions == nn::Positions::learned && needed > c.longest) {
-    throw Error("transformer",
-                fmt::format("a sequence of {}, and {} positions are learned: give it in parts, "
-                            "or train with other positions",
-                            needed, c.longest));
-  }
-}
-
-float embedding_scale(const TransformerConfig& c) {
-  if (c.embedding_scale) return *c.embedding_scale;
-  const bool grows = c.positions == nn::Positions::sinusoidal;
-  return grows ? std::sqrt(static_cast<float>(c.depth)) : 1.0f;
-}
-
-// widen(norm(scale·x + positions + type))
-Tensor entered(const TransformerConfig& c, const Stack& s, const Tensor& embedded, int64_t first) {
-  const int64_t L = embedded.size(1);
-  check_positions(c, first + L);
-  const float scale = embedding_scale(c);
-  Tensor x = scale == 1.0f ? embedded : embedded * scale;
-  if (c.positions == nn::Positions::learned) {
-    const int64_t at = c.first_position + first;
-    x = x + s.positions.slice(0, at, at + L);
-  }
-  if (c.types > 0) x = x + s.types.slice(0, 0, 1);
-  if (c.positions == nn::Positions::sinusoidal) {
-    x = x + nn::sinusoidal_positions(first, L, x.size(2));
-  }
-  if (c.embedding_norm) x = s.first(x);
-  return c.embedding_width > 0 ? s.widen(x) : x;
-}
-
-// The angles of a pass, one table for all blocks that turn alike.
-class Angles {
- public:
-  Angles(int64_t first, int64_t count, int64_t depth)
-      : first_(first), count_(count), depth_(depth) {}
-  const nn::Rotary* of(const nn::RotaryConfig& c) {
-    for (const auto& [config, table] : made_) {
-      if (*config == c) return table.get();
-    }
-    made_.emplace_back(
-        &c, std::make_unique<nn::Rotary>(nn::rotary_positions(first_, count_, depth_, c)));
-    return made_.back().second.get();
-  }
-
- private:
-  int64_t first_, count_, depth_;
-  std::vector<std::pair<const nn::RotaryConfig*, std::unique_ptr<nn::Rotary>>> made_;
-};
-
-std::optional<Bias> bias_of(const TransformerConfig& c, const Stack& s, int64_t Lq, int64_t Lk) {
-  if (c.positions == nn::Positions::alibi) {
-    return biases::alibi(nn::alibi_slopes(c.heads), Lq, Lk);
-  }
-  if (c.positions == nn::Positions::t5) {
-    return biases::t5(s.positions, Lq, Lk, !s.causal, c.farthest);
-  }
-  return {};
-}
-
 // x [B,L,W], embedded.
 Tensor through(const TransformerConfig& c, const Stack& s, const Tensor& embedded,
                const StackPass& pass) {
@@ -173,13 +112,14 @@ Tensor through(const TransformerConfig& c, const Stack& s, const Tensor& embedde
   Mask mask;
   if (s.causal) mask = masks::causal();
   if (pass.lengths) mask = mask & masks::lengths(pass.lengths);
-  Angles angles(pass.first, L, head_depth(c));
+  const Runs runs{{pass.first, pass.first + L}};
+  Angles angles(runs, head_depth(c));
   each.self.bias = bias_of(c, s, L, pass.first + L);
   if (pass.how.hook) each.self.hook = each.cross.hook = &pass.how.hook;
-  Tensor x = dropped(entered(c, s, embedded, pass.first), drop.at("embedded"));
+  Tensor x = dropped(entered(c, s, embedded, runs), drop.at("embedded"));
   for (size_t b = 0; b < s.blocks.size(); ++b) {
     const nn::BlockConfig& own = s.blocks[b].config;
-    each.self.mask = own.window > 0 && s.causal ? mask & masks::window(own.window - 1, 0) : mask;
+    each.self.mask = mask_of(s, s.blocks[b], mask);
     if (c.positions == nn::Positions::rotary) each.self.rotary = angles.of(own.rotary);
     if (pass.source) each.source = &(*pass.source)[b];
     if (pass.past) each.self.past = &(*pass.past)[b];
@@ -189,24 +129,11 @@ Tensor through(const TransformerConfig& c, const Stack& s, const Tensor& embedde
   return c.order == nn::NormOrder::post ? x : s.last(x);
 }
 
-void expect_part(const char* call, const Stack& s, const char* part) {
-  if (s.blocks.empty()) throw Error(call, std::string("this Transformer has no ") + part);
-}
-
-TransformerPass pass_of(const LossConfig& c, const nn::HeadsHook& hook) {
-  if (c.mode == Mode::eval) return {.hook = hook};
-  return {{c.dropout, c.seed}, hook};
-}
-
 Loss loss_of(const Transformer& m, const Tensor& states, const Tensor& targets, const LossConfig& c,
              int64_t padding) {
   return token_loss(
       states, targets, [&](const Tensor& rows) { return logits(m, rows); }, c.label_smoothing,
       padding);
-}
-
-TransformerPass at(const TransformerPass& p, const char* place) {
-  return {nn::Dropout(p.noise).at(place).noise(), p.hook, p.block};
 }
 
 }  // namespace
@@ -294,9 +221,7 @@ Stack encoder_stack(nn::Weights& w, const std::string& name, const TransformerCo
 }
 
 Tensor logits(const Transformer& m, const Tensor& states) {
-  const Tensor l = m.output(states);
-  if (!m.config.output_cap) return l;
-  return *m.config.output_cap * tanh(l / *m.config.output_cap);
+  return logits_of(m.config, m.output, states);
 }
 
 Tensor encode(const TransformerConfig& c, const Stack& s, const Tensor& embedded,
@@ -358,8 +283,7 @@ Loss loss(const Transformer& m, const Batch& batch, const LossConfig& c,
 Loss loss(const Transformer& m, const Tensor& ids, const LossConfig& c, const nn::HeadsHook& hook) {
   const int64_t T = ids.size(1) - 1;
   const Tensor states = decode_all(m, ids.slice(1, 0, T), {}, at(pass_of(c, hook), "decoder"));
-  constexpr int64_t kNone = -1;  // a text has no padding, and models of others have no such id
-  return loss_of(m, states, ids.slice(1, 1, T + 1).contiguous(), c, kNone);
+  return loss_of(m, states, ids.slice(1, 1, T + 1).contiguous(), c, kNoPadding);
 }
 
 }  // namespace fovea::models
