@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -113,6 +114,8 @@ struct StepLoss {
 // validate() may throw this when *stop became true: the run is saved as it was before.
 struct Stopped {};
 
+struct SharedBatches;  // src/train/shared.h
+
 // What is trained.
 struct Learner {
   Tensors parameters;
@@ -127,6 +130,9 @@ struct Learner {
   std::string watch = "loss";        // the score that decides which weights are kept
   bool higher_is_better = false;
   std::string unit = "examples";  // what StepLoss::count counts, in the plural: "tokens"
+  // Where it is there, the ranks of a team do not share a step's batches but each of them: all call
+  // loss(), whose tensor is the sum of this rank's part, and whose total and count are of all.
+  std::shared_ptr<SharedBatches> shared;
 };
 
 // One epoch's batches: examples shuffled, sorted by length within large pools, cut by tokens, and

@@ -8,6 +8,7 @@
 
 #include "core/random.h"
 #include "tensor/impl.h"
+#include "train/shared.h"
 #include "train/weights.h"
 
 namespace fovea::train {
@@ -81,8 +82,8 @@ Descent::Descent(Learner& learner, const TrainConfig& config, team::Team& team)
 
 // Gradients of sums where batches add up, so that a unit weighs the same in each; of the mean where
 // a step is one batch.
-StepLoss Descent::backward(std::span<const int64_t> batch, uint64_t draw) const {
-  StepLoss l = learner_.loss(batch, seed_of_draw(config_.seed, draw));
+StepLoss Descent::backward(std::span<const int64_t> batch, uint64_t seed) const {
+  StepLoss l = learner_.loss(batch, seed);
   expect_finite("the loss", l.loss.item());
   expect_finite("the loss", l.total);
   if (config_.batches == 1) {
@@ -93,6 +94,11 @@ StepLoss Descent::backward(std::span<const int64_t> batch, uint64_t draw) const 
   return {{}, l.total, l.count};
 }
 
+uint64_t Descent::seed_of(int64_t number, int64_t batch) const {
+  return seed_of_draw(config_.seed,
+                      static_cast<uint64_t>((number - 1) * config_.batches + batch + 1));
+}
+
 // From this rank's share of a step's batches, all of which begin with the same buffers.
 Descent::Learned Descent::learn(Batches batches, int64_t first, int64_t number) const {
   const bool several = config_.batches > 1;
@@ -100,13 +106,48 @@ Descent::Learned Descent::learn(Batches batches, int64_t first, int64_t number) 
   Learned l;
   for (const std::vector<int64_t>& batch : batches) {
     put(before, learner_.buffers);
-    l.losses.push_back(
-        backward(batch, static_cast<uint64_t>((number - 1) * config_.batches + first + 1)));
+    l.losses.push_back(backward(batch, seed_of(number, first)));
     l.gradients.add({first, 0, taken_gradients(weights_)});
     if (several) l.buffers.add({first, 0, copies_of(learner_.buffers)});
     ++first;
   }
   return l;
+}
+
+// What this rank's terms of a batch gave. Gradients that all ranks have whole are of the first.
+std::vector<PartialSum> Descent::shared_gradients() const {
+  SharedBatches& shared = *learner_.shared;
+  const int64_t rank = team_.rank(), ranks = team_.size();
+  std::vector<PartialSum> parts = shape_of_parts(first_of_share(shared.terms, rank, ranks),
+                                                 first_of_share(shared.terms, rank + 1, ranks));
+  for (const auto& [name, tensor] : weights_) {
+    const auto found = shared.sums.find(tensor.impl());
+    if (found != shared.sums.end()) {
+      for (size_t p = 0; p < parts.size(); ++p) parts[p].values.emplace(name, found->second[p]);
+    } else if (const Tensor g = tensor.grad(); g && team_.is_first()) {
+      parts.front().values.emplace(name, g.contiguous());
+    }
+    Tensor(tensor).zero_grad();
+  }
+  shared.sums.clear();
+  return parts;
+}
+
+// From a step's batches, each computed by all ranks. An error that only one of them has ends the
+// others as it ends this one: they may be anywhere within the batch.
+void Descent::learn_shared(Batches batches, int64_t number, Taken& taken) {
+  const int64_t n = static_cast<int64_t>(batches.size());
+  TreeSum sum;
+  for (int64_t b = 0; b < n; ++b) {
+    const StepLoss l = learner_.loss(batches[static_cast<size_t>(b)], seed_of(number, b));
+    expect_finite("the loss", l.total);
+    taken.total += l.total;
+    taken.count += l.count;
+    l.loss.backward();
+    shards_.sum(shared_gradients(), learner_.shared->terms);
+    if (n > 1) sum.add({b, 0, taken_gradients(shards_.own())});
+  }
+  for (const auto& [name, tensor] : sum.total()) Tensor(shards_.own().at(name)).set_grad(tensor);
 }
 
 // In the order of batches, those of all ranks.
@@ -171,17 +212,22 @@ Descent::Taken Descent::step(Batches batches, int64_t number, float rate) {
   const int64_t n = static_cast<int64_t>(batches.size());
   const int64_t first = first_of_share(n, team_.rank(), team_.size());
   const int64_t end = first_of_share(n, team_.rank() + 1, team_.size());
-  Learned learned;
-  team::together(team_, [&] {
-    learned = learn(batches.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)),
-                    first, number);
-  });
   Taken taken;
-  add_losses(learned.losses, taken);
-  shards_.sum(learned.gradients.parts(), n);
-  if (config_.batches > 1 && !learner_.buffers.empty()) set_buffers(learned.buffers.parts(), n);
+  if (learner_.shared) {
+    learn_shared(batches, number, taken);
+  } else {
+    Learned learned;
+    team::together(team_, [&] {
+      learned = learn(batches.subspan(static_cast<size_t>(first), static_cast<size_t>(end - first)),
+                      first, number);
+    });
+    add_losses(learned.losses, taken);
+    shards_.sum(learned.gradients.parts(), n);
+    if (config_.batches > 1 && !learner_.buffers.empty()) set_buffers(learned.buffers.parts(), n);
+  }
 
-  const double units = config_.batches > 1 && taken.count > 0 ? taken.count : 1;
+  const bool of_sums = config_.batches > 1 || learner_.shared;
+  const double units = of_sums && taken.count > 0 ? taken.count : 1;
   taken.norm = std::sqrt(shards_.squared_norm()) / units;
   expect_finite("the gradient's norm", taken.norm);
   const bool clipped = config_.clip > 0 && taken.norm > config_.clip;
@@ -195,9 +241,14 @@ std::string Descent::probe(std::span<const int64_t> batch) const {
   const FreeGradients before_and_after(weights_);
   const Tensors before = copies_of(learner_.buffers);
   const StepLoss l = learner_.loss(batch, seed_of_draw(config_.seed, 0));
-  l.loss.backward();
+  uint64_t hash = 0;
+  if (learner_.shared) {
+    hash = hash_of(0, {static_cast<float>(l.total)});  // their own parts differ
+  } else {
+    l.loss.backward();
+    hash = hash_of(0, l.loss.to_vector());
+  }
   put(before, learner_.buffers);
-  uint64_t hash = hash_of(0, l.loss.to_vector());
   for (const auto& [name, tensor] : weights_) {
     hash = hash_of(hash, tensor.to_vector());
     if (tensor.grad()) hash = hash_of(hash, tensor.grad().to_vector());

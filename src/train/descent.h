@@ -56,8 +56,11 @@ class Descent {
     TreeSum gradients, buffers;
     std::vector<StepLoss> losses;  // without their tensors
   };
-  StepLoss backward(std::span<const int64_t> batch, uint64_t draw) const;
+  StepLoss backward(std::span<const int64_t> batch, uint64_t seed) const;
   Learned learn(Batches, int64_t first, int64_t number) const;
+  void learn_shared(Batches, int64_t number, Taken&);
+  std::vector<PartialSum> shared_gradients() const;
+  uint64_t seed_of(int64_t number, int64_t batch) const;
   void add_losses(const std::vector<StepLoss>& own, Taken&) const;
   void set_buffers(std::vector<PartialSum> own, int64_t batches) const;
   std::vector<const char*> moments() const;

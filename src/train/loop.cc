@@ -11,6 +11,7 @@
 #include "train/checkpoint.h"
 #include "train/descent.h"
 #include "train/meter.h"
+#include "train/shared.h"
 #include "train/weights.h"
 
 namespace fovea::train {
@@ -89,7 +90,13 @@ Loop::Loop(const Session& session, Learner& learner, const TrainConfig& config)
       config_(config),
       descent_(learner, config, team_),
       identity_(identity_of(learner, config)) {
-  if (config_.batches < team_.size()) {
+  if (learner_.shared && learner_.shared->terms < team_.size()) {
+    const auto error =
+        fmt::format("{} processes share each batch, which has {} parts: start {} at most",
+                    team_.size(), learner_.shared->terms, learner_.shared->terms);
+    team::fail_everywhere(team_, Error("train", error));
+  }
+  if (!learner_.shared && config_.batches < team_.size()) {
     const auto error = fmt::format(
         "{} processes share a step's batches, of which there {} {}: "
         "--batches takes {} or more",
@@ -106,7 +113,12 @@ Loop::Loop(const Session& session, Learner& learner, const TrainConfig& config)
 void Loop::expect_alike_team() const {
   if (team_.size() == 1) return;
   std::string probe;
-  team::together(team_, [&] { probe = descent_.probe(batches_[0]); });
+  const auto compute = [&] { probe = descent_.probe(batches_[0]); };
+  if (learner_.shared) {
+    compute();
+  } else {
+    team::together(team_, compute);
+  }
   std::map<std::string, std::string> facts = identity_;
   facts["what a step computes"] = probe;
   team::expect_alike(team_, facts);
@@ -417,6 +429,7 @@ void check(const Learner& learner, const TrainConfig& c) {
   }
   expect(!learner.lengths.empty(), "the learner has no examples");
   expect(learner.loss != nullptr, "the learner has no loss");
+  expect(!learner.shared || learner.buffers.empty(), "batches that ranks share have no buffers");
   expect(c.steps > 0 || c.epochs > 0 || c.minutes > 0,
          "steps, epochs or minutes must be positive: one of them ends the run");
   expect(c.steps >= 0 && c.epochs >= 0 && c.minutes >= 0,
