@@ -15,6 +15,11 @@ team::Work measured_work(const Task& task, TaskConfig& config, const Watching& w
   const train::TrainConfig c = run->copy_of_config()->train;
   const train::Learner learner = run->learner(watching);
   train::check(learner, c);
+  if (learner.shared) {
+    throw Error("train",
+                "--estimate is of machines that share a step's batches, and with "
+                "--context-ranks they share each of them");
+  }
   std::vector<double> seconds;
   const double began = train::clock_seconds();
   const auto batches = train::batches_of_epoch(learner.lengths, c, 0);

@@ -27,12 +27,14 @@ SIZES = {
     "clutter": 2, "blocks": 1, "heads": 2, "head-depth": 4, "query-depth": 8, "context": 16, "height": 16,
     "longest": 12, "batch-tokens": 150, "batch-words": 300, "batch-images": 8, "valid-images": 3, "valid-sentences": 3,
 }
-# Dropout, hard attention, and batch norm, which image and caption have anyway.
+# Dropout, hard attention, batch norm, which image and caption have anyway, and windows that ranks share.
 CHANGED = {
     "translate": [["--dropout", "0.2", "--average", "0.9"], ["--weighting", "sample"], ["--model", "transformer"]],
     "caption": [["--weighting", "sample", "--dropout", "0.2"]],
     "image": [["--dropout", "0.3", "--optimizer", "sgd"]],
     "documents": [["--dropout", "0.2", "--optimizer", "adamw"]],
+    "lm": [["--context-ranks", "--context=70", "--dropout", "0.2", "--average", "0.9"],
+           ["--context-ranks", "--context=100", "--positions", "t5"]],
 }
 
 
@@ -87,10 +89,12 @@ def expect_same(run, whole, what):
     expect(state_of(run) == state_of(whole), f"state.safetensors differs: {what}")
 
 
-def small(program, task, steps):
+def small(program, task, steps, changed=()):
     known = subprocess.run([program, "train", task, "--help"], capture_output=True, text=True).stdout
-    options = [f"--{name}={value}" for name, value in SIZES.items() if re.search(rf"--{name} [NX] ", known)]
-    return [program, "train", task, *options, "--steps", str(steps), "--batches", "8", "--validate-every", "2"]
+    options = [f"--{name}={value}" for name, value in SIZES.items() if re.search(rf"--{name} [NX] ", known)
+               and not any(c.startswith(f"--{name}=") for c in changed)]
+    return [program, "train", task, *options, "--steps", str(steps), "--batches", "8", "--validate-every", "2",
+            *changed]
 
 
 def tasks_of(program):
@@ -103,7 +107,7 @@ def check_equal(launchers, program, work, tasks, ranks):
     compared = 0
     for task in tasks:
         for i, changed in enumerate([[], *CHANGED.get(task, [])]):
-            command = [*small(program, task, 3), *changed]
+            command = small(program, task, 3, changed)
             whole = work / f"{task}{i}"
             train([*command, "--out", whole], alone)
             for launcher in launchers:
@@ -358,6 +362,8 @@ def check_told(launcher, program, work):
     pairs = [*small(program, "translate", 3), "pairs.tsv"]
     told(pairs, pairs, "the processes differ in their data (fingerprint): rank 1 has ",
          (work / "0", work / "1"))
+    over = small(program, "lm", 3, ["--context-ranks", "--context=32"])
+    told(over, over, "--context-ranks: windows of 64 tokens or more, found 32")
     few = [*command, "--batches", "1"]
     told(few, few, "--batches takes 2 or more")
 

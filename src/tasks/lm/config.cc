@@ -29,6 +29,10 @@ void LmConfig::visit(Fields& f) {
   f.integer("vocab", tokens.size, "tokens at most", {8, 1e6});
   f.integer("min-count", tokens.min_count, "rarer tokens are unknown", {1, 1e9});
   f.integer("context", context, "tokens that it sees", {1, 1e6});
+  f.flag(
+      "context-ranks", context_ranks,
+      "several processes each hold a part of every window, in place of some batches: for contexts "
+      "too long for one");
   visit_further(f, further, "a decoder, GPT-2 or of Llama's family");
   visit_transformer(f, network);
   f.real("dropout", loss.dropout, "share of each block's output and of attention weights set to 0",

@@ -9,6 +9,7 @@
 #include "tasks/deal.h"
 #include "tasks/draw.h"
 #include "tasks/lm/lm.h"
+#include "tasks/lm/over_ranks.h"
 
 namespace fovea::tasks::lm {
 namespace {
@@ -38,6 +39,13 @@ Tensor each_loss(const LanguageModel& m, const Tensor& ids) {
                        {.reduction = Reduction::none});
 }
 
+// Where a stop is asked for on any rank, all throw.
+void expect_no_stop(const ShareDone& done) {
+  const bool mine = done.stop() != nullptr && done.stop()->load();
+  const std::vector<int> all = team::gather(done.team(), static_cast<int>(mine));
+  if (std::ranges::find(all, 1) != all.end()) throw train::Stopped{};
+}
+
 struct Total {
   double loss = 0;
   int64_t tokens = 0;
@@ -58,23 +66,34 @@ std::vector<Total> totals_by_place(const LanguageModel& m, const Tokens& text,
     const int64_t whole = std::min(rows, (n - at) / C);
     parts.push_back({at, std::max<int64_t>(whole, 1), whole > 0 ? C : n - at});
   }
-  const auto work = [&](size_t part) {
+  const auto windows_at = [&](size_t part) {
     const auto [at, B, T] = parts[part];
     std::vector<int64_t> ids;
     for (int64_t b = 0; b < B; ++b) {
       const auto begin = text.begin() + at + b * T;
       ids.insert(ids.end(), begin, begin + T + 1);
     }
-    return each_loss(m, Tensor::from_ids(ids, {B, T + 1})).to_vector();
+    return Tensor::from_ids(ids, {B, T + 1});
   };
+  const auto work = [&](size_t part) { return each_loss(m, windows_at(part)).to_vector(); };
   std::vector<Total> totals(static_cast<size_t>(C));
-  deal(done, parts.size(), work, [&](size_t part, const std::vector<float>& losses) {
+  const auto take = [&](size_t part, const std::vector<float>& losses) {
     for (size_t i = 0; i < losses.size(); ++i) {
       Total& t = totals[i % static_cast<size_t>(parts[part].T)];
       t.loss += static_cast<double>(losses[i]);
       ++t.tokens;
     }
-  });
+  };
+  if (!m.config.context_ranks) {
+    deal(done, parts.size(), work, take);
+    return totals;
+  }
+  for (size_t part = 0; part < parts.size(); ++part) {
+    expect_no_stop(done);
+    const bool shared = parts[part].T >= kLeastShared;
+    take(part, shared ? shared_losses(m, windows_at(part), done.team()) : work(part));
+    done(static_cast<double>(part + 1) / static_cast<double>(parts.size()));
+  }
   return totals;
 }
 
@@ -152,6 +171,7 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
       watching.say(fmt::format("the text is shorter than the context: windows of {}", length));
     }
   }
+  if (m.config.context_ranks) check_shared(m, length, *watching.team);
   train::Learner l;
   l.parameters = m.model.weights.learned();
   l.buffers = m.model.weights.buffers();
@@ -162,6 +182,15 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
     const models::Loss loss = models::loss(m.model, windows(*text, which, length, seed), c);
     return train::StepLoss{loss.loss, loss.nll, static_cast<double>(loss.tokens)};
   };
+  if (m.config.context_ranks) {
+    l.shared = shared_batches(length);
+    l.loss = [&m, text, length, team = watching.team, shared = l.shared](
+                 std::span<const int64_t> which, uint64_t seed) {
+      models::LossConfig c = m.config.loss;
+      c.seed = seed;
+      return shared_loss(m, windows(*text, which, length, seed), c, *team, *shared);
+    };
+  }
   l.validate = [&m, &sets, valid, done = stopping(watching)] {
     Total all;
     for (const Total& t : totals_by_place(m, *valid, done)) {

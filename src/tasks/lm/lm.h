@@ -34,7 +34,8 @@ struct LmConfig final : TaskConfig {
   text::TokenizerConfig tokens;
   models::TransformerConfig network;  // the vocabulary is found in the data
   models::LossConfig loss;
-  int64_t context = 256;  // tokens that it sees
+  int64_t context = 256;       // tokens that it sees
+  bool context_ranks = false;  // over_ranks.h
   FurtherConfig further;
 
   void visit(Fields&) override;

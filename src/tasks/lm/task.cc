@@ -219,6 +219,8 @@ extern const Task task_lm = {
         "  fovea train lm book.txt --minutes 20           your text, by characters\n"
         "  fovea train lm book.txt --unit subwords --vocab 2000\n"
         "  fovea train lm book.txt --from gpt2/ --freeze 6   begins with a model of a hub\n"
+        "  mpirun -n 4 fovea train lm book.txt --context 65536 --context-ranks   a long one, "
+        "shared\n"
         "  fovea predict runs/lm-book \"Once upon\" --temperature 0.7 --length 500\n"
         "  fovea predict runs/lm-tales --show \"Ada sells hats. Bela mends boats. Who is Ada?\"",
     .demo =
