@@ -97,13 +97,21 @@ int complain(const CLI::App& program, Exit code, const std::string& said) {
   return code;
 }
 
-// What all processes that were started may find alike: the first says it, and as it ends the
-// launcher ends the others, unless they alone found it. On a busy machine the first may take
-// seconds to come so far.
-int complain_first(const CLI::App& program, Exit code, const std::string& message) {
+// What all processes that were started may find alike is said once: they join to agree on who says
+// it. Where they cannot, the others give the first some time: many launchers end them as it ends.
+int complain_once(const CLI::App& program, Exit code, const std::string& message) {
+  if (!team::launcher_of_several().empty() && !team::has_tried_to_join()) {
+    try {
+      team::together(team::launched(), [&] { throw Error("fovea", message); });
+    } catch (const team::Elsewhere& failed) {
+      return failed.exit_code;
+    } catch (const Error&) {  // this process says it
+    }
+  }
+  const bool agreed = team::has_joined() && !team::others_work();
   const timespec starting{5, 0}, working{0, 300'000'000};
-  if (team::launched_rank() > 0) {
-    ::nanosleep(team::others_work() ? &working : &starting, nullptr);
+  if (team::launched_rank() > 0 && !agreed) {
+    ::nanosleep(team::has_joined() ? &working : &starting, nullptr);
   }
   return complain(program, code, message);
 }
@@ -148,14 +156,13 @@ int run(CLI::App& program, int argc, char** argv) {
     flush_printed();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) {
-      return complain_first(program, kBadInput, std::string(error.what()) + " (--help explains)");
+      return complain_once(program, kBadInput, std::string(error.what()) + " (--help explains)");
     }
     return print_asked(program, error);
   } catch (const CannotPrint& lost) {
     return complain(program, kUnexpected, cannot_print(lost));
   } catch (const Error& error) {
-    const bool agreed = team::has_joined() && !team::others_work();  // that it says so
-    return (agreed ? complain : complain_first)(program, kBadInput, std::string(error.message()));
+    return complain_once(program, kBadInput, std::string(error.message()));
   } catch (const Interrupted& stopped) {
     if (team::launched_rank() > 0) return kInterrupted;
     return complain(program, kInterrupted, stopped.how_to_go_on);

@@ -147,6 +147,7 @@ int number_in(const char* variable) {
 }
 
 std::unique_ptr<MpiTeam> joined;
+bool tried = false;
 
 }  // namespace
 
@@ -165,6 +166,7 @@ Team& launched() {
   const Launcher* by = launcher();
   const int said = by != nullptr ? number_in(by->size) : 1;
   if (said == 1) return alone();
+  tried = true;
   const std::string file = module_file("FOVEA_MPI_MODULE", kFile);
   const Module& module = open_module(
       file, said > 1 ? fmt::format("{} as one of {} processes", by->name, said) : by->name);
@@ -184,6 +186,7 @@ Team& launched() {
 }
 
 bool has_joined() noexcept { return joined != nullptr; }
+bool has_tried_to_join() noexcept { return tried; }
 
 bool others_work() noexcept { return joined && !joined->is_over(); }
 

@@ -14,6 +14,8 @@ int launched_rank();
 
 // Whether this process is in a team that a launcher made.
 bool has_joined() noexcept;
+// Whether it was to be, whatever came of it.
+bool has_tried_to_join() noexcept;
 
 // Whether others of the team may be at work, and know of no failure.
 bool others_work() noexcept;

@@ -373,7 +373,8 @@ def check_modules(launchers, program, work):
     for launcher in launchers:
         said = train(launcher.command(2, command), {**launcher.environment, "FOVEA_MPI_MODULE": "/nowhere.so"}, 2)
         expect("the MPI module cannot be opened" in said, said)
-        expect(said.count("the MPI module cannot be opened") == 1, f"once, not\n{said}")
+        # MPICH lets the others go on when one ends that never joined, so that each says it.
+        expect(launcher.name == "mpich" or said.count("the MPI module cannot be opened") == 1, f"once, not\n{said}")
         said = train(launcher.command(2, [program, "info"]), launcher.environment, 2)
         expect(said.count("train, eval, predict, faithful, reproduce share their work") == 1, said)
         said = train(launcher.command(3, [program, "train", "image", "--nonsense"]), launcher.environment, 2)
