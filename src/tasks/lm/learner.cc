@@ -161,6 +161,7 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
                 "watch loss, perplexity or bits");
   }
   const int64_t length = window_of(m, *text);
+  if (m.config.context_ranks) check_shared(m, length, *watching.team);
   if (watching.say) {
     watching.say(
         fmt::format("{} tokens to train, {} to validate; {} different ones; {:.2f} million "
@@ -171,7 +172,6 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
       watching.say(fmt::format("the text is shorter than the context: windows of {}", length));
     }
   }
-  if (m.config.context_ranks) check_shared(m, length, *watching.team);
   train::Learner l;
   l.parameters = m.model.weights.learned();
   l.buffers = m.model.weights.buffers();
