@@ -84,7 +84,7 @@ bool runs_where_it_is(const Tensor& q, const Keys& keys, const Tensor& v,
                       const Attention& attention, Plan asked) {
   if (q.device() == Device::cpu) return true;
   AttendedState s;
-  const Tensor queries = with_rank_4(q);
+  const Tensor queries = with_rank_4(q).to(DType::f32);  // for a centre predicted from them
   s.n = sizes_of(queries, with_rank_4(keys.given), with_rank_4(v));
   check_attention("attend", attention, s.n);
   s.plan =

@@ -97,6 +97,7 @@ void fill(int64_t n, float value, float* y) {
 
 void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to) {
   if (element == 1) return copy_as<uint8_t>(shape, from, to);
+  if (element == 2) return copy_as<uint16_t>(shape, from, to);
   if (element == 4) return copy_as<uint32_t>(shape, from, to);
   copy_as<uint64_t>(shape, from, to);
 }
