@@ -6,7 +6,8 @@
 //
 // A u below 2⁻³² of the largest counts as that. Features past the width have X = 0 and a constant
 // c, which the offset takes back. |q|, |k| > 40 count as 40: that differs from tanh(q+k) only where
-// they nearly cancel from there.
+// they nearly cancel from there. So where queries and keys meet of which some pass a bound upwards
+// and some of the others pass it downwards, each term is computed from q + k (`far_apart`).
 #pragma once
 
 #include "cuda/rows.cuh"
@@ -15,6 +16,8 @@ namespace fovea::cuda {
 
 constexpr float kFarthest = 40.0f;    // of q and of k
 constexpr float kPadding = 65536.0f;  // c past the width: four of them may be multiplied
+constexpr float kFar = 32.0f;         // q or k from which the other may not be its opposite
+constexpr float kCertain = 8.25f;     // of q + k: tanh is ±1 to 1.4e-7
 
 __device__ __forceinline__ float4 load4(const float* row, int64_t stride, int first, int n,
                                         bool whole) {
@@ -34,35 +37,43 @@ __device__ __forceinline__ float counted(float u, float most) {
   return fabsf(u) < most * 0x1p-32f ? copysignf(most * 0x1p-32f, u) : u;
 }
 
-// Of u·scale/T: the largest of what is finite, 1 where all is 0; and the sum, which is not finite
-// where one is not.
+// Of u·scale/T: the largest of what is finite, 1 where all is 0; the sum, which is not finite
+// where one is not; and the bound for q and k.
 struct WeightSums {
-  float most, total;
+  float most, total, far;
 };
 __device__ inline WeightSums weight_sums(const AttentionProblem& p) {
   __shared__ float of_warps[kWarp];
   __shared__ double totals[kWarp];
-  float most = 0.0f;
+  __shared__ float least_of_warps[kWarp];
+  float most = 0.0f, least = infinity();
   double total = 0.0;
   for (int a = threadIdx.x; a < p.D; a += blockDim.x) {
     const float u = p.u[a] * (p.scale / p.temperature);
     most = finite(u) ? fmaxf(most, fabsf(u)) : most;
+    least = fminf(least, fabsf(u));
     total += u;
   }
   most = warp_max(most);
+  least = -warp_max(-least);
 #pragma unroll
   for (int o = 16; o > 0; o >>= 1) total += __shfl_xor_sync(kAll, total, o);
   if (threadIdx.x % kWarp == 0) {
     of_warps[threadIdx.x / kWarp] = most;
+    least_of_warps[threadIdx.x / kWarp] = least;
     totals[threadIdx.x / kWarp] = total;
   }
   __syncthreads();
   total = 0.0;
   for (int w = 0; w < static_cast<int>(blockDim.x) / kWarp; ++w) {
     most = fmaxf(most, of_warps[w]);
+    least = fminf(least, least_of_warps[w]);
     total += totals[w];
   }
-  return {most == 0.0f ? 1.0f : most, static_cast<float>(total)};
+  if (most == 0.0f) most = 1.0f;
+  // X = c·e^{2q} ends at 3e38 = e^88.5: where some u are small, q counts as less than 40.
+  const float widest = logf(most / fmaxf(least, most * 0x1p-32f));
+  return {most, static_cast<float>(total), fminf(kFar, 0.5f * (88.5f - widest) - kCertain)};
 }
 
 // c of feature a, finite in any case.
@@ -75,6 +86,28 @@ __device__ __forceinline__ float constant_of(const AttentionProblem& p, int a, f
 __device__ __forceinline__ float2 line_of(const WeightSums& u, int padded) {
   return {u.total + 2.0f * u.most * (static_cast<float>(padded) / kPadding), -2.0f * u.most};
 }
+
+// The largest and the smallest of some rows of q or of k; NaN counts not.
+struct Extent {
+  float most, least;
+};
+__device__ __forceinline__ Extent both(Extent a, Extent b) {
+  return {fmaxf(a.most, b.most), fminf(a.least, b.least)};
+}
+__device__ __forceinline__ bool far_apart(Extent q, Extent k, float far) {
+  return (q.most > far && k.least < -far) || (q.least < -far && k.most > far);
+}
+
+// 1/(1 + e^{2s}) of s = q + k. `finite_fraction` takes NaN for a number.
+__device__ __forceinline__ float fraction(float s) {
+  return reciprocal(1.0f + exp2_of(at_most(s, kFarthest) * (2.0f * kLog2e)));
+}
+__device__ __forceinline__ float finite_fraction(float s) {
+  return reciprocal(1.0f + exp2_of(fminf(s, kFarthest) * (2.0f * kLog2e)));
+}
+
+// How gradients have their terms: two to a reciprocal where that can be, each its own, from q + k.
+enum class Terms { paired, single, apart };
 
 // e^{2x} of what is no larger than 40; finite in any case.
 __device__ __forceinline__ float exp_twice(float x) {

@@ -8,7 +8,8 @@
 // block's warps there, in order. Each block has 64 features, all rows of its warps and a range of
 // keys; dk by blocks of rows and dq by ranges of keys are summed afterwards (adding into memory
 // atomically was no faster). Half of the reciprocals are shared by the lane's two features, where
-// every x of the warp's rows and 32 keys is below 1e18.
+// every x of the warp's rows and 32 keys is below 1e18. A block some of whose inputs are far apart
+// (additive.cuh) keeps q and k instead of X and Y, and takes an exponential a term besides.
 //
 // H200, B 8 L 1024 A 256: 626 µs of 1117 backward. A term takes 8.6 cycles of a scheduler with
 // everything in registers; this reaches 88 % of that. No pairs: 663 µs, all paired: 635, X in
@@ -36,7 +37,7 @@ constexpr size_t gradient_shared() {
 }
 
 // The sums of 16 rows and 4 keys, two features. y holds Y of the second feature first.
-template <bool kPairs>
+template <Terms kTerms>
 __device__ __forceinline__ void add_terms(const float* gs, const float* xs, const float2 (&y)[4],
                                           float2 (&dq)[16], float2 (&dk)[4], float2& gr) {
 #pragma unroll
@@ -47,12 +48,17 @@ __device__ __forceinline__ void add_terms(const float* gs, const float* xs, cons
     float r0[4], r1[4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
+      if (kTerms == Terms::apart) {
+        r0[n] = finite_fraction(x.x + y[n].y);
+        r1[n] = finite_fraction(x.y + y[n].x);
+        continue;
+      }
       r0[n] = fmaf(x.x, y[n].y, 1.0f);
       r1[n] = fmaf(x.y, y[n].x, 1.0f);
     }
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      if (kPairs && n % 2 == 1) {
+    for (int n = 0; n < 4 && kTerms != Terms::apart; ++n) {
+      if (kTerms == Terms::paired && n % 2 == 1) {
         const float both = reciprocal(r0[n] * r1[n]), first = both * r1[n];
         r1[n] = both * r0[n];
         r0[n] = first;
@@ -84,7 +90,7 @@ __device__ inline int2 steps_seen(const Prepared& in, const Chunk& c, int z, int
 }
 
 // A block's rows and range of keys; xs, ys, gs and ks lie in shared memory.
-template <int kWarps>
+template <int kWarps, bool kApartRows>
 struct GradientBlock {
   static constexpr int kThreads = 32 * kWarps, kRows = 16 * kWarps;
   const AttentionProblem& p;
@@ -116,6 +122,31 @@ struct GradientBlock {
     g_from = to.c.e + to.c.at(head, i0);
   }
 
+  // Whether some query and some key of the block are far apart.
+  __device__ __forceinline__ bool some_apart() const {
+    const Extent* const of_queries = in.q_extent + static_cast<size_t>(z) * in.query_parts;
+    Extent queries{0.0f, 0.0f};
+    for (int r = 0; r < kRows; r += kPart) {
+      queries = both(queries, of_queries[min((to.c.row + i0 + r) / kPart, in.query_parts - 1)]);
+    }
+    bool apart = false;
+    for (int t = tid; t < steps; t += kThreads) {
+      const size_t part = static_cast<size_t>(zk) * in.key_parts + keys.x / kPart + t;
+      apart = apart || far_apart(queries, in.k_extent[part], in.line[2]);
+    }
+    return __syncthreads_or(apart);
+  }
+
+  // k instead of Y, swapped alike.
+  __device__ __forceinline__ void copy_keys(float* y_to, int j) const {
+    const int D = static_cast<int>(p.D), Hk = static_cast<int>(p.Hk);
+    for (int t = tid; t < 32 * 64; t += kThreads) {
+      const int r = j + t / 64, a = blockIdx.x * 64 + t % 64;
+      const float* const key = row_of(p.k, zk / Hk, zk % Hk, min(r, Lk - 1));
+      y_to[t ^ 1] = a < D ? key[a * p.k.c] : 0.0f;
+    }
+  }
+
   // g and Y of step t on their way.
   __device__ __forceinline__ void copy(int t) const {
     if (t < steps) {
@@ -128,14 +159,21 @@ struct GradientBlock {
                   o = tid % 8 * 4;  // e has room for the block's rows
         copy16(g_to + r * 32 + o, g_from + r * to.c.padded_keys + j + o, i0 + r < to.c.rows);
       }
+      if constexpr (kApartRows) copy_keys(y_to, j);
 #pragma unroll
-      for (int s = 0; s < 32 * 16 / kThreads; ++s) {
+      for (int s = 0; s < 32 * 16 / kThreads && !kApartRows; ++s) {
         const int q = tid + s * kThreads, r = q / 16, o = q % 16 * 4;
         const bool there = j + r < Lk;
         copy16(y_to + r * 64 + o, y_from + (there ? (j + r) * in.width + o : 0), there);
       }
     }
     copies_commit();
+  }
+
+  __device__ __forceinline__ float2 query(int r) const {
+    const int H = static_cast<int>(p.H);
+    const float* const row = row_of(p.q, z / H, z % H, to.c.row + r);
+    return {a0 < p.D ? row[a0 * p.q.c] : 0.0f, a0 + 1 < p.D ? row[(a0 + 1) * p.q.c] : 0.0f};
   }
 
   // X of the warp's rows; and dk of keys that no row of the block sees.
@@ -149,11 +187,13 @@ struct GradientBlock {
     for (int i = 0; i < 16; ++i) {
       const int r = i0 + warp * 16 + i;
       float2 x{};
-      if (r < to.c.rows) {
+      if (kApartRows && r < to.c.rows) {
+        x = query(r);
+      } else if (r < to.c.rows) {
         const size_t row = static_cast<size_t>(z) * p.Lq + to.c.row + r;
         x = *reinterpret_cast<const float2*>(in.x + row * in.width + a0);
       }
-      x = {x.x * inverse.x, x.y * inverse.y};
+      if (!kApartRows) x = {x.x * inverse.x, x.y * inverse.y};
       x_most = {fmaxf(x_most.x, x.x), fmaxf(x_most.y, x.y)};
       *reinterpret_cast<float2*>(xs + (warp * 16 + i) * 64 + lane * 2) = x;
     }
@@ -173,10 +213,12 @@ struct GradientBlock {
       y[n] = *reinterpret_cast<const float2*>(y_at + (j + n) * 64);
       dk[n] = {};
     }
-    if (wide) {
-      add_terms<false>(g + j, x, y, dq, dk, gr);
+    if (kApartRows) {
+      add_terms<Terms::apart>(g + j, x, y, dq, dk, gr);
+    } else if (wide) {
+      add_terms<Terms::single>(g + j, x, y, dq, dk, gr);
     } else {
-      add_terms<true>(g + j, x, y, dq, dk, gr);
+      add_terms<Terms::paired>(g + j, x, y, dq, dk, gr);
     }
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
@@ -262,12 +304,17 @@ __global__ __launch_bounds__(32 * kWarps,
                                                    const __grid_constant__ Prepared in,
                                                    const __grid_constant__ GradientCall to) {
   extern __shared__ float4 shared[];
-  GradientBlock<kWarps> block(p, in, to, reinterpret_cast<float*>(shared));
-  block.copy(0);
-  block.begin();
-  block.run();
-  block.write_queries();
-  block.write_weights();
+  const auto run = [](auto& block) {
+    block.copy(0);
+    block.begin();
+    block.run();
+    block.write_queries();
+    block.write_weights();
+  };
+  GradientBlock<kWarps, false> block(p, in, to, reinterpret_cast<float*>(shared));
+  if (!block.some_apart()) return run(block);
+  GradientBlock<kWarps, true> apart(p, in, to, reinterpret_cast<float*>(shared));
+  run(apart);
 }
 
 }  // namespace fovea::cuda

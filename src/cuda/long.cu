@@ -31,8 +31,10 @@ class Preparation {
     take(y_most_, to.y_most, dot ? 0 : p.B * p.Hk * to.key_parts * to.width);
     take(rows_, to.x_nan, queries);
     take(keys_, to.y_nan, keys);
+    take(q_extent_, to.q_extent, dot ? 0 : p.B * p.H * to.query_parts);
+    take(k_extent_, to.k_extent, dot ? 0 : p.B * p.Hk * to.key_parts);
     take(range_, to.range, p.B * p.H * to.query_tiles);
-    take(constant_, to.constant, to.width + 2);
+    take(constant_, to.constant, to.width + 3);
     to.line = to.constant + to.width;
     take(v_, to.v, 2 * keys * to.value_width);
     take(v_bad_, to.v_bad, keys);
@@ -62,6 +64,7 @@ class Preparation {
     at = owner.data();
   }
   Scratch<float> x_, y_, x_most_, y_most_, rows_, keys_, constant_, beta_;
+  Scratch<Extent> q_extent_, k_extent_;
   Scratch<int4> range_;
   Scratch<bf16> v_, d_out_, q_, k_;
   Scratch<uint8_t> v_bad_, d_bad_;

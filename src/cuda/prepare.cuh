@@ -20,10 +20,11 @@ struct Prepared {
   float *x, *y;            // [B·H][Lq][width], [B·Hk][Lk][width]; pairs of features swapped in y
   float *x_most, *y_most;  // [B·H][parts of Lq][width], [B·Hk][parts of Lk][width]
   float *x_nan, *y_nan;    // [B·H][Lq], [B·Hk][Lk]: 0, or NaN where the row has one
+  Extent *q_extent, *k_extent;  // [B·H][parts of Lq], [B·Hk][parts of Lk]
   int4* range;      // [B·H][tiles of queries]: keys x … y that some row of the tile may see,
                     // keys z … w that every row may see
   float* constant;  // [width]: c
-  float* line;      // offset, factor
+  float* line;      // offset, factor, the bound for q and k
   bf16 *v, *d_out;  // high parts, then low ones: 2 × [rows][value_width]
   bf16 *q, *k;      // dot products backward: 2 × [rows][half_width]
   uint8_t *v_bad, *d_bad;              // [rows]: something there is not finite
@@ -60,6 +61,7 @@ __device__ void prepare_exponentials(const AttentionProblem& p, const Prepared& 
   const float most = kQueries ? weight_sums(p).most : 1.0f;
   const auto constant = [&](int a) { return a < D ? constant_of(p, a, most) : 0.0f; };
   uint32_t nan_rows = 0;
+  Extent extent{-infinity(), infinity()};
   int buffer = 0;
   for (int f = lane * 4; f - lane * 4 < width; f += 4 * kWarp, buffer ^= 1) {
     float4 top{};
@@ -74,6 +76,8 @@ __device__ void prepare_exponentials(const AttentionProblem& p, const Prepared& 
         if (first + r >= L) break;
         const float4 a = now[r];
         if (a.x != a.x || a.y != a.y || a.z != a.z || a.w != a.w) nan_rows |= 1u << r;
+        extent = both(extent, {fmaxf(fmaxf(a.x, a.y), fmaxf(a.z, a.w)),
+                               fminf(fminf(a.x, a.y), fminf(a.z, a.w))});
         float4 e{exp_twice(a.x), exp_twice(a.y), exp_twice(a.z), exp_twice(a.w)};
         if (kQueries) {
           const auto times = [](float x, float w) { return fmaxf(fminf(x * w, 3e38f), -3e38f); };
@@ -104,6 +108,13 @@ __device__ void prepare_exponentials(const AttentionProblem& p, const Prepared& 
           bad ? not_a_number() : 0.0f;
     }
   }
+  __shared__ Extent of_warps[kPrepareWarps];
+  extent = {warp_max(extent.most), -warp_max(-extent.least)};
+  if (lane == 0) of_warps[warp] = extent;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int w = 1; w < kPrepareWarps; ++w) extent = both(extent, of_warps[w]);
+  (kQueries ? to.q_extent : to.k_extent)[static_cast<size_t>(z) * all + part] = extent;
 }
 
 // The keys that the rows of a tile may see: some of them, and all of them.
@@ -236,7 +247,7 @@ __device__ inline void prepare_weights(const AttentionProblem& p, const Prepared
     to.constant[a] = a < D ? constant_of(p, a, u.most) : kPadding;
   }
   const float2 line = line_of(u, round_up(D, 4) - D);
-  if (threadIdx.x == 0) to.line[0] = line.x, to.line[1] = line.y;
+  if (threadIdx.x == 0) to.line[0] = line.x, to.line[1] = line.y, to.line[2] = u.far;
 }
 
 // One block for 32 rows: of q, of k, of v and, backward, of d_context.

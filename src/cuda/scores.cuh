@@ -6,7 +6,8 @@
 //   of a reciprocal. A product of four x overflows for inputs of standard deviation 3, so the
 //   largest X and Y of the tile decide: four where no product passes 1e37, else two where every x
 //   is below 1e30 (what then overflows is below 3e-9), else one. Each has a kernel: one with all
-//   three spills. A block whose tile is another's leaves at once.
+//   three spills. A block whose tile is another's leaves at once. A tile whose inputs are far apart
+//   (additive.cuh) takes an exponential and a reciprocal a term, of q + k.
 //
 // Bound by issue slots and reads of registers: with everything in registers a term takes 3.78
 // cycles of a scheduler (8.9 Tterms/s on an H200); this reaches 7.2 with all that surrounds it. One
@@ -24,6 +25,7 @@ constexpr int kScoreThreads = 256;
 constexpr int kStage = 4;   // quads of features copied at a time
 constexpr int kStages = 3;  // and how many of those are on the way
 constexpr int kStrip = 64;  // keys of one pair (maximum, sum)
+constexpr uint8_t kApart = 0;
 
 // Some rows of some heads, whose scores are in memory: as many as fit a bound.
 struct Chunk {
@@ -34,7 +36,7 @@ struct Chunk {
   float* e;         // [heads][padded][padded_keys], units of log 2
   float2* strips;   // [heads][padded][padded_keys / 64]
   RowState* state;  // [heads][padded]
-  uint8_t* kinds;   // [tile]: how many terms share a reciprocal
+  uint8_t* kinds;   // [tile]: how many terms share a reciprocal; kApart: from q + k
   __host__ __device__ size_t at(int head, int i) const {
     return (static_cast<size_t>(head) * padded + i) * padded_keys;
   }
@@ -94,6 +96,21 @@ __device__ __forceinline__ void add_quad(const float4* xs, const float4* ys, con
 struct TileAt {
   int head, i0, j0;
 };
+
+// Whether some of n rows of q from i on, and of m rows of k from j on, are far apart.
+__device__ __forceinline__ bool rows_apart(const Prepared& in, int z, int i, int n, int zk, int j,
+                                           int m) {
+  const auto extent = [](const Extent* of_parts, int first, int rows, int all) {
+    Extent x = of_parts[min(first / kPart, all - 1)];
+    for (int t = 1; t < parts(rows, kPart); ++t) {
+      x = both(x, of_parts[min(first / kPart + t, all - 1)]);
+    }
+    return x;
+  };
+  return far_apart(
+      extent(in.q_extent + static_cast<size_t>(z) * in.query_parts, i, n, in.query_parts),
+      extent(in.k_extent + static_cast<size_t>(zk) * in.key_parts, j, m, in.key_parts), in.line[2]);
+}
 
 // How many terms of this tile may share a reciprocal.
 __device__ __forceinline__ int shared_terms(const Prepared& in, const float4* constants, int z,
@@ -198,12 +215,12 @@ __device__ __forceinline__ void write_plain(const AttentionProblem& p, const Pre
 // The same with masks, biases and caps: of sums that each thread finds at its place in shared
 // memory, so that one piece of code does for all 64.
 __device__ __noinline__ void write_masked(const AttentionProblem& p, const Prepared& in,
-                                          const Chunk& to, const TileAt& at, const float* mine) {
+                                          const Chunk& to, const TileAt& at, const float* mine,
+                                          float offset, float factor) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
   const TileRows rows(p, to.z + at.head);
   const int j = at.j0 + warp % 2 * kStrip + lane % 8;
-  const float offset = in.line[0], factor = in.line[1];
 #pragma unroll 1
   for (int m = 0; m < 8; ++m) {
     const int i = at.i0 + warp / 2 * 32 + lane / 8 + m * 4, row = to.row + i;
@@ -302,7 +319,51 @@ __device__ __forceinline__ void score_tile(const AttentionProblem& p, const Prep
 #pragma unroll
     for (int n = 0; n < 8; ++n) mine[(m * 8 + n) * kScoreThreads] = acc[m][n];
   }
-  write_masked(p, in, to, at, mine);
+  write_masked(p, in, to, at, mine, in.line[0], in.line[1]);
+}
+
+// A tile from q + k, pair by pair as `score_tile` shares them.
+__device__ __noinline__ void score_apart(const AttentionProblem& p, const Prepared& in,
+                                         const Chunk& to, const TileAt& at, float4* shared) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, D = static_cast<int>(p.D);
+  const TileRows rows(p, to.z + at.head);
+  const int hk = rows.zk % static_cast<int>(p.Hk);
+  const float* q[8];
+  const float* k[8];
+#pragma unroll
+  for (int m = 0; m < 8; ++m) {
+    const int i = to.row + at.i0 + warp / 2 * 32 + lane / 8 + m * 4;
+    const int j = at.j0 + warp % 2 * kStrip + lane % 8 + m * 8;
+    q[m] = row_of(p.q, rows.b, rows.h, min(i, static_cast<int>(p.Lq) - 1));
+    k[m] = row_of(p.k, rows.b, hk, min(j, static_cast<int>(p.Lk) - 1));
+  }
+  float* const mine = reinterpret_cast<float*>(shared) + threadIdx.x;
+  const float scale = p.scale / p.temperature;
+#pragma unroll 1
+  for (int m = 0; m < 8; m += 4) {  // half of the pairs at a time, for registers
+    float sum[4][8] = {};
+#pragma unroll 1
+    for (int a = 0; a < D; ++a) {
+      const float u = p.u[a] * scale;
+      float keys[8];
+#pragma unroll
+      for (int n = 0; n < 8; ++n) keys[n] = k[n][a * p.k.c];
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        const float query = (m == 0 ? q[t] : q[t + 4])[a * p.q.c];
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          sum[t][n] = fmaf(u, fmaf(-2.0f, fraction(query + keys[n]), 1.0f), sum[t][n]);
+        }
+      }
+    }
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+#pragma unroll
+      for (int n = 0; n < 8; ++n) mine[((m + t) * 8 + n) * kScoreThreads] = sum[t][n];
+    }
+  }
+  write_masked(p, in, to, at, mine, 0.0f, 1.0f);
 }
 
 __device__ __forceinline__ int4 range_of_tile(const Prepared& in, const Chunk& c,
@@ -340,6 +401,10 @@ __global__ __launch_bounds__(kScoreThreads, FOVEA_BLOCKS_AT_ONCE(2)) void score_
     constants[t] = reinterpret_cast<const float4*>(in.constant)[t];
   }
   const TileRows rows(p, to.z + at.head);
+  if (rows_apart(in, rows.z, to.row + at.i0, kTileRows, rows.zk, at.j0, kTileKeys)) {
+    if (threadIdx.x == 0) *kind = kApart;
+    return;
+  }
   const int terms = shared_terms(in, constants, rows.z, rows.zk, to.row + at.i0, at.j0, quads);
   if (threadIdx.x == 0) *kind = static_cast<uint8_t>(terms);
   if (terms == 4) score_tile<4>(p, in, to, at, seen, shared);
@@ -357,12 +422,14 @@ __global__ __launch_bounds__(kScoreThreads,
     const int kind = to.kinds[t];
     if (kind == 4) continue;
     __syncthreads();
-    for (int n = threadIdx.x; n < quads; n += kScoreThreads) {
+    for (int n = threadIdx.x; n < quads && kind != kApart; n += kScoreThreads) {
       constants_in(shared)[n] = reinterpret_cast<const float4*>(in.constant)[n];
     }
     const TileAt at{t / across / down, t / across % down * kTileRows, t % across * kTileKeys};
     const int4 seen = range_of_tile(in, to, at);
-    if (kind == 2) {
+    if (kind == kApart) {
+      score_apart(p, in, to, at, shared);
+    } else if (kind == 2) {
       score_tile<2>(p, in, to, at, seen, shared);
     } else {
       score_tile<1>(p, in, to, at, seen, shared);

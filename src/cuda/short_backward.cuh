@@ -259,7 +259,9 @@ __device__ void short_value_gradients(const ShortCall& s, const ShortOutputs& ou
   }
 }
 
-// Blocks of 64 features, two a lane: dq, dk and Σ g·r, as in gradients.cuh.
+// Blocks of 64 features, two a lane: dq, dk and Σ g·r, as in gradients.cuh. Where some q is far
+// (additive.cuh), and for one row, which uses no exponential twice, terms come from q + k: then x
+// holds q and y holds k.
 template <int kRows, int kTall, int kWide>
 struct ShortFeatures {
   static constexpr int kWarps = kTall * kWide, kAllRows = kRows * kTall;
@@ -314,8 +316,8 @@ struct ShortFeatures {
     }
   }
 
-  // The first keys, queries and the gradients of the scores.
-  __device__ __forceinline__ void load() {
+  // The first keys, queries and the gradients of the scores; whether x is left as q.
+  __device__ __forceinline__ bool load() {
 #pragma unroll
     for (int n = 0; n < 4; ++n) next[n] = load_key(wide * per + n);
 #pragma unroll
@@ -333,17 +335,21 @@ struct ShortFeatures {
                                              : float4{};
       }
     }
+    bool far = kRows == 1;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) far = far || fabsf(x[i].x) > kFar || fabsf(x[i].y) > kFar;
+    if (__syncthreads_or(far)) return true;
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       x[i] = {exp_twice(x[i].x), exp_twice(x[i].y)};
       limit = {fmaxf(limit.x, x[i].x), fmaxf(limit.y, x[i].y)};
     }
     limit = {limit_of(limit.x), limit_of(limit.y)};
-    __syncthreads();
+    return false;
   }
 
   // The sums of this warp's rows and four keys from j0 on, y of the second feature first.
-  template <bool kPairs>
+  template <Terms kTerms>
   __device__ __forceinline__ void add(int j0, const float2 (&y)[4], float2 (&dk)[4]) {
     const float* const g_at = gs + tall * kRows * keys + j0;
 #pragma unroll
@@ -354,7 +360,9 @@ struct ShortFeatures {
       for (int n = 0; n < 4; ++n) {
         const float x0 = fmaf(x[i].x, y[n].y, 1.0f), x1 = fmaf(x[i].y, y[n].x, 1.0f);
         float r_0, r_1;
-        if (kPairs && n % 2 == 1) {
+        if (kTerms == Terms::apart) {
+          r_0 = finite_fraction(x[i].x + y[n].y), r_1 = finite_fraction(x[i].y + y[n].x);
+        } else if (kTerms == Terms::paired && n % 2 == 1) {
           const float both = reciprocal(x0 * x1);
           r_0 = both * x1, r_1 = both * x0;
         } else {
@@ -396,6 +404,7 @@ struct ShortFeatures {
     }
   }
 
+  template <bool kApart>
   __device__ __forceinline__ void run() {
     int buffer = 0;
 #pragma unroll 1
@@ -404,16 +413,19 @@ struct ShortFeatures {
       float2 y[4], dk[4], most{-infinity(), -infinity()};
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        y[n] = {exp_twice(next[n].y), exp_twice(next[n].x)};  // swapped, see scores.cuh
-        most = {fmaxf(most.x, fminf(next[n].x, kFarthest)),   // NaN counts as exp_twice takes it
+        y[n] = {next[n].y, next[n].x};  // swapped, see scores.cuh
+        if (!kApart) y[n] = {exp_twice(y[n].x), exp_twice(y[n].y)};
+        most = {fmaxf(most.x, fminf(next[n].x, kFarthest)),  // NaN counts as exp_twice takes it
                 fmaxf(most.y, fminf(next[n].y, kFarthest))};
         dk[n] = {};
         if (step + 4 < per) next[n] = load_key(j0 + 4 + n);
       }
-      if (__all_sync(kAll, most.x < limit.x && most.y < limit.y)) {
-        add<true>(j0, y, dk);
+      if (kApart) {
+        add<Terms::apart>(j0, y, dk);
+      } else if (__all_sync(kAll, most.x < limit.x && most.y < limit.y)) {
+        add<Terms::paired>(j0, y, dk);
       } else {
-        add<false>(j0, y, dk);
+        add<Terms::single>(j0, y, dk);
       }
       write_keys(j0, dk, buffer);
     }
@@ -464,8 +476,11 @@ __global__ __launch_bounds__(
         s, out, blockIdx.y, blockIdx.z, (blockIdx.x - features) * 128, shared);
   }
   ShortFeatures<kRows, kTall, kWide> block(s, out, shared);
-  block.load();
-  block.run();
+  if (block.load() || kRows == 1) {
+    block.template run<true>();
+  } else {
+    block.template run<false>();
+  }
   block.write();
 }
 

@@ -1,7 +1,8 @@
 // The short path: few keys, so a block of 16 warps has all scores of kRows query rows in shared
 // memory. Lanes go over features, keys are read straight from memory and e^{2k} is made on the way,
 // four keys a warp at a time; the formula is that of additive.cuh. Two terms share a reciprocal
-// where no x of the four keys can pass 1e18, else each has its own.
+// where no x of the four keys can pass 1e18, else each has its own; where queries and keys are far
+// apart, terms come from q + k.
 #pragma once
 
 #include "cuda/additive.cuh"
@@ -89,10 +90,13 @@ struct ShortRows {
   }
 };
 
-// Of the block's rows: their ranges, and all of those together.
+// Of the block's rows: their ranges, and all of those together; how far q goes, and may.
 template <int kRows>
 struct ShortRanges {
   Range rows[kRows], all;
+  Extent queries;
+  float far;
+  __device__ bool some_far() const { return queries.most > far || queries.least < -far; }
 };
 
 // Where a block is.
@@ -112,12 +116,16 @@ __device__ float2 short_queries(const ShortCall& s, const ShortAt& at, const Sho
                                 ShortRanges<kRows>& ranges) {
   const AttentionProblem& p = s.p;
   const int D = static_cast<int>(p.D), width = s.lanes_width;
+  __shared__ Extent of_warps[kShortWarps];
+  Extent extent{0.0f, 0.0f};
   for (int t = threadIdx.x * 4; t < kRows * width; t += kShortThreads * 4) {
     const int i = t / width, a = t % width;
     float4 x{};
     if (i < at.rows && a < s.width) {
       const float4 q =
           __ldg(reinterpret_cast<const float4*>(row_of(p.q, at.b, at.h, at.i0 + i) + a));
+      extent = both(extent, {fmaxf(fmaxf(q.x, q.y), fmaxf(q.z, q.w)),
+                             fminf(fminf(q.x, q.y), fminf(q.z, q.w))});
       x = {exp_twice_or_nan(q.x), exp_twice_or_nan(q.y), exp_twice_or_nan(q.z),
            exp_twice_or_nan(q.w)};
     }
@@ -127,8 +135,13 @@ __device__ float2 short_queries(const ShortCall& s, const ShortAt& at, const Sho
     const int i = static_cast<int>(threadIdx.x);
     ranges.rows[i] = i < at.rows ? range_of(p, at.b, at.h, at.i0 + i) : Range{0, 0};
   }
+  extent = {warp_max(extent.most), -warp_max(-extent.least)};
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = extent;
   const WeightSums u = weight_sums(p);  // has a barrier
   if (threadIdx.x == 0) {
+    for (const Extent& x : of_warps) extent = both(extent, x);
+    ranges.queries = extent;
+    ranges.far = u.far;
     ranges.all = {static_cast<int>(p.Lk), 0};
     for (const Range& r : ranges.rows) {
       if (r.begin < r.end) {
@@ -213,6 +226,56 @@ __device__ __forceinline__ void short_sums(const ShortCall& s, const ShortAt& at
   }
 }
 
+// Whether one of keys j0 … j0 + 4 is far from one of the block's rows.
+template <int kRows>
+__device__ __forceinline__ bool short_apart(const ShortCall& s, const ShortAt& at,
+                                            const ShortRanges<kRows>& ranges, int j0) {
+  Extent keys{0.0f, 0.0f};
+  for (int n = 0; n < kShortKeys; ++n) {
+    const float* const k = row_of(s.p.k, at.b, at.hk, min(j0 + n, static_cast<int>(s.p.Lk) - 1));
+    for (int a = threadIdx.x % kWarp; a < s.width; a += kWarp) keys = both(keys, {k[a], k[a]});
+  }
+  keys = {warp_max(keys.most), -warp_max(-keys.least)};
+  return far_apart(ranges.queries, keys, ranges.far);
+}
+
+// Scores of those keys from q + k, masked, into in.e; by a warp.
+template <int kRows>
+__device__ __forceinline__ void short_scores_apart(const ShortCall& s, const ShortAt& at,
+                                                   const ShortRows<kRows>& in,
+                                                   const ShortRanges<kRows>& ranges, int j0) {
+  const AttentionProblem& p = s.p;
+  const int lane = threadIdx.x % kWarp;
+  const float scale = p.scale / p.temperature;
+  for (int t = 0; t < kRows * kShortKeys; ++t) {
+    const int i = t / kShortKeys, j = j0 + t % kShortKeys;
+    const float* const q = row_of(p.q, at.b, at.h, at.i0 + min(i, at.rows - 1));
+    const float* const k = row_of(p.k, at.b, at.hk, min(j, static_cast<int>(p.Lk) - 1));
+    float sum = 0.0f;
+    for (int a = lane; a < p.D; a += kWarp) {
+      sum = fmaf(p.u[a] * scale, fmaf(-2.0f, fraction(q[a] + k[a]), 1.0f), sum);
+    }
+    sum = warp_sum(sum);
+    const RowAt row{at.b, at.h, at.i0 + i, ranges.rows[i]};
+    if (lane == 0) in.e[i * s.padded_keys + j] = masked(p, row, j, sum);
+  }
+}
+
+// Of all keys those that are far, again: each warp its own.
+template <int kRows>
+__device__ __noinline__ void short_scores_of_far(const ShortCall& s, const ShortAt& at,
+                                                 const ShortRows<kRows>& in,
+                                                 const ShortRanges<kRows>& ranges) {
+  __syncwarp();
+  const int first = threadIdx.x / kWarp * kShortKeys, Lk = static_cast<int>(s.p.Lk);
+  for (int j0 = first; j0 < Lk; j0 += kShortWarps * kShortKeys) {
+    const bool seen = j0 < ranges.all.end && j0 + kShortKeys > ranges.all.begin;
+    if (seen && short_apart<kRows>(s, at, ranges, j0)) {
+      short_scores_apart<kRows>(s, at, in, ranges, j0);
+    }
+  }
+}
+
 // All scores of the block's rows, masked, into in.e.
 template <int kRows>
 __device__ void short_scores(const ShortCall& s, const ShortAt& at, const ShortRows<kRows>& in,
@@ -238,6 +301,7 @@ __device__ void short_scores(const ShortCall& s, const ShortAt& at, const ShortR
       in.e[i * s.padded_keys + j] = masked(s.p, row, j, fmaf(acc[t], line.y, line.x));
     }
   }
+  if (ranges.some_far()) short_scores_of_far<kRows>(s, at, in, ranges);
 }
 
 // Softmax of row i of the block, by a warp.

@@ -146,7 +146,26 @@ std::vector<Case> additive_cases() {
     c.temperature = 1.3f;
     c.heads_inside = true;
   });
-  for (const float deviation : {2.0f, 3.0f, 4.0f, 5.0f, 6.0f}) {
+  for (const float far : {30.0f, 50.0f, 1e4f}) {
+    with("far_" + std::to_string(static_cast<int>(far)), [&](Case& c) { c.far = far; });
+  }
+  with("some_far", [](Case& c) { c.far = 60.0f, c.some_far = true, c.zero_weights = true; });
+  all.push_back(
+      {.name = "far_one_query", .B = 3, .Lq = 1, .Lk = 90, .A = 40, .Dv = 24, .far = 60.0f});
+  with("far_everything", [](Case& c) {
+    c.far = 60.0f;
+    c.some_far = true;
+    c.Hk = 1;
+    c.ranges = Ranges::causal;
+    c.allowed = true;
+    c.bias = Bias::full;
+    c.dropout = 0.2f;
+    c.softcap = 5.0f;
+    c.scale = 0.7f;
+    c.heads_inside = true;
+  });
+  with("far_columns", [](Case& c) { c.far = 60.0f, c.columns = true, c.A = 37; });
+  for (const float deviation : {2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 50.0f, 1e4f}) {
     with("deviation_" + std::to_string(static_cast<int>(deviation)), [&](Case& c) {
       c.deviation = deviation;
       c.A = 64;
@@ -164,7 +183,7 @@ std::vector<Case> cases() {
     all.push_back(c);
   };
   for (const Case& c : additive_cases()) {
-    if (c.deviation <= 4.0f) add(c, "dot_" + c.name);
+    if (c.deviation <= 4.0f && c.far == 0.0f) add(c, "dot_" + c.name);
   }
   for (const int64_t width : {64, 128}) {
     const Case c{.H = 4, .Hk = 2, .Lq = 300, .Lk = 400, .A = width, .Dv = width};
@@ -307,6 +326,16 @@ TEST_P(GpuNan, InfiniteInputsAreFar) {
   n.q[n.q.size() / 3] = kInf;
   n.k[n.k.size() / 4] = -kInf;
   n.k[n.k.size() / 5] = 1e6f;
+  like_the_cpu(n);
+}
+
+TEST_P(GpuNan, OppositeInfinities) {
+  if (GetParam().family != Family::additive) GTEST_SKIP() << "of additive scores";
+  Numbers n(masked_case(GetParam()));
+  const size_t A = n.what.A;  // feature 3 of some rows: ∞ − ∞ where they meet
+  n.q[(n.q.size() / A / 3) * A + 3] = kInf;
+  n.k[(n.k.size() / A / 4) * A + 3] = -kInf;
+  n.k[(n.k.size() / A / 5) * A + 3] = -1e30f;
   like_the_cpu(n);
 }
 

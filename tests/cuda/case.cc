@@ -61,6 +61,26 @@ void make_bias(const Case& c, std::mt19937_64& random, Numbers& n) {
   }
 }
 
+// Opposites, which only q + k brings together again.
+void move_apart(const Case& c, std::mt19937_64& random, Numbers& n) {
+  if (c.far == 0.0f) return;
+  std::normal_distribution<float> normal;
+  std::vector<float> shift(c.A);
+  for (float& x : shift) x = c.far * normal(random);
+  const auto move = [&](std::vector<float>& rows, const Shape& s, float sign) {
+    const View<float> v = view_of(rows.data(), s, c);
+    const int64_t tile = s.R > 128 ? 128 : 16;
+    for (int64_t row = 0; row < s.B * s.H * s.R; ++row) {
+      const int64_t r = row % s.R;
+      if (c.some_far && r / tile % 2 == 0) continue;
+      float* const at = v.row(row / s.R / s.H, row / s.R % s.H, r);
+      for (int64_t a = 0; a < c.A; ++a) at[a * v.c] += sign * shift[a];
+    }
+  };
+  move(n.q, {c.B, c.H, c.Lq, c.A}, 1.0f);
+  move(n.k, {c.B, c.Hk, c.Lk, c.A}, -1.0f);
+}
+
 }  // namespace
 
 Numbers::Numbers(const Case& c, uint64_t seed) : what(c) {
@@ -93,6 +113,7 @@ Numbers::Numbers(const Case& c, uint64_t seed) : what(c) {
   problem.dropout = c.dropout;
   problem.seed = 12345;
   problem.first = {3, 1, 17};
+  move_apart(c, random, *this);
   make_ranges(c, random, *this);
   make_bias(c, random, *this);
   if (c.allowed) {

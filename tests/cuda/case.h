@@ -18,6 +18,8 @@ struct Case {
   Family family = Family::additive;
   int64_t B = 1, H = 1, Hk = 1, Lq = 1, Lk = 1, A = 1, Dv = 1;
   float deviation = 1.0f;  // of q and k
+  float far = 0.0f;        // of what is added to q and taken from k, the same for all rows
+  bool some_far = false;   // for every other tile of rows alone
   Ranges ranges = Ranges::none;
   bool allowed = false;  // a mask by bytes besides
   Bias bias = Bias::none;
