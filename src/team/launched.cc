@@ -40,8 +40,8 @@ const Module& open_module(const std::string& file, const std::string& launcher) 
   return *module;  // never closed: MPI's own threads may outlive everything else
 }
 
-void expect_done(const char* failure) {
-  if (failure != nullptr) throw Error("team", fmt::format("MPI: {}", failure));
+void expect_done(const Module& module, const char* failure) {
+  if (failure != nullptr) throw Error("team", fmt::format("{}: {}", module.library, failure));
 }
 
 double seconds() {
@@ -84,7 +84,7 @@ class MpiTeam : public Team {
       if (!from.empty()) out.push_back({r, const_cast<std::byte*>(from.data()), from.size()});
       if (!to.empty()) in.push_back({r, to.data(), to.size()});
     }
-    expect_done(module_.begin(out.data(), out.size(), in.data(), in.size()));
+    expect_done(module_, module_.begin(out.data(), out.size(), in.data(), in.size()));
     wait_for(in);
   }
 
@@ -96,7 +96,7 @@ class MpiTeam : public Team {
     const double began = seconds();
     for (;;) {
       bool done = false;
-      expect_done(module_.poll(&done));
+      expect_done(module_, module_.poll(&done));
       if (done) return;
       const double waited = seconds() - began;
       if (waited > deadline_) fail_late(in);
@@ -107,12 +107,12 @@ class MpiTeam : public Team {
   [[noreturn]] void fail_late(const std::vector<Message>& in) const {
     std::vector<int> missing;
     for (size_t i = 0; i < in.size(); ++i) {
-      if (!module_.has_come(i)) missing.push_back(in[i].peer);
+      if (module_.has_come != nullptr && !module_.has_come(i)) missing.push_back(in[i].peer);
     }
     throw Error("team",
                 fmt::format("{} {} not answered for {} s (FOVEA_DEADLINE), so that all end; what "
                             "was saved is kept",
-                            missing.empty() ? "some rank that was sent to"
+                            missing.empty() ? "some other rank"
                                             : fmt::format("rank {}", fmt::join(missing, ", ")),
                             missing.size() > 1 ? "have" : "has", deadline_));
   }
@@ -171,8 +171,8 @@ Team& launched() {
   const Module& module = open_module(
       file, said > 1 ? fmt::format("{} as one of {} processes", by->name, said) : by->name);
   const double seconds_to_wait = deadline();
-  int rank = 0, size = 0;
-  expect_done(module.join(&rank, &size));
+  int rank = launched_rank(), size = said;
+  expect_done(module, module.join(&rank, &size));
   if (said > 1 && size != said) {
     module.leave();
     throw Error("team",

@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-// What libfovea_mpi.so hands out. It is one file, src/mpi/module.cc, that needs this header and
-// <mpi.h>; whoever opens it needs neither.
+// What libfovea_mpi.so and libfovea_nccl.so hand out. Each is one file, src/mpi/module.cc and
+// src/nccl/module.cc, that needs this header and <mpi.h> or <nccl.h>; whoever opens it needs none.
 namespace fovea::team {
 
 inline constexpr int kModuleVersion = 1;  // of the table below
@@ -18,14 +18,15 @@ struct Message {
 // Functions that can fail give null, or a sentence that says why.
 struct Module {
   int version = kModuleVersion;
-  const char* library = "";  // what it was compiled with, as in "Open MPI 4.1.4"
+  const char* library = "";  // what it was compiled with, as in "Open MPI v4.1.4"
 
+  // In: what the launcher says, a size of 0 where it says nothing. Out: what is so.
   const char* (*join)(int* rank, int* size) = nullptr;
   // Begins to send and to receive; all of it is under way until poll() gives done.
   const char* (*begin)(const Message* sent, size_t n_sent, const Message* received,
                        size_t n_received) = nullptr;
   const char* (*poll)(bool* done) = nullptr;
-  bool (*has_come)(size_t received) = nullptr;  // of what is under way
+  bool (*has_come)(size_t received) = nullptr;  // of what is under way; null: it cannot tell
   void (*leave)() = nullptr;
   void (*abort)(int code) = nullptr;
 };

@@ -50,11 +50,12 @@ none "who shows pictures knows no kind of them" 'Heatmap|ShadedText|SeenImage|Sc
   src/explorer src/tasks/page.cc src/tasks/looked.cc src/tasks/train.cc src/report/picture.cc src/report/html.cc \
   $(ls app/*.h app/*.cc | grep -v app/attend_words.cc)
 
-none "CUDA stays in src/cuda" \
+none "CUDA stays in src/cuda and src/nccl" \
   '#\s*include\s+[<"](cuda|cudnn|cublas)[_a-zA-Z0-9]*\.h' \
-  include app $(ls -d src/*/ | grep -v '^src/cuda/')
+  include app $(ls -d src/*/ | grep -vE '^src/(cuda|nccl)/')
 
 none "MPI stays in src/mpi" '#\s*include\s+[<"]mpi\.h' include app $(ls -d src/*/ | grep -v '^src/mpi/')
+none "NCCL stays in src/nccl" '#\s*include\s+[<"]nccl\.h' include app $(ls -d src/*/ | grep -v '^src/nccl/')
 
 # What a mechanism is called is said in its own file, and by whoever chooses it.
 mechanisms=$(ls src/attention/{scores,masks,weightings}/*.cc | xargs -n1 basename -s .cc | paste -sd'|')
