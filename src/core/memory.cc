@@ -112,9 +112,10 @@ class Allocator {
 
   static void* fresh(size_t bytes) {
     if (bytes < kHugeFrom) return std::aligned_alloc(kBlockAlign, bytes);
-    void* block = std::aligned_alloc(kHugePage, bytes);
+    void* block = nullptr;
+    if (posix_memalign(&block, kHugePage, bytes) != 0) return nullptr;
     // What the last page would waste stays in small ones. Advice: refusal is fine.
-    if (block != nullptr) madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+    madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
     return block;
   }
 
