@@ -13,6 +13,7 @@
 #include "report/heatmap.h"
 #include "tasks/train.h"
 #include "tests/errors.h"
+#include "tests/reduced.h"
 
 namespace fovea::tasks::lm {
 namespace {
@@ -288,6 +289,7 @@ TEST(Lm, LearnsTalesAndGoesOnWithThem) {
 // It learns to look back: chance among all names and deeds would answer one question in hundreds,
 // chance among those of the tale one in five. Over five seeds: 92 % and more.
 TEST(Lm, LearnsToAnswer) {
+  if (test::reduced()) GTEST_SKIP() << "twenty seconds of training take minutes under sanitizers";
   const Folder folder;
   const auto config = config_from(task_lm, {{"decay", "constant"}, {"steps", "840"}});
   const Trained t = train_run(task_lm, RunFolder(folder / "run"), *config, Former::refuse, {});
