@@ -97,6 +97,14 @@ int complain(const CLI::App& program, Exit code, const std::string& said) {
   return code;
 }
 
+// A launcher ends all processes when the first ends with an error, and may lose what another wrote
+// last: whoever says nothing ends later than who speaks, and who speaks not at once.
+int end_later(int code, timespec pause) {
+  if (!team::launcher_of_several().empty()) ::nanosleep(&pause, nullptr);
+  return code;
+}
+constexpr timespec kSilent{1, 0}, kSpoken{0, 300'000'000};
+
 // What all processes that were started may find alike is said once: they join to agree on who says
 // it. Where they cannot, the others give the first some time: many launchers end them as it ends.
 int complain_once(const CLI::App& program, Exit code, const std::string& message) {
@@ -104,7 +112,7 @@ int complain_once(const CLI::App& program, Exit code, const std::string& message
     try {
       team::together(team::launched(), [&] { throw Error("fovea", message); });
     } catch (const team::Elsewhere& failed) {
-      return failed.exit_code;
+      return end_later(failed.exit_code, kSilent);
     } catch (const Error&) {  // this process says it
     }
   }
@@ -113,7 +121,7 @@ int complain_once(const CLI::App& program, Exit code, const std::string& message
   if (team::launched_rank() > 0 && !agreed) {
     ::nanosleep(team::has_joined() ? &working : &starting, nullptr);
   }
-  return complain(program, code, message);
+  return end_later(complain(program, code, message), kSpoken);
 }
 
 // All verbs but those that share their work among processes.
@@ -167,7 +175,7 @@ int run(CLI::App& program, int argc, char** argv) {
     if (team::launched_rank() > 0) return kInterrupted;
     return complain(program, kInterrupted, stopped.how_to_go_on);
   } catch (const team::Elsewhere& failed) {
-    return failed.exit_code;
+    return end_later(failed.exit_code, kSilent);
   } catch (const std::filesystem::filesystem_error& error) {
     return complain(program, kBadInput,
                     fmt::format("{}: {}", error.path1().string(), error.code().message()));
