@@ -17,32 +17,19 @@
 
 #include "core/memory.h"
 #include "core/threads.h"
-#include "kernels/gemm-inl.h"
-#include "kernels/gemm-tile-inl.h"
+#include "kernels/gemm-words-inl.h"
 #include "kernels/gemm.h"
 #include "kernels/narrow-inl.h"
-#include "kernels/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-bool HasBytes() { return __builtin_cpu_supports("avx512vnni") != 0; }
+bool HasBytes() { return HasByteDots(); }
 
+#if FOVEA_DOTS
 namespace {
 
-using Ints = hn::Vec<hn::Rebind<int32_t, F>>;
-
 constexpr int64_t kPart = 128;  // of k, with one scale
-constexpr int64_t kLine = 64;   // k is filled up to a multiple of it, with zeros
-constexpr int64_t kMostBytesRows = 512, kFewestBytesRows = 48;  // of C, to a task
-
-// sum + Σ u·s over the four bytes of each lane, those of u unsigned. Highway 1.0 has no name for
-// it, and the compilers' own wants a target that Highway has not either.
-HWY_INLINE Ints AddDots(Ints sum, Ints u, Ints s) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(u.raw), "v"(s.raw));
-  return sum;
-}
 
 // A in 8 bits: q [rows,depth], and for each part of a row s and what its sums begin with: the
 // weights are taken as w + 128, so −128·Σq. Rows are filled up with zeros to whole tiles.
@@ -51,6 +38,10 @@ struct LeftBytes {
   Buffer<float> scale;
   Buffer<int32_t> begin;
   int64_t depth, parts;
+
+  static constexpr int64_t kSize = 1;
+  static constexpr uint8_t kFlip = 0x80;  // w + 128
+  void Tile(int64_t row, const uint8_t* panel, float* to) const;
 };
 
 void RowToBytes(const float* from, int64_t n, int64_t row, const LeftBytes& to) {
@@ -81,66 +72,37 @@ LeftBytes ToBytes(const Gemm& g) {
   return to;
 }
 
-// kPanel columns of B, w + 128, as [k/4][kPanel][4]; columns that are not there are zeros. `lines`
-// has room for kSquare of them.
-void PackBytes(Strided<int8_t> b, int64_t cols, int64_t k, int64_t depth, uint8_t* lines,
-               uint8_t* to) {
-  const hn::Repartition<uint8_t, F> d;
-  for (int64_t j = 0; j < kPanel; j += kSquare) {
-    for (int64_t i = 0; i < kSquare; ++i) {
-      uint8_t* line = lines + i * depth;
-      if (j + i >= cols) {
-        std::fill(line, line + depth, uint8_t{0});
-        continue;
-      }
-      const auto* from = reinterpret_cast<const uint8_t*>(b.at(0, j + i));
-      std::copy(from + k / kLine * kLine, from + k, line + k / kLine * kLine);
-      std::fill(line + k, line + depth, uint8_t{0});
-      for (int64_t at = 0; at < depth; at += kLine) {
-        const bool whole = at + kLine <= k;
-        const auto w = whole ? hn::LoadU(d, from + at) : hn::Load(d, line + at);
-        hn::Store(hn::Xor(w, hn::Set(d, uint8_t{0x80})), d, line + at);
-      }
-    }
-    for (int64_t at = 0; at < depth; at += 4 * kSquare) {
-      TransposeSquare(reinterpret_cast<const float*>(lines + at), depth / 4, Unscaled(),
-                      reinterpret_cast<float*>(to + at * kPanel) + j, kPanel);
-    }
-  }
-}
-
-// A tile of C without its columns' scales, rows from `row` on.
-HWY_INLINE void BytesTile(const LeftBytes& a, int64_t row, const uint8_t* HWY_RESTRICT panel,
-                          float* HWY_RESTRICT to) {
+HWY_INLINE void LeftBytes::Tile(int64_t row, const uint8_t* HWY_RESTRICT panel,
+                                float* HWY_RESTRICT to) const {
   const F d;
   const hn::Rebind<int32_t, F> di;
-  for (int64_t p = 0; p < a.parts; ++p) {
-    const int64_t last = std::min(a.depth, (p + 1) * kPart);
-    const int8_t* HWY_RESTRICT left = a.q.data() + row * a.depth;
-    const int64_t at = row * a.parts + p;
-    Ints sum[kTileRows][kPanelVecs];
+  for (int64_t p = 0; p < parts; ++p) {
+    const int64_t last = std::min(depth, (p + 1) * kPart);
+    const int8_t* HWY_RESTRICT left = q.data() + row * depth;
+    const int64_t at = row * parts + p;
+    DotInts sum[kTileRows][kPanelVecs];
     HWY_UNROLL(8)
     for (int i = 0; i < kTileRows; ++i) {
       HWY_UNROLL(4)
-      for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = hn::Set(di, a.begin[at + i * a.parts]);
+      for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = hn::Set(di, begin[at + i * parts]);
     }
     for (int64_t k = p * kPart; k < last; k += 4) {
-      Ints right[kPanelVecs];
+      DotInts right[kPanelVecs];
       const auto* words = reinterpret_cast<const int32_t*>(panel + k * kPanel);
       HWY_UNROLL(4)
       for (int j = 0; j < kPanelVecs; ++j) right[j] = hn::Load(di, words + j * kLanes);
       HWY_UNROLL(8)
       for (int i = 0; i < kTileRows; ++i) {
         int32_t four = 0;
-        std::memcpy(&four, left + i * a.depth + k, sizeof four);
-        const Ints x = hn::Set(di, four);
+        std::memcpy(&four, left + i * depth + k, sizeof four);
+        const DotInts x = hn::Set(di, four);
         HWY_UNROLL(4)
         for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = AddDots(sum[i][j], right[j], x);
       }
     }
     HWY_UNROLL(8)
     for (int i = 0; i < kTileRows; ++i) {
-      const Vec s = hn::Set(d, a.scale[at + i * a.parts]);
+      const Vec s = hn::Set(d, scale[at + i * parts]);
       HWY_UNROLL(4)
       for (int j = 0; j < kPanelVecs; ++j) {
         float* sums = to + i * kPanel + j * kLanes;
@@ -151,63 +113,11 @@ HWY_INLINE void BytesTile(const LeftBytes& a, int64_t row, const uint8_t* HWY_RE
   }
 }
 
-// c = sums·scale + what is added, n ≤ kPanel numbers.
-HWY_INLINE void PutBytes(const float* sums, const float* scale, Corner c, int64_t n) {
-  const F d;
-  for (int64_t j = 0; j < n; j += kLanes) {
-    const int64_t some = std::min(kLanes, n - j);
-    const auto load = [&](const float* x) HWY_ATTR {
-      return some == kLanes ? hn::LoadU(d, x + j) : FirstFloats(d, x + j, some);
-    };
-    Vec y = hn::Mul(hn::Load(d, sums + j), hn::Load(d, scale + j));
-    if (c.plus.bias != nullptr) y = hn::Add(y, load(c.plus.bias));
-    if (c.plus.matrix != nullptr) y = hn::Add(y, load(c.plus.matrix));
-    if (some == kLanes) {
-      hn::StoreU(y, d, c.data + j);
-    } else {
-      StorePart(y, c.data + j, some);
-    }
-  }
-}
-
-// Rows of C from `first` to `last` of a panel of columns from j on.
-HWY_NOINLINE void BytesPanel(const Gemm& g, const LeftBytes& a, Range rows, int64_t j,
-                             uint8_t* scratch) {
-  const int64_t cols = std::min(kPanel, g.n - j);
-  uint8_t* panel = scratch + kSquare * a.depth;
-  const Strided<int8_t> b = RightOf(g, static_cast<const int8_t*>(g.b)).from(0, j);
-  PackBytes(b, cols, g.k, a.depth, scratch, panel);
-  HWY_ALIGN float scale[kPanel] = {};
-  for (int64_t i = 0; i < cols; ++i) scale[i] = g.alpha * b.scale.at(0, i);
-  HWY_ALIGN float sums[kTileRows * kPanel];
-  for (int64_t row = rows.first; row < rows.last; row += kTileRows) {
-    BytesTile(a, row, panel, sums);
-    for (int64_t i = row; i < std::min(rows.last, row + kTileRows); ++i) {
-      PutBytes(sums + (i - row) * kPanel, scale, CornerOf(g).from(i, j), cols);
-    }
-  }
-}
-
 }  // namespace
 
 // `g`, not a batch; B's columns lie in memory, and so do A's rows.
-void Bytes(const Gemm& g) {
-  const LeftBytes a = ToBytes(g);
-  const Crew crew;
-  const int64_t panels = DivCeil(g.n, kPanel);
-  const int64_t down = std::max(DivCeil(g.m, kMostBytesRows),
-                                std::min(DivCeil(2 * crew.size(), panels), g.m / kFewestBytesRows));
-  const int64_t rows = RoundUp(DivCeil(g.m, down), kTileRows);
-  const int64_t room = (kSquare + kPanel) * a.depth;
-  const Buffer<uint8_t> scratch(crew.size() * room);
-  crew.run(panels * DivCeil(g.m, rows), [&](int64_t t, int place) HWY_ATTR {
-    const int64_t first = t / panels * rows;
-    BytesPanel(g, a, {first, std::min(g.m, first + rows)}, t % panels * kPanel,
-               scratch.data() + place * room);
-  });
-}
+void Bytes(const Gemm& g) { ByWords(g, ToBytes(g)); }
 #else
-bool HasBytes() { return false; }
 void Bytes(const Gemm&) {}
 #endif
 

@@ -7,6 +7,7 @@
 
 #include "kernels/gemm-bytes-inl.h"
 #include "kernels/gemm-inl.h"
+#include "kernels/gemm-pairs-inl.h"
 
 #if HWY_ONCE
 #include <algorithm>
@@ -22,6 +23,8 @@ HWY_EXPORT(Block);
 HWY_EXPORT(Large);
 HWY_EXPORT(HasBytes);
 HWY_EXPORT(Bytes);
+HWY_EXPORT(HasPairs);
+HWY_EXPORT(Pairs);
 
 namespace {
 
@@ -90,9 +93,14 @@ void one_after_another(const Gemm& g, void (*product)(const Gemm&)) {
   for (int64_t s = 0; s < g.batch; ++s) product(block_at(g, {s, 0, 0}, {g.m, g.n}));
 }
 
+// A's rows and B's columns lie in memory, these with one scale each.
+bool has_words(const Gemm& g) { return g.a_col == 1 && g.b_row == 1 && g.scale_row == 0; }
+
 bool in_bytes(const Gemm& g) {
-  return g.b_type == Number::i8 && g.a_col == 1 && g.b_row == 1 && g.scale_row == 0 &&
-         HWY_DYNAMIC_DISPATCH(HasBytes)();
+  return g.b_type == Number::i8 && has_words(g) && HWY_DYNAMIC_DISPATCH(HasBytes)();
+}
+bool in_pairs(const Gemm& g) {
+  return g.b_type == Number::bf16 && has_words(g) && HWY_DYNAMIC_DISPATCH(HasPairs)();
 }
 
 void in_blocks(const Gemm& g, void (*block)(const Gemm&)) {
@@ -117,6 +125,7 @@ constexpr GemmWay kWays[] = {
     {"nothing to sum", [](const Gemm& g) { return g.k == 0; }, only_added},
     {"few rows", few_rows, [](const Gemm& g) { in_blocks(g, HWY_DYNAMIC_DISPATCH(FewRows)); }},
     {"bytes", in_bytes, [](const Gemm& g) { one_after_another(g, HWY_DYNAMIC_DISPATCH(Bytes)); }},
+    {"pairs", in_pairs, [](const Gemm& g) { one_after_another(g, HWY_DYNAMIC_DISPATCH(Pairs)); }},
     {"large", [](const Gemm& g) { return g.m >= kLargeRows && g.m * g.n * g.k >= kLarge; },
      [](const Gemm& g) { one_after_another(g, HWY_DYNAMIC_DISPATCH(Large)); }},
     {"blocks", [](const Gemm&) { return true; },

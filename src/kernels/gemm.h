@@ -31,8 +31,8 @@ struct Gemm {
   int64_t c_step = 0;
 };
 
-// Bit-equal at any thread count: sums are cut by shape alone. Many rows against i8 may be rounded
-// to 8 bits: gemm-bytes-inl.h has what that costs.
+// Bit-equal at any thread count: sums are cut by shape alone. Many rows against i8 or bf16 may be
+// rounded to as many bits: gemm-bytes-inl.h and gemm-pairs-inl.h have what that costs.
 void gemm(const Gemm&);
 
 // An implementation. gemm() takes the first of the list, best first, that can do the product: a

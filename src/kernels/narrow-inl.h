@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/dots-inl.h"
 #include "kernels/load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -61,6 +62,15 @@ inline float ToI8(const float* x, int64_t n, int8_t* HWY_RESTRICT to) {
               to + i, some);
   });
   return finite ? s : std::numeric_limits<float>::quiet_NaN();
+}
+
+// The nearest bf16.
+inline void ToBf16(const float* x, int64_t n, uint16_t* HWY_RESTRICT to) {
+  const hn::Rebind<uint16_t, F> d16;
+  const hn::RebindToSigned<hn::Rebind<uint32_t, F>> d32;
+  ForVectors(x, n, [&](int64_t i, hn::Vec<F> v, int64_t some) HWY_ATTR {
+    StoreSome(hn::DemoteTo(d16, hn::BitCast(d32, NearestBf16(v))), d16, to + i, some);
+  });
 }
 
 }  // namespace

@@ -55,22 +55,6 @@ void Widen(const T* x, int64_t n, float factor, float* HWY_RESTRICT to) {
   });
 }
 
-// To the nearest, of two the even one; a NaN stays one.
-void ToBf16(const float* x, int64_t n, uint16_t* HWY_RESTRICT to) {
-  const hn::Rebind<uint32_t, F> d32;
-  const hn::Rebind<uint16_t, F> d16;
-  ForVectors(x, n, [&](int64_t i, hn::Vec<F> v, int64_t some) HWY_ATTR {
-    const auto bits = hn::BitCast(d32, v);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
-    const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fffu)));
-    const auto nan = hn::Or(bits, hn::Set(d32, 0x400000u));
-    const auto is_nan = hn::RebindMask(d32, hn::Ne(v, v));
-    const auto upper = hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, nearest));
-    StoreSome(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<decltype(d32)>(), upper)), d16,
-              to + i, some);
-  });
-}
-
 }  // namespace
 
 void WidenRow(const WeightRows& w, int64_t r, float* to) {

@@ -289,7 +289,7 @@ TEST(GemmWays, AreChosenBySizeAndStrides) {
   EXPECT_EQ(way_of(1, 512, 512), "blocks");
 }
 
-TEST(GemmWays, BytesAreForManyRowsOfWeightsInEightBits) {
+TEST(GemmWays, NarrowLeftsAreForManyRowsOfNarrowWeights) {
   const auto way = [](int64_t m, Number type, Layout lb, int64_t scale_row) {
     const Strides sb = strides(lb, 512, 512);
     return std::string(gemm_way({.m = m,
@@ -306,7 +306,12 @@ TEST(GemmWays, BytesAreForManyRowsOfWeightsInEightBits) {
   EXPECT_EQ(way(20, Number::i8, Layout::columns, 0), there ? "bytes" : "blocks");
   EXPECT_EQ(way(512, Number::i8, Layout::columns, 0), there ? "bytes" : "large");
   EXPECT_EQ(way(19, Number::i8, Layout::columns, 0), "few rows");
-  EXPECT_EQ(way(512, Number::bf16, Layout::columns, 0), "large");
+  const bool pairs = isas().front().starts_with("avx3") && __builtin_cpu_supports("avx512bf16");
+  EXPECT_EQ(way(20, Number::bf16, Layout::columns, 0), pairs ? "pairs" : "blocks");
+  EXPECT_EQ(way(512, Number::bf16, Layout::columns, 0), pairs ? "pairs" : "large");
+  EXPECT_EQ(way(19, Number::bf16, Layout::columns, 0), "few rows");
+  EXPECT_EQ(way(512, Number::bf16, Layout::rows, 0), "large");
+  EXPECT_EQ(way(512, Number::f16, Layout::columns, 0), "large");
   EXPECT_EQ(way(512, Number::i8, Layout::rows, 1), "large");
   use_isa(isas().back());
   EXPECT_EQ(way(20, Number::i8, Layout::columns, 0), "blocks");

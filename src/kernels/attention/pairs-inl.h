@@ -14,48 +14,16 @@
 
 #include "kernels/attention/pack-inl.h"
 #include "kernels/attention/simd-inl.h"
+#include "kernels/dots-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
 using Words = hn::Vec<U>;
 
-// Whether the processor multiplies bf16 by itself.
-#undef FOVEA_BF16_DOTS
-#define FOVEA_BF16_DOTS (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3)
-inline bool HasDots() {
-#if FOVEA_BF16_DOTS
-  return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-  return false;
-#endif
-}
-
-// sum + a₀b₀ + a₁b₁ of the two numbers in each lane, in float32; bf16 below 2⁻¹²⁶ counts as 0.
-// Highway 1.0 has no name for the instruction, and its targets do not allow the compilers' own.
-HWY_INLINE Vec AddDots(Vec sum, Words a, Words b) {
-#if FOVEA_BF16_DOTS
-  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-  return sum;
-#else
-  static_cast<void>(a), static_cast<void>(b);
-  return sum;
-#endif
-}
-
 HWY_INLINE Vec FirstOf(Words pair) { return hn::BitCast(F(), hn::ShiftLeft<16>(pair)); }
 HWY_INLINE Vec SecondOf(Words pair) {
   return hn::BitCast(F(), hn::And(pair, hn::Set(U(), 0xffff0000u)));
-}
-
-// The nearest bf16 of floats, of two the even one, in the lower halves. NaN stays NaN.
-HWY_INLINE Words ToBf16(Vec x) {
-  const U d;
-  const Words bits = hn::BitCast(d, x);
-  const Words odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
-  const Words rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fffu))));
-  const auto number = hn::RebindMask(d, hn::Eq(x, x));
-  return hn::IfThenElse(number, rounded, hn::Set(d, 0x7fc0u));
 }
 
 // C[m×n] = factor·A[m×2K]·B[2K×n], or (factor 1) += it: B has words of rows 2k and 2k+1, A words
@@ -201,7 +169,7 @@ HWY_NOINLINE void WordsOfRows(DenseRows from, int64_t rows, int64_t n, uint32_t*
   for (int64_t i = 0; i < rows; ++i) {
     auto* halves = reinterpret_cast<uint16_t*>(to + i * ld);
     for (int64_t j = 0; j < n; j += kLanes) {
-      hn::StoreU(hn::TruncateTo(d16, ToBf16(hn::LoadU(F(), from.data + i * from.ld + j))), d16,
+      hn::StoreU(hn::TruncateTo(d16, NearestBf16(hn::LoadU(F(), from.data + i * from.ld + j))), d16,
                  halves + j);
     }
   }

@@ -57,7 +57,7 @@ inline bool ValuesInPairs(const AttentionProblem& p) {
   return p.v16 && p.v16.type == Number::bf16 && kLanes > 1;
 }
 inline bool MultipliesWords(const AttentionProblem& p) {
-  return KeysInPairs(p) && p.q16 && p.q16.type == Number::bf16 && HasDots();
+  return KeysInPairs(p) && p.q16 && p.q16.type == Number::bf16 && HasBf16Dots();
 }
 
 // u·scale/T, its inverse, and how sums of u/x become scores.

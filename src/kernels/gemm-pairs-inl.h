@@ -1,0 +1,97 @@
+// Many rows against weights of bf16. A's rows become bf16 as well, so that one instruction adds two
+// products to each lane:
+//   C[i][j] = Σ_k bf16(a[i][k])·w[k][j],
+// off by 2⁻⁸·Σ_k|a[i][k]·w[k][j]| at most. Sums are float32.
+#if defined(FOVEA_GEMM_PAIRS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_GEMM_PAIRS_INL_H_
+#undef FOVEA_GEMM_PAIRS_INL_H_
+#else
+#define FOVEA_GEMM_PAIRS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "core/memory.h"
+#include "core/threads.h"
+#include "kernels/gemm-words-inl.h"
+#include "kernels/gemm.h"
+#include "kernels/narrow-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+
+bool HasPairs() { return HasBf16Dots(); }
+
+#if FOVEA_DOTS
+namespace {
+
+// A in bf16, [rows,depth/2]; rows are filled up with zeros to whole tiles.
+struct LeftPairs {
+  Buffer<uint16_t> halves;
+  int64_t depth;
+
+  static constexpr int64_t kSize = 2;
+  static constexpr uint8_t kFlip = 0;
+  void Tile(int64_t row, const uint8_t* panel, float* to) const;
+};
+
+LeftPairs ToPairs(const Gemm& g) {
+  const int64_t rows = RoundUp(g.m, kTileRows), depth = RoundUp(2 * g.k, kLine);
+  const LeftPairs to{Buffer<uint16_t>(rows * depth / 2), depth};
+  parallel_for(rows, depth, [&](int64_t i) HWY_ATTR {
+    uint16_t* row = to.halves.data() + i * depth / 2;
+    const int64_t k = i < g.m ? g.k : 0;
+    if (k > 0) ToBf16(g.a + i * g.a_row, k, row);
+    std::fill(row + k, row + depth / 2, uint16_t{0});
+  });
+  return to;
+}
+
+HWY_INLINE void LeftPairs::Tile(int64_t row, const uint8_t* HWY_RESTRICT panel,
+                                float* HWY_RESTRICT to) const {
+  const F d;
+  const hn::Rebind<uint32_t, F> d32;
+  const auto* HWY_RESTRICT left = reinterpret_cast<const char*>(halves.data()) + row * depth;
+  const auto* HWY_RESTRICT words = reinterpret_cast<const uint32_t*>(panel);
+  Vec sum[kTileRows][kPanelVecs];
+  HWY_UNROLL(8)
+  for (int i = 0; i < kTileRows; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = hn::Zero(d);
+  }
+  for (int64_t k = 0; k < depth; k += 4, words += kPanel) {
+    DotWords right[kPanelVecs];
+    HWY_UNROLL(4)
+    for (int j = 0; j < kPanelVecs; ++j) right[j] = hn::Load(d32, words + j * kLanes);
+    HWY_UNROLL(8)
+    for (int i = 0; i < kTileRows; ++i) {
+      uint32_t two = 0;
+      std::memcpy(&two, left + i * depth + k, sizeof two);
+      const DotWords x = hn::Set(d32, two);
+      HWY_UNROLL(4)
+      for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = AddDots(sum[i][j], right[j], x);
+    }
+  }
+  HWY_UNROLL(8)
+  for (int i = 0; i < kTileRows; ++i) {
+    HWY_UNROLL(4)
+    for (int j = 0; j < kPanelVecs; ++j) hn::Store(sum[i][j], d, to + i * kPanel + j * kLanes);
+  }
+}
+
+}  // namespace
+
+// `g`, not a batch; B's columns lie in memory, and so do A's rows.
+void Pairs(const Gemm& g) { ByWords(g, ToPairs(g)); }
+#else
+void Pairs(const Gemm&) {}
+#endif
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FOVEA_GEMM_PAIRS_INL_H_
