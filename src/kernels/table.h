@@ -18,6 +18,7 @@
 #include "kernels/lookup.h"
 #include "kernels/narrow.h"
 #include "kernels/optimize.h"
+#include "kernels/pool.h"
 #include "kernels/recurrent.h"
 #include "kernels/reduce.h"
 #include "kernels/rotate.h"

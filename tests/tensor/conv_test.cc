@@ -50,6 +50,45 @@ TEST(Conv, TwoDimensions) {
   }
 }
 
+// dx and dw of the definition.
+struct Slopes {
+  Array dx, dw;
+};
+Slopes slopes_of(const Array& x, const Array& w, const Array& dy, const Conv2d& how) {
+  Slopes d{Array(x.shape), Array(w.shape)};
+  for (int64_t i = 0; i < dy.size(); ++i) {
+    const auto at = dy.index(i);
+    for (int64_t j = 0; j < w.size() / w.shape[0]; ++j) {
+      auto k = w.index(j);
+      k[0] = at[1];
+      const int64_t yy = at[2] * how.stride_y + k[2] * how.dilation_y - how.pad_y;
+      const int64_t xx = at[3] * how.stride_x + k[3] * how.dilation_x - how.pad_x;
+      if (yy < 0 || yy >= x.shape[2] || xx < 0 || xx >= x.shape[3]) continue;
+      d.dx({at[0], k[1], yy, xx}) += w(k) * dy.v[i];
+      d.dw(k) += x({at[0], k[1], yy, xx}) * dy.v[i];
+    }
+  }
+  return d;
+}
+
+// More columns than a strip has, so that there are several, the last one smaller.
+TEST(Conv, InStrips) {
+  for (const Conv2d& how :
+       {Conv2d{.pad_y = 1, .pad_x = 1}, Conv2d{.stride_y = 1, .stride_x = 2, .pad_y = 1},
+        Conv2d{.pad_y = 3, .pad_x = 3}}) {
+    Tensor x = draw({2, 24, 25, 30}, 1, -1.0, 1.0).set_requires_grad();
+    Tensor w = draw({3, 24, 3, 3}, 2, -0.1, 0.1).set_requires_grad();
+    const Tensor y = conv2d(x, w, {}, how);
+    const Array expected = convolved(to_array(x), to_array(w), Array({3}), how);
+    expect_near(y.to_vector(), expected.v, 1e-5, 1e-5, "y");
+    const Tensor dy = draw(y.shape(), 3, -1.0, 1.0);
+    y.backward(dy);
+    const Slopes d = slopes_of(to_array(x), to_array(w), to_array(dy), how);
+    expect_near(x.grad().to_vector(), d.dx.v, 1e-5, 1e-5, "dx");
+    expect_near(w.grad().to_vector(), d.dw.v, 1e-5, 1e-4, "dw");
+  }
+}
+
 TEST(Conv, OneDimension) {
   const Conv1d how{.stride = 2, .pad = 2, .dilation = 2, .groups = 2};
   check({"conv1d",
