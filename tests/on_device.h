@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstdlib>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "fovea/runtime.h"
 
 namespace fovea::test {
 
@@ -10,6 +14,13 @@ inline std::string_view test_device() {
   const char* const name = std::getenv("FOVEA_TEST_DEVICE");
   return name == nullptr ? "" : name;
 }
+// The instruction sets that a test goes through; on a device there is one.
+inline std::vector<std::string> tested_isas() {
+  std::vector<std::string> all = isas();
+  if (!test_device().empty()) all.resize(1);
+  return all;
+}
+
 inline bool on_gpu() { return test_device() == "cuda"; }
 
 // What tolerances are multiplied by: a GPU multiplies 16 bits of each number (docs/gpu.md).

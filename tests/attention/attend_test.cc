@@ -129,7 +129,7 @@ std::vector<Plan> plans_for(const Attention& a, bool factored) {
 }
 
 void on_every_isa(const Expected& e, bool factored, const std::string& what) {
-  for (const std::string& isa : isas()) {
+  for (const std::string& isa : test::tested_isas()) {
     use_isa(isa);
     for (const Plan plan : plans_for(e.in.attention, factored)) {
       compare(e, plan, what + " " + name_of(plan) + " " + isa);
@@ -260,7 +260,8 @@ TEST_P(AttendWithWeighting, MatchesTheReferenceAcrossTiles) {
       a.weighting.dropout = 0.25f;
       const Expected e = expect(n, a);
       const bool everywhere = std::string(mask_name) == "causal";
-      for (const std::string& isa : everywhere ? isas() : std::vector<std::string>{""}) {
+      for (const std::string& isa :
+           everywhere ? test::tested_isas() : std::vector<std::string>{""}) {
         use_isa(isa);
         compare(e, Plan::fused, std::string(score) + " " + mask_name + " " + isa);
         if (HasFatalFailure()) return;

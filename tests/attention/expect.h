@@ -28,11 +28,10 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 using test::reduced;
 
-// f(isa) with each instruction set in use; on a device there is one.
+// f(isa) with each instruction set in use.
 template <class F>
 void on_every_isa(const F& f) {
-  const std::vector<std::string> all = isas();
-  for (const std::string& isa : test::test_device().empty() ? all : std::vector{all.front()}) {
+  for (const std::string& isa : test::tested_isas()) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, isa);
     use_isa(isa);
     f(isa);

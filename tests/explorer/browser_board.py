@@ -378,12 +378,11 @@ class AccessibleBoard(Board):
         self.assertEqual(self.driver.switch_to.active_element, button, "back to where it was opened")
 
 
-class DarkBoard(Data):
+class DarkBoard(Board):
+    """What is drawn in colours; the rest is the same page."""
     dark = True
     test_two_runs_in_one_chart = Curves.test_two_runs_in_one_chart
     test_the_parts_of_a_transformer = Model.test_the_parts_of_a_transformer
-    test_a_language_model_has_pieces_of_its_text = None
-    test_by_the_keyboard = test_of_images_too = None
 
 
 class PhoneBoard(Training):

@@ -5,6 +5,7 @@
 #include "fovea/layers.h"
 #include "fovea/ops.h"
 #include "fovea/runtime.h"
+#include "on_device.h"
 #include "tests/nn/check.h"
 #include "where.h"
 
@@ -56,7 +57,7 @@ class LayersGolden : public testing::Test {
 };
 
 TEST_F(LayersGolden, SelfAttention) {
-  for (const std::string& set : isas()) {
+  for (const std::string& set : test::tested_isas()) {
     SCOPED_TRACE(set);
     use_isa(set);
     for (const bool causal : {false, true}) {

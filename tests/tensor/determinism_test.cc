@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "core/threads.h"
+#include "on_device.h"
 #include "tests/tensor/check.h"
 
 // Same bits at 1, 2 and 4 threads, values and gradients, on every instruction set.
@@ -13,7 +14,7 @@ using Run = std::function<Tensor(const Operands&)>;
 
 void same_bits(const std::string& name, const std::vector<Shape>& shapes, const Run& run) {
   const int before = threads();
-  for (const std::string& set : isas()) {
+  for (const std::string& set : test::tested_isas()) {
     use_isa(set);
     std::vector<std::vector<float>> first;
     for (const int n : {1, 2, 4}) {

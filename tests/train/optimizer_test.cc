@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/optimize.h"
+#include "on_device.h"
 #include "tests/train/tiny.h"
 #include "where.h"
 
@@ -44,7 +45,7 @@ TEST(Optimizer, agrees_with_pytorch) {
   const auto rates = golden()["rates"].get<std::vector<float>>();
   const int64_t n = golden()["n"];
   ASSERT_EQ(golden()["cases"].size(), 5u);
-  for (const std::string& name : isas()) {
+  for (const std::string& name : test::tested_isas()) {
     use_isa(name);
     for (const json& c : golden()["cases"]) {
       const auto expected = c["after"].get<std::vector<float>>();
@@ -210,7 +211,7 @@ TEST(Optimizer, is_bit_equal_at_any_number_of_threads) {
 }
 
 TEST(Kernels, norm_scale_and_average_by_their_formulas) {
-  for (const std::string& name : isas()) {
+  for (const std::string& name : test::tested_isas()) {
     use_isa(name);
     for (const int64_t n : {0, 1, 7, 64, 16'384, 40'001}) {
       std::vector<float> x(n), a(n);
