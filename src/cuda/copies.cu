@@ -67,6 +67,30 @@ void copy_as(std::span<const int64_t> shape, Bytes from, Bytes to) {
   check_launch("strided copy");
 }
 
+// Rows whose elements lie side by side, 16 bytes at a time; false where they are not like that.
+bool copy_by_16(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to) {
+  const int64_t many = 16 / element, last = static_cast<int64_t>(shape.size()) - 1;
+  const auto whole = [&](const Bytes& x) {
+    if (reinterpret_cast<uintptr_t>(x.data) % 16 != 0 || x.strides[last] != 1) return false;
+    for (int64_t d = 0; d < last; ++d) {
+      if (x.strides[d] % many != 0) return false;
+    }
+    return true;
+  };
+  if (last < 1 || last >= kernels::kMaxRank || shape[last] % many != 0 || shape[last] == 0 ||
+      !whole(from) || !whole(to)) {
+    return false;
+  }
+  int64_t sizes[kernels::kMaxRank], steps[2][kernels::kMaxRank];
+  for (int64_t d = 0; d <= last; ++d) {
+    sizes[d] = d == last ? shape[d] / many : shape[d];
+    steps[0][d] = d == last ? 1 : from.strides[d] / many;
+    steps[1][d] = d == last ? 1 : to.strides[d] / many;
+  }
+  copy_as<uint4>({sizes, shape.size()}, {from.data, steps[0]}, {to.data, steps[1]});
+  return true;
+}
+
 // Dimensions whose places are all different, the largest strides first to go: by dimension.
 std::vector<bool> apart(std::span<const int64_t> shape, const int64_t* strides) {
   std::vector<std::pair<int64_t, size_t>> order;
@@ -96,6 +120,7 @@ void fill(int64_t n, float value, float* y) {
 }
 
 void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to) {
+  if (copy_by_16(shape, element, from, to)) return;
   if (element == 1) return copy_as<uint8_t>(shape, from, to);
   if (element == 2) return copy_as<uint16_t>(shape, from, to);
   if (element == 4) return copy_as<uint32_t>(shape, from, to);

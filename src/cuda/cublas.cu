@@ -15,7 +15,7 @@ namespace fovea::cuda {
 namespace {
 
 // Of cublasLt.h.
-constexpr int kCompute32 = 68, kReal32 = 0;  // CUBLAS_COMPUTE_32F, CUDA_R_32F
+constexpr int kCompute32 = 68, kReal32 = 0, kBf16 = 14;  // CUBLAS_COMPUTE_32F, CUDA_R_32F, 16BF
 constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8;
 constexpr int kBatchCount = 5, kBatchStep = 6;  // of a layout
 constexpr int kMaxWorkspace = 1;                // of a preference
@@ -97,17 +97,30 @@ Library& library() {
 }
 
 // Everything a way depends on.
-using Key = std::array<int64_t, 15>;
+using Key = std::array<int64_t, 16>;
 Key key_of(const ColumnProduct& x) {
   const auto aligned = [](const void* p) {
     const auto at = reinterpret_cast<uintptr_t>(p);
-    return static_cast<int64_t>(at % 16 == 0 ? 16 : at % 8 == 0 ? 8 : 4);
+    return static_cast<int64_t>(at % 16 == 0 ? 16 : at % 8 == 0 ? 8 : at % 4 == 0 ? 4 : 2);
   };
   const int64_t align =
       aligned(x.a) | aligned(x.b) << 8 | aligned(x.d) << 16 | (x.c ? aligned(x.c) << 24 : 0);
-  return {x.m,   x.n,   x.k,     x.a_transposed, x.b_transposed, x.lda,    x.ldb,
-          x.ldc, x.ldd, x.batch, x.a_step,       x.b_step,       x.d_step, x.bias != nullptr,
-          align};
+  return {x.m,
+          x.n,
+          x.k,
+          x.a_transposed,
+          x.b_transposed,
+          x.lda,
+          x.ldb,
+          x.ldc,
+          x.ldd,
+          x.batch,
+          x.a_step,
+          x.b_step,
+          x.d_step,
+          x.bias != nullptr,
+          align,
+          static_cast<int64_t>(x.type) | static_cast<int64_t>(x.d_type) << 8};
 }
 
 // A product as the library wants it told; kept by its sizes, so that the same product is always
@@ -118,11 +131,17 @@ struct Way {
   bool found = false;
 };
 
-void* layout_of(int64_t rows, int64_t columns, int64_t step, int64_t batch, int64_t batch_step) {
+int type_of(kernels::Number n) { return n == kernels::Number::bf16 ? kBf16 : kReal32; }
+
+struct Layout {
+  kernels::Number type;
+  int64_t rows, columns, step;
+};
+void* layout_of(const Layout& of, int64_t batch, int64_t batch_step) {
   const Library& lib = library();
   void* layout = nullptr;
-  lib.layout_create(&layout, kReal32, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
-                    step);
+  lib.layout_create(&layout, type_of(of.type), static_cast<uint64_t>(of.rows),
+                    static_cast<uint64_t>(of.columns), of.step);
   if (batch > 1) {
     const auto count = static_cast<int32_t>(batch);
     lib.layout_set(layout, kBatchCount, &count, sizeof count);
@@ -145,12 +164,13 @@ Way find_way(const ColumnProduct& x) {
   const uint32_t epilogue = x.bias ? kBiasEpilogue : kPlainEpilogue;
   lib.description_set(way.description, kEpilogue, &epilogue, sizeof epilogue);
   if (x.bias) lib.description_set(way.description, kBiasPointer, &x.bias, sizeof x.bias);
-  way.a = x.a_transposed ? layout_of(x.k, x.m, x.lda, x.batch, x.a_step)
-                         : layout_of(x.m, x.k, x.lda, x.batch, x.a_step);
-  way.b = x.b_transposed ? layout_of(x.n, x.k, x.ldb, x.batch, x.b_step)
-                         : layout_of(x.k, x.n, x.ldb, x.batch, x.b_step);
-  way.c = layout_of(x.m, x.n, x.c ? x.ldc : x.ldd, x.batch, x.d_step);
-  way.d = layout_of(x.m, x.n, x.ldd, x.batch, x.d_step);
+  const auto given = [&](bool transposed, int64_t rows, int64_t columns, int64_t step) {
+    return transposed ? Layout{x.type, columns, rows, step} : Layout{x.type, rows, columns, step};
+  };
+  way.a = layout_of(given(x.a_transposed, x.m, x.k, x.lda), x.batch, x.a_step);
+  way.b = layout_of(given(x.b_transposed, x.k, x.n, x.ldb), x.batch, x.b_step);
+  way.c = layout_of({x.d_type, x.m, x.n, x.c ? x.ldc : x.ldd}, x.batch, x.d_step);
+  way.d = layout_of({x.d_type, x.m, x.n, x.ldd}, x.batch, x.d_step);
   void* preference = nullptr;
   lib.preference_create(&preference);
   lib.preference_set(preference, kMaxWorkspace, &kWorkspace, sizeof kWorkspace);

@@ -85,6 +85,23 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const uint32_t (&a)[
 
 using bf16 = __nv_bfloat16;
 
+// Eight of them, side by side, as floats and back: the nearest, of two the even one.
+__device__ __forceinline__ void widen8(const uint4& from, float (&to)[8]) {
+  const uint32_t pairs[4] = {from.x, from.y, from.z, from.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    to[2 * i] = __uint_as_float(pairs[i] << 16);
+    to[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
+  }
+}
+__device__ __forceinline__ uint32_t narrow2(float a, float b) {
+  const __nv_bfloat162 x = __floats2bfloat162_rn(a, b);
+  return *reinterpret_cast<const uint32_t*>(&x);
+}
+__device__ __forceinline__ uint4 narrow8(const float (&x)[8]) {
+  return {narrow2(x[0], x[1]), narrow2(x[2], x[3]), narrow2(x[4], x[5]), narrow2(x[6], x[7])};
+}
+
 // a and b as bfloat16 and what that leaves of them, as bfloat16 again: 16 bits of 24 together.
 __device__ __forceinline__ void split(float a, float b, uint32_t& high, uint32_t& low) {
   const __nv_bfloat162 h = __floats2bfloat162_rn(a, b);

@@ -107,7 +107,7 @@ bool multiply_by_library(const Product& x) {
                              .k = g.k,
                              .a_transposed = b_across,
                              .b_transposed = a_across,
-                             .a = static_cast<const float*>(g.b),
+                             .a = g.b,
                              .b = g.a,
                              .c = g.plus,
                              .bias = g.bias,

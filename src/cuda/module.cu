@@ -7,6 +7,18 @@
 namespace fovea::cuda {
 namespace {
 
+constexpr kernels::Bf16Kernels kBf16 = {
+    .narrow = narrow_bf16,
+    .widen = widen_bf16,
+    .gemm = gemm_bf16,
+    .sum_rows = sum_rows_bf16,
+    .norm_rows = norm_rows_bf16,
+    .d_norm_rows = d_norm_rows_bf16,
+    .cross_entropy_rows = cross_entropy_rows_bf16,
+    .d_cross_entropy_rows = d_cross_entropy_rows_bf16,
+    .dropout = dropout_bf16,
+};
+
 constexpr kernels::Kernels kKernels = {
     .name = device_name,
     .allocate = allocate,
@@ -68,6 +80,7 @@ constexpr kernels::Kernels kKernels = {
     .step_d_query = step_d_query,
     .steps_d_rows = steps_d_rows,
     .steps_d_additive = steps_d_additive,
+    .bf16 = &kBf16,
 };
 
 constexpr Module kModule = {

@@ -2,6 +2,7 @@
 
 #include "cuda/device_memory.h"
 #include "cuda/error.h"
+#include "kernels/bf16.h"
 #include "kernels/table.h"
 
 // What the module gives tensors (kernels/table.h), a file for each family.
@@ -81,5 +82,17 @@ double squared_norm(std::span<const Values>);
 void scale(std::span<const Values>, float factor);
 void move_average(std::span<const Averaged>, float decay);
 void swap(Values, float* other);
+
+// bf16.cu, bf16_rows.cu
+void narrow_bf16(int64_t n, const float* x, Bf16* y);
+void widen_bf16(int64_t n, const Bf16* x, float* y);
+void gemm_bf16(const Bf16Gemm&);
+void sum_rows_bf16(Bf16Rows, const Bf16* x, float* sums);
+void norm_rows_bf16(Rows, const Bf16* x, const Affine&, Bf16* y, Moments);
+void d_norm_rows_bf16(Rows, const Bf16Normed&, const float* w, const Bf16NormGradients&);
+void cross_entropy_rows_bf16(Bf16Rows, const Targets&, const Bf16* x, LogSums, float* loss);
+void d_cross_entropy_rows_bf16(Bf16Rows, const Targets&, const LossGradient&, const Bf16* x,
+                               LogSums, Bf16* dx);
+void dropout_bf16(int64_t n, const Bf16* x, const Drop&, Bf16* y);
 
 }  // namespace fovea::cuda

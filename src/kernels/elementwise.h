@@ -57,7 +57,7 @@ enum class Op : uint8_t {
   d_maximum,  // a where b > c, a/2 where b = c, else 0
 };
 
-enum class Element : uint8_t { f32, byte };  // a byte reads as 0 or 1
+enum class Element : uint8_t { f32, byte, bf16 };  // a byte reads as 0 or 1; bf16 not on the CPU
 
 struct Source {
   const void* data;

@@ -10,7 +10,7 @@
 // are of the device.
 namespace fovea::cuda {
 
-inline constexpr int kModuleVersion = 4;  // of the table below
+inline constexpr int kModuleVersion = 5;  // of the table below
 inline constexpr const char* kModuleEntry = "fovea_cuda_module";
 
 struct MemoryUse {

@@ -9,6 +9,7 @@
 #include "fovea/device.h"
 #include "kernels/attention/problem.h"
 #include "kernels/attention/steps.h"
+#include "kernels/bf16.h"
 #include "kernels/conv.h"
 #include "kernels/copy.h"
 #include "kernels/cross_entropy.h"
@@ -123,6 +124,9 @@ struct Kernels {
                        const RowsView<float>& d_rows) = nullptr;
   void (*steps_d_additive)(const StepMemory&, std::span<const KeptStep>,
                            const RowsView<float>& d_keys, float* du) = nullptr;
+
+  // Of bf16, which elementwise() takes then, too; null: the device computes nothing of it.
+  const Bf16Kernels* bf16 = nullptr;
 };
 
 extern const Kernels kCpu;

@@ -19,8 +19,19 @@ void convert(const From* from, const Tensor& y) {
   }
 }
 
-// Off the CPU: floats and masks there, others by way of the host; ids stay there.
+// Off the CPU: floats and masks there, and bf16 where it is computed with; others by way of the
+// host; ids stay there.
 Tensor convert_there(const Tensor& x, DType dtype) {
+  const bool narrows = x.dtype() == DType::f32 && dtype == DType::bf16;
+  if ((narrows || (is_bf16(x) && dtype == DType::f32)) && computes_in(x.device(), DType::bf16)) {
+    const Tensor y = empty_at(x, x.shape(), dtype);
+    if (narrows) {
+      bf16_on(x).narrow(x.numel(), raw(x), raw_bf16(y));
+    } else {
+      bf16_on(x).widen(x.numel(), raw_bf16(x), raw(y));
+    }
+    return y;
+  }
   const auto by_host = [](DType t) { return t != DType::f32 && t != DType::boolean; };
   if (by_host(x.dtype()) || by_host(dtype)) {
     const DefaultDevice host(Device::cpu);
@@ -36,7 +47,8 @@ Tensor convert_there(const Tensor& x, DType dtype) {
   return y;
 }
 
-// Results on the tape may be any of these; their gradients are f32.
+// Results on the tape may be any of these; their gradients are f32, but of bf16 that is computed
+// with.
 bool has_gradient(DType t) { return t == DType::f32 || t == DType::bf16 || t == DType::f16; }
 
 int64_t rows_of(const Tensor& x) {
@@ -93,7 +105,9 @@ Tensor Tensor::to(DType dtype) const {
   expect_defined("to", "the tensor", *this);
   if (dtype == this->dtype()) return *this;
   if (requires_grad() && grad_enabled() && has_gradient(dtype)) {
-    return record("to", {*this}, detach().to(dtype), [](const Tensor& dy) { return Grads{dy}; });
+    const DType before = computes_in(device(), this->dtype()) ? this->dtype() : DType::f32;
+    return record("to", {*this}, detach().to(dtype),
+                  [before](const Tensor& dy) { return Grads{dy.to(before)}; });
   }
   const Tensor x = detach().contiguous();
   if (device() != Device::cpu) return convert_there(x, dtype);

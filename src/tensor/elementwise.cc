@@ -1,5 +1,7 @@
 #include "kernels/elementwise.h"
 
+#include <optional>
+
 #include "fovea/ops.h"
 #include "tensor/broadcast.h"
 #include "tensor/impl.h"
@@ -8,37 +10,37 @@
 namespace fovea {
 namespace {
 
-using kernels::Element;
 using kernels::Numbers;
 using kernels::Op;
 using kernels::Source;
 using kernels::Target;
 
 Source source(const Tensor& t) {
-  return {t.impl()->data, t.strides().data(),
-          t.dtype() == DType::boolean ? Element::byte : Element::f32};
+  return {t.impl()->data, t.strides().data(), element_of(t.dtype())};
 }
 Target target(const Tensor& t) {
-  return {t.impl()->data, t.strides().data(),
-          t.dtype() == DType::boolean ? Element::byte : Element::f32};
+  return {t.impl()->data, t.strides().data(), element_of(t.dtype())};
 }
 
+// Of bf16 bf16, else f32.
+DType result_of(const Tensor& x) { return is_bf16(x) ? DType::bf16 : DType::f32; }
+
 Tensor apply(Op op, const Tensor& x, Numbers numbers = {}) {
-  Tensor y = empty_at(x, x.shape());
+  Tensor y = empty_at(x, x.shape(), result_of(x));
   on(y).elementwise(op, x.shape(), {source(x)}, target(y), numbers);
   return y;
 }
 
 // a and b of one shape.
 Tensor apply(Op op, const Tensor& a, const Tensor& b, Numbers numbers = {},
-             DType out = DType::f32) {
-  Tensor y = empty_at(a, a.shape(), out);
+             std::optional<DType> out = {}) {
+  Tensor y = empty_at(a, a.shape(), out.value_or(result_of(a)));
   on(y).elementwise(op, a.shape(), {source(a), source(b)}, target(y), numbers);
   return y;
 }
 
 Tensor apply(Op op, const Tensor& a, const Tensor& b, const Tensor& c) {
-  Tensor y = empty_at(b, a.shape());
+  Tensor y = empty_at(b, a.shape(), result_of(b));
   on(y).elementwise(op, a.shape(), {source(a), source(b), source(c)}, target(y), {});
   return y;
 }
@@ -48,8 +50,8 @@ struct Pair {
   Tensor a, b;
 };
 Pair broadcast(const char* call, const Tensor& a, const Tensor& b) {
-  expect_dtype(call, "a", a, DType::f32);
-  expect_dtype(call, "b", b, DType::f32);
+  expect_floats(call, "a", a);
+  expect_dtype(call, "b", b, a.dtype());
   expect_together(call, {&a, &b});
   const NoGrad off;
   if (a.shape() == b.shape()) return {a, b};
@@ -65,7 +67,7 @@ struct Unary {
   Keeps keeps;
 };
 Tensor unary(const Unary& f, const Tensor& x, Numbers numbers = {}) {
-  expect_dtype(f.name, "x", x, DType::f32);
+  expect_floats(f.name, "x", x);
   Tensor y = apply(f.op, x, numbers);
   if (!needs_grad({&x, 1})) return y;
   return record(f.name, {x}, y,
@@ -76,7 +78,7 @@ Tensor unary(const Unary& f, const Tensor& x, Numbers numbers = {}) {
 
 // y = p·x + q
 Tensor affine(const char* name, const Tensor& x, float p, float q) {
-  expect_dtype(name, "x", x, DType::f32);
+  expect_floats(name, "x", x);
   return record(name, {x}, apply(Op::affine, x, {p, q}),
                 [p](const Tensor& dy) { return Grads{p == 1.0f ? dy : dy * p}; });
 }
@@ -244,7 +246,10 @@ Tensor compare(const char* name, Op op, const Tensor& a, const Tensor& b) {
   const NoGrad off;
   const Shape shape = broadcast_shape(name, a.shape(), b.shape());
   if (a.dtype() != DType::i64) {
-    if (a.dtype() == DType::f32) expect_together(name, {&a, &b});
+    if (a.dtype() != DType::boolean) {
+      expect_floats(name, "a", a);
+      expect_together(name, {&a, &b});
+    }
     const Device there = a.device() == Device::cpu ? b.device() : a.device();
     return apply(op, a.to(there).expand(shape), b.to(there).expand(shape), {}, DType::boolean);
   }

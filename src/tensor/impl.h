@@ -60,7 +60,7 @@ void expect_together(const char* call, std::initializer_list<const Tensor*>);
 inline Tensor empty_at(const Tensor& where, const Shape& shape, DType dtype = DType::f32) {
   return Tensor::empty(shape, dtype, where.device());
 }
-Tensor zeros_at(const Tensor& where, const Shape&);
+Tensor zeros_at(const Tensor& where, const Shape&, DType = DType::f32);
 Tensor full_at(const Tensor& where, const Shape&, float value);
 
 // What computes it, where it is.
@@ -76,6 +76,18 @@ kernels::WeightRows weight_rows(const Tensor&);
 Tensor narrowed(const Tensor&, DType, kernels::Narrowed& cost);
 // Throws where the tensor's device does not compute with its type.
 void expect_computed(const char* call, const char* name, const Tensor&);
+
+// Numbers that are computed, not only kept: f32 everywhere, and bf16 where a device has kernels of
+// it. Results and gradients of bf16 are bf16 there, gradients of weights f32.
+bool computes_in(Device, DType);
+inline bool is_bf16(const Tensor& t) { return t.dtype() == DType::bf16; }
+inline const kernels::Bf16Kernels& bf16_on(const Tensor& t) { return *on(t).bf16; }
+inline kernels::Bf16* raw_bf16(const Tensor& t) {
+  return reinterpret_cast<kernels::Bf16*>(t.impl()->data);
+}
+kernels::Element element_of(DType);
+// Throws unless t is f32 or what else its device computes in.
+void expect_floats(const char* call, const char* name, const Tensor& t);
 
 // Memory that the caller fills, without counting as an in-place change. Off the CPU, only what on()
 // gives may read or write it.

@@ -120,7 +120,7 @@ Tensor d_product_bias(const Tensor& dy) {
 void expect_linear(const char* call, const Tensor& x, const LinearWeights& w) {
   expect_defined(call, "weight", w.weight);
   if (!is_weights(w.weight.dtype())) expect_dtype(call, "weight", w.weight, DType::f32);
-  expect_dtype(call, "x", x, DType::f32);
+  expect_floats(call, "x", x);
   const auto found = [](const Tensor& t) { return to_string(t.shape()); };
   if (w.weight.rank() != 2) {
     throw Error(call, "weight is " + found(w.weight) + ", expected [O, I]");
@@ -133,13 +133,14 @@ void expect_linear(const char* call, const Tensor& x, const LinearWeights& w) {
                 "x is " + found(x) + ", expected [.., " + std::to_string(w.weight.size(1)) + "]");
   }
   expect_together(call, {&x, &w.weight, &w.bias});
-  expect_computed(call, "weight", w.weight);
+  if (!is_bf16(x)) expect_computed(call, "weight", w.weight);
 }
 
 // dx = dy·W, dW = dyᵀ·x, db = Σ dy
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const LinearWeights weights{weight, bias};
   expect_linear("linear", x, weights);
+  if (is_bf16(x)) return bf16_linear(x, weight, bias);
   const Tensor y = product(x, weights);
   const std::vector<Tensor> inputs{x, weight, bias};
   if (!needs_grad(inputs)) return y;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "fovea/ops.h"
 #include "fovea/tensor.h"
 
 // y = x·Wᵀ + b + addend and its gradients, off the tape; x [..,I], W [O,I], b [O], addend and y
@@ -20,6 +21,14 @@ Tensor dense_transpose(const Tensor& weight);
 // product(), with it.
 Tensor product_with_transpose(const Tensor& x, const Tensor& weight_t, const Tensor& bias,
                               const Tensor& addend);
+
+// linear() of bf16, where a device computes in it.
+Tensor bf16_linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+
+// cross_entropy(linear(x, W, b), targets, how). Of bf16 the logits lie as products want them, which
+// is what takes the time where there are many classes.
+Tensor linear_cross_entropy(const Tensor& x, const LinearWeights&, const Tensor& targets,
+                            const CrossEntropy& how);
 
 // Throws unless the weights are whole and x [..,I] fits them.
 void expect_linear(const char* call, const Tensor& x, const LinearWeights&);

@@ -36,7 +36,7 @@ struct Norm {
 Normed normalise(const Norm& how, const Tensor& x, const Tensor& weight = {},
                  const Tensor& bias = {}) {
   const char* call = how.call;
-  expect_dtype(call, "x", x, DType::f32);
+  expect_floats(call, "x", x);
   if (x.rank() == 0) throw Error(call, "x is a scalar, expected [..,D]");
   const int64_t n = x.size(-1);
   expect_affine(call, "weight", weight, n);
@@ -46,26 +46,38 @@ Normed normalise(const Norm& how, const Tensor& x, const Tensor& weight = {},
   const Tensor dense = x.detach().contiguous();
   const Tensor w = weight ? weight.detach().contiguous() : weight;
   const Tensor b = bias ? bias.detach().contiguous() : bias;
-  Normed out{empty_at(x, x.shape()), {}, empty_at(x, {rows.count})};
+  const bool narrow = is_bf16(x);
+  Normed out{empty_at(x, x.shape(), x.dtype()), {}, empty_at(x, {rows.count})};
   if (how.centre == Centre::yes) out.mean = empty_at(x, {rows.count});
-  on(x).norm_rows(rows, raw(dense), {or_null(w), or_null(b), how.epsilon}, raw(out.y),
-                  {or_null(out.mean), raw(out.rstd)});
+  const kernels::Affine by{or_null(w), or_null(b), how.epsilon};
+  const kernels::Moments to{or_null(out.mean), raw(out.rstd)};
+  if (narrow) {
+    bf16_on(x).norm_rows(rows, raw_bf16(dense), by, raw_bf16(out.y), to);
+  } else {
+    on(x).norm_rows(rows, raw(dense), by, raw(out.y), to);
+  }
   const std::vector<Tensor> inputs{x, weight, bias};
   if (!needs_grad(inputs)) return out;
   const bool want_dw = weight.requires_grad(), want_db = bias.requires_grad();
-  out.y = record(call, inputs, out.y,
-                 [=, x = Saved(dense), w = Saved(w), mean = Saved(out.mean),
-                  rstd = Saved(out.rstd)](const Tensor& d) {
-                   const Tensor dy = d.contiguous();
-                   const kernels::Normed at{
-                       raw(x.get(call)), {or_null(mean.get(call)), raw(rstd.get(call))}, raw(dy)};
-                   Grads grads{empty_at(dy, dy.shape()), {}, {}};
-                   if (want_dw) grads[1] = empty_at(dy, {n});
-                   if (want_db) grads[2] = empty_at(dy, {n});
-                   on(dy).d_norm_rows(rows, at, or_null(w.get(call)),
-                                      {raw(grads[0]), or_null(grads[1]), or_null(grads[2])});
-                   return grads;
-                 });
+  out.y = record(
+      call, inputs, out.y,
+      [=, x = Saved(dense), w = Saved(w), mean = Saved(out.mean),
+       rstd = Saved(out.rstd)](const Tensor& d) {
+        const Tensor dy = d.contiguous();
+        const kernels::Moments at{or_null(mean.get(call)), raw(rstd.get(call))};
+        const float* scale = or_null(w.get(call));
+        Grads grads{empty_at(dy, dy.shape(), dy.dtype()), {}, {}};
+        if (want_dw) grads[1] = empty_at(dy, {n});
+        if (want_db) grads[2] = empty_at(dy, {n});
+        float *dw = or_null(grads[1]), *db = or_null(grads[2]);
+        if (narrow) {
+          bf16_on(dy).d_norm_rows(rows, {raw_bf16(x.get(call)), at, raw_bf16(dy)}, scale,
+                                  {raw_bf16(grads[0]), dw, db});
+        } else {
+          on(dy).d_norm_rows(rows, {raw(x.get(call)), at, raw(dy)}, scale, {raw(grads[0]), dw, db});
+        }
+        return grads;
+      });
   return out;
 }
 
@@ -133,7 +145,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, Bat
 
 // y = x·kept/(1−p); the gradient draws the same numbers again.
 Tensor dropout(const Tensor& x, float probability, uint64_t seed) {
-  expect_dtype("dropout", "x", x, DType::f32);
+  expect_floats("dropout", "x", x);
   if (!(probability >= 0.0f && probability <= 1.0f)) {
     throw Error("dropout", "probability must be in 0 … 1, found " + std::to_string(probability));
   }
@@ -142,8 +154,12 @@ Tensor dropout(const Tensor& x, float probability, uint64_t seed) {
                            static_cast<uint64_t>(std::ldexp(static_cast<double>(probability), 32)),
                            probability < 1.0f ? 1.0f / (1.0f - probability) : 0.0f};
   const auto apply = [drop](const Tensor& t) {
-    Tensor y = empty_at(t, t.shape());
-    on(y).dropout(t.numel(), raw(t.contiguous()), drop, raw(y));
+    const Tensor y = empty_at(t, t.shape(), t.dtype()), from = t.contiguous();
+    if (is_bf16(t)) {
+      bf16_on(y).dropout(t.numel(), raw_bf16(from), drop, raw_bf16(y));
+    } else {
+      on(y).dropout(t.numel(), raw(from), drop, raw(y));
+    }
     return y;
   };
   return record("dropout", {x}, apply(x.detach()),

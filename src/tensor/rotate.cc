@@ -30,6 +30,9 @@ Tensor turned(const Tensor& x, const Tensor& cos, const Tensor& sin, float turn)
 
 // dx is dy turned back.
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  if (x && is_bf16(x) && computes_in(x.device(), DType::bf16)) {
+    return rotate(x.to(DType::f32), cos, sin).to(DType::bf16);
+  }
   expect_dtype("rotate", "x", x, DType::f32);
   if (x.rank() != 4 || x.size(3) % 2 != 0) {
     throw Error("rotate", "x is " + to_string(x.shape()) + ", expected [B,H,L,D], D even");

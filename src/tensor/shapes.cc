@@ -65,7 +65,7 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
     const Tensor part = x.detach().slice(dim, start, start + size);
     parts.push_back(whole.use("split", {}, part,
                               [shape = x.shape(), dim, start, size](const Tensor& dy, Tensor* dx) {
-                                if (!*dx) *dx = zeros_at(dy, shape);
+                                if (!*dx) *dx = zeros_at(dy, shape, dy.dtype());
                                 dx->slice(dim, start, start + size).copy_(dy);
                                 return Grads{};
                               }));

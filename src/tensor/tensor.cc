@@ -179,8 +179,23 @@ void expect_together(const char* call, std::initializer_list<const Tensor*> tens
   }
 }
 
-Tensor zeros_at(const Tensor& where, const Shape& shape) {
-  Tensor t = empty_at(where, shape);
+bool computes_in(Device device, DType dtype) {
+  return dtype == DType::f32 || (dtype == DType::bf16 && kernels::on(device).bf16 != nullptr);
+}
+
+kernels::Element element_of(DType t) {
+  return t == DType::boolean ? kernels::Element::byte
+         : t == DType::bf16  ? kernels::Element::bf16
+                             : kernels::Element::f32;
+}
+
+void expect_floats(const char* call, const char* name, const Tensor& t) {
+  expect_defined(call, name, t);
+  if (!computes_in(t.device(), t.dtype())) expect_dtype(call, name, t, DType::f32);
+}
+
+Tensor zeros_at(const Tensor& where, const Shape& shape, DType dtype) {
+  Tensor t = empty_at(where, shape, dtype);
   on(t).clear(raw(t), static_cast<size_t>(t.impl()->storage->bytes));
   return t;
 }
@@ -375,21 +390,24 @@ Tensor& Tensor::fill_(float value) {
 
 Tensor& Tensor::add_(const Tensor& other, float scale) {
   begin_change("add_", *this);
-  expect_dtype("add_", "the tensor", *this, DType::f32);
-  expect_dtype("add_", "other", other, DType::f32);
+  expect_floats("add_", "the tensor", *this);
+  expect_dtype("add_", "other", other, dtype());
   expect_together("add_", {this, &other});
   const Tensor from = other.detach().expand(shape());
-  on(*this).elementwise(kernels::Op::add_scaled, shape(),
-                        {{raw(*this), strides().data()}, {raw(from), from.strides().data()}},
-                        {raw(*this), strides().data()}, {scale});
+  const kernels::Element type = element_of(dtype());
+  on(*this).elementwise(
+      kernels::Op::add_scaled, shape(),
+      {{raw(*this), strides().data(), type}, {raw(from), from.strides().data(), type}},
+      {raw(*this), strides().data(), type}, {scale});
   return *this;
 }
 
 Tensor& Tensor::mul_(float factor) {
   begin_change("mul_", *this);
-  expect_dtype("mul_", "the tensor", *this, DType::f32);
-  on(*this).elementwise(kernels::Op::affine, shape(), {{raw(*this), strides().data()}},
-                        {raw(*this), strides().data()}, {factor, 0.0f});
+  expect_floats("mul_", "the tensor", *this);
+  const kernels::Element type = element_of(dtype());
+  on(*this).elementwise(kernels::Op::affine, shape(), {{raw(*this), strides().data(), type}},
+                        {raw(*this), strides().data(), type}, {factor, 0.0f});
   return *this;
 }
 

@@ -239,7 +239,7 @@ Tensor Tensor::slice(int dim, int64_t start, int64_t stop, int64_t step) const {
   strides[dim] *= step;
   return record("slice", {*this}, view_of(*this, std::move(shape), std::move(strides), offset),
                 [before = impl_->shape, dim, start, step, count](const Tensor& dy) {
-                  Tensor dx = zeros_at(dy, before);
+                  Tensor dx = zeros_at(dy, before, dy.dtype());
                   if (count == 0) return Grads{dx};
                   Shape s = dx.strides();
                   const int64_t at = start * s[dim];
@@ -263,7 +263,7 @@ Tensor Tensor::select(int dim, int64_t index) const {
   strides.erase(strides.begin() + dim);
   return record("select", {*this}, view_of(*this, std::move(shape), std::move(strides), offset),
                 [before = impl_->shape, dim, i](const Tensor& dy) {
-                  Tensor dx = zeros_at(dy, before);
+                  Tensor dx = zeros_at(dy, before, dy.dtype());
                   dx.select(dim, i).copy_(dy);
                   return Grads{dx};
                 });
