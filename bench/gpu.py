@@ -3,7 +3,7 @@
     python3 bench/gpu.py [--build build] [--rounds 9] [--only PATTERN] [--no-compile] [--markdown]
 
 Additive attention beside the formula written out, eager and compiled; dot products beside
-scaled_dot_product_attention in float32, without TF32.
+scaled_dot_product_attention in float32, without TF32, and of bf16 beside the same by cuDNN.
 
 Needs an NVIDIA GPU, PyTorch with CUDA, and what `./dev cuda` builds. Every side is timed alike: calls
 after one another, a wait at both ends, the median of several such rounds, random data. Errors are
@@ -20,6 +20,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # B (heads of dot products among them), Lq, Lk, A, Dv and masks
 CASES = [("dot", (16, 4096, 4096, 64, 64), ("none", "causal")),
@@ -29,6 +30,12 @@ CASES = [("dot", (16, 4096, 4096, 64, 64), ("none", "causal")),
          ("dot", (64, 1024, 1024, 128, 128), ("none", "causal")),
          ("dot", (16, 16384, 16384, 64, 64), ("none", "causal")),
          ("dot", (16, 16384, 16384, 128, 128), ("none", "causal")),
+         ("bf16", (64, 1024, 1024, 64, 64), ("none", "causal")),
+         ("bf16", (768, 1024, 1024, 64, 64), ("none", "causal")),
+         ("bf16", (64, 1024, 1024, 128, 128), ("none", "causal")),
+         ("bf16", (16, 4096, 4096, 64, 64), ("none", "causal")),
+         ("bf16", (16, 4096, 4096, 128, 128), ("none", "causal")),
+         ("bf16", (16, 16384, 16384, 128, 128), ("none", "causal")),
          ("additive", (8, 1024, 1024, 256, 256), ("none", "causal")),
          ("additive", (1, 4096, 4096, 64, 64), ("none", "causal")),
          ("additive", (16, 50, 50, 512, 512), ("none", "lengths")),
@@ -106,7 +113,7 @@ def torch_side(function, tensors, mask, rounds):
     before = torch.cuda.memory_allocated()
     both()
     torch.cuda.synchronize()
-    outputs = sum(x.numel() * 4 for x in inputs) + up.numel() * 4
+    outputs = sum(x.nbytes for x in inputs) + up.nbytes
     return {"forward_us": forward, "both_us": both_us,
             "both_bytes": torch.cuda.max_memory_allocated() - before - outputs}
 
@@ -156,6 +163,8 @@ def run_case(options, family, sizes, mask):
     shapes = {"q": (B, Lq, A), "k": (B, Lk, A), "v": (B, Lk, Dv),
               **({"u": (A,)} if family == "additive" else {}), "d_context": (B, Lq, Dv)}
     tensors = {name: torch.randn(shape, device="cuda") for name, shape in shapes.items()}
+    if family == "bf16":
+        tensors = {name: x.bfloat16().float() for name, x in tensors.items()}
     result = {"family": family, "sizes": sizes, "mask": mask}
     formula = additive if family == "additive" else dot
     with tempfile.TemporaryDirectory() as folder:
@@ -169,6 +178,13 @@ def run_case(options, family, sizes, mask):
         del truth
         torch.cuda.empty_cache()
     if options.no_torch:
+        return result
+    if family == "bf16":
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            result["cudnn"] = torch_side(sdpa(mask == "causal"),
+                                         [x.bfloat16() for x in tensors.values()], None,
+                                         options.rounds)
+        torch.cuda.empty_cache()
         return result
     if family == "dot":
         result["sdpa"] = torch_side(sdpa(mask == "causal"), tuple(tensors.values()), None,
@@ -189,12 +205,12 @@ def line(r):
     text = (f"{name:42} {ours['forward_us']:8.1f} {ours['both_us']:8.1f} us, "
             f"{ours['both_bytes'] / 1e6:6.1f} MB, error {max(r['errors'].values()):.1e} ({max(r['errors'], key=r['errors'].get)}), "
             f"{'same bits' if ours['same_bits'] else 'OTHER BITS'}")
-    for side in ("sdpa", "eager", "compile"):
+    for side in ("sdpa", "cudnn", "eager", "compile"):
         if side in r:
             peer = r[side]
             text += (f" | {side} {peer['forward_us']:.0f} {peer['both_us']:.0f} us "
-                     f"{peer['both_bytes'] / 1e6:.0f} MB: {peer['forward_us'] / ours['forward_us']:.1f}x "
-                     f"{peer['both_us'] / ours['both_us']:.1f}x")
+                     f"{peer['both_bytes'] / 1e6:.0f} MB: {peer['forward_us'] / ours['forward_us']:.2f}x "
+                     f"{peer['both_us'] / ours['both_us']:.2f}x")
     return text
 
 
@@ -206,7 +222,7 @@ def markdown(results):
         cells = [r["family"] + " " + ", ".join(map(str, r["sizes"])), r["mask"], f"{ours['forward_us']:.0f} µs",
                  f"{ours['both_us']:.0f} µs", f"{ours['both_bytes'] / 1e6:.1f} MB",
                  f"{max(r['errors'].values()):.1e}"]
-        for peer in (r.get("sdpa", r.get("eager")), r.get("compile")):
+        for peer in (r.get("sdpa", r.get("cudnn", r.get("eager"))), r.get("compile")):
             cells.append("" if peer is None else
                          f"{peer['forward_us']:.0f} / {peer['both_us']:.0f} µs, "
                          f"{peer['both_bytes'] / 1e6:.0f} MB: "

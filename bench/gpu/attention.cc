@@ -1,11 +1,11 @@
 // One attention on the GPU, timed: inputs and outputs are files of float32 in a folder.
 // bench/gpu.py runs it.
 //
-//   attention FOLDER additive|dot B Lq Lk A Dv none|causal|lengths ROUNDS
+//   attention FOLDER additive|dot|bf16 B Lq Lk A Dv none|causal|lengths ROUNDS
 //
 // q.f32, k.f32, v.f32, d_context.f32 and, additive, u.f32 are read, context.f32, dq.f32, dk.f32,
-// dv.f32 and du.f32 written; dot products are over √A; lengths of batch element b are
-// Lk − (b·Lk/2)/B. Prints one line of JSON.
+// dv.f32 and du.f32 written; dot products are over √A, with bf16 of tensors of bf16; lengths of
+// batch element b are Lk − (b·Lk/2)/B. Prints one line of JSON.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -26,6 +26,7 @@ namespace {
 
 struct Sizes {
   kernels::Family family;
+  bool bf16;
   int64_t B, Lq, Lk, A, Dv;
 };
 
@@ -36,25 +37,39 @@ class Bench {
     p_ = {.B = s.B, .H = 1, .Hk = 1, .Lq = s.Lq, .Lk = s.Lk, .D = s.A, .Dv = s.Dv};
     p_.family = s.family;
     if (!additive()) p_.scale = 1.0f / std::sqrt(static_cast<float>(s.A));
-    p_.q = rows(read("q", s.B * s.Lq * s.A), s.Lq, s.A);
-    p_.k = rows(read("k", s.B * s.Lk * s.A), s.Lk, s.A);
-    p_.v = rows(read("v", s.B * s.Lk * s.Dv), s.Lk, s.Dv);
+    const float* const q = read("q", s.B * s.Lq * s.A);
+    const float* const k = read("k", s.B * s.Lk * s.A);
+    const float* const v = read("v", s.B * s.Lk * s.Dv);
+    const float* const d_context = read("d_context", s.B * s.Lq * s.Dv);
     if (additive()) p_.u = read("u", s.A);
-    g_.d_context = rows(read("d_context", s.B * s.Lq * s.Dv), s.Lq, s.Dv);
     context_ = empty(s.B * s.Lq * s.Dv);
     stat_ = empty(s.B * s.Lq);
     dq_ = empty(s.B * s.Lq * s.A);
     dk_ = empty(s.B * s.Lk * s.A);
     dv_ = empty(s.B * s.Lk * s.Dv);
     if (additive()) du_ = empty(s.A);
-    out_.context = rows(context_, s.Lq, s.Dv);
     out_.stat = stat_;
-    g_.context = rows(const_cast<const float*>(context_), s.Lq, s.Dv);
     g_.stat = stat_;
-    g_.dq = rows(dq_, s.Lq, s.A);
-    g_.dk = rows(dk_, s.Lk, s.A);
-    g_.dv = rows(dv_, s.Lk, s.Dv);
     g_.du = du_;
+    if (s.bf16) {
+      p_.q16 = {rows(narrow(q, s.B * s.Lq * s.A), s.Lq, s.A)};
+      p_.k16 = {rows(narrow(k, s.B * s.Lk * s.A), s.Lk, s.A)};
+      p_.v16 = {rows(narrow(v, s.B * s.Lk * s.Dv), s.Lk, s.Dv)};
+      g_.d_context16 = rows(narrow(d_context, s.B * s.Lq * s.Dv), s.Lq, s.Dv);
+      out_.context16 = rows(halves(context_), s.Lq, s.Dv);
+      g_.context16 = rows(const_cast<const uint16_t*>(halves(context_)), s.Lq, s.Dv);
+      g_.dq16 = rows(halves(dq_), s.Lq, s.A);
+      g_.dk16 = rows(halves(dk_), s.Lk, s.A);
+      g_.dv16 = rows(halves(dv_), s.Lk, s.Dv);
+    } else {
+      p_.q = rows(q, s.Lq, s.A), p_.k = rows(k, s.Lk, s.A), p_.v = rows(v, s.Lk, s.Dv);
+      g_.d_context = rows(d_context, s.Lq, s.Dv);
+      out_.context = rows(context_, s.Lq, s.Dv);
+      g_.context = rows(const_cast<const float*>(context_), s.Lq, s.Dv);
+      g_.dq = rows(dq_, s.Lq, s.A);
+      g_.dk = rows(dk_, s.Lk, s.A);
+      g_.dv = rows(dv_, s.Lk, s.Dv);
+    }
     make_mask();
   }
 
@@ -93,16 +108,22 @@ class Bench {
   std::vector<char> outputs() {
     std::vector<char> all;
     for (const auto& [name, data, n] : results()) {
-      const size_t at = all.size();
-      all.resize(at + n * sizeof(float));
-      gpu_.download(all.data() + at, data, n * sizeof(float));
+      const size_t at = all.size(), bytes = n * (s_.bf16 ? sizeof(uint16_t) : sizeof(float));
+      all.resize(at + bytes);
+      gpu_.download(all.data() + at, data, bytes);
     }
     return all;
   }
   void write() {
     for (const auto& [name, data, n] : results()) {
+      const float* floats = data;
+      if (s_.bf16) {
+        float* const wide = empty(n);
+        gpu_.kernels->bf16->widen(n, reinterpret_cast<const kernels::Bf16*>(data), wide);
+        floats = wide;
+      }
       std::vector<float> host(n);
-      gpu_.download(host.data(), data, n * sizeof(float));
+      gpu_.download(host.data(), floats, n * sizeof(float));
       std::ofstream(folder_ + "/" + name + ".f32", std::ios::binary)
           .write(reinterpret_cast<const char*>(host.data()), n * sizeof(float));
     }
@@ -127,6 +148,12 @@ class Bench {
   template <class T>
   static kernels::View<T> rows(T* data, int64_t L, int64_t width) {
     return {data, L * width, 0, width, 1};
+  }
+  static uint16_t* halves(float* x) { return reinterpret_cast<uint16_t*>(x); }
+  const uint16_t* narrow(const float* x, int64_t n) {
+    auto* const to = halves(empty(n));
+    gpu_.kernels->bf16->narrow(n, x, reinterpret_cast<kernels::Bf16*>(to));
+    return to;
   }
   float* empty(int64_t n) { return static_cast<float*>(gpu_.allocate(n * sizeof(float))); }
   const float* read(const std::string& name, int64_t n) {
@@ -170,9 +197,11 @@ class Bench {
 
 void run(char** argv) {
   const auto number = [&](int i) { return std::strtoll(argv[i], nullptr, 10); };
-  const auto family =
-      std::string(argv[2]) == "dot" ? kernels::Family::dot : kernels::Family::additive;
-  Bench bench(argv[1], {family, number(3), number(4), number(5), number(6), number(7)}, argv[8]);
+  const std::string asked = argv[2];
+  const auto family = asked == "additive" ? kernels::Family::additive : kernels::Family::dot;
+  Bench bench(argv[1],
+              {family, asked == "bf16", number(3), number(4), number(5), number(6), number(7)},
+              argv[8]);
   const int rounds = static_cast<int>(number(9));
   const auto forward = [&] { bench.forward(); };
   const auto both = [&] { bench.both(); };
@@ -194,7 +223,8 @@ void run(char** argv) {
 
 int main(int argc, char** argv) {
   if (argc != 10) {
-    std::fprintf(stderr, "attention FOLDER additive|dot B Lq Lk A Dv none|causal|lengths ROUNDS\n");
+    std::fprintf(stderr,
+                 "attention FOLDER additive|dot|bf16 B Lq Lk A Dv none|causal|lengths ROUNDS\n");
     return 2;
   }
   try {

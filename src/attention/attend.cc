@@ -28,13 +28,15 @@ LoweredMask on_cpu(LoweredMask mask) {
 }
 
 // Which of the inputs are made float32 before all else, where they are not. The fused kernels of
-// the CPU read the rest in 16 bits: values, and queries and keys of dot products as they are.
+// the CPU read the rest in 16 bits: values, and queries and keys of dot products as they are. What
+// devices do not take in bf16 came here as floats (attend_to()).
 struct Widened {
   bool q = true, k = true, v = true;
 };
 
 Widened widened(const AttendedState& s) {
-  if (s.plan != Plan::fused || s.computed != Device::cpu) return {};
+  if (s.computed != Device::cpu) return {.q = !s.in_bf16, .k = !s.in_bf16, .v = !s.in_bf16};
+  if (s.plan != Plan::fused) return {};
   const ScoreDef& def = def_of(s.attention.score);
   if (def.form != Form::dot) return {.v = false};
   const Sides sides = lowered_sides(def, s.n);
@@ -79,21 +81,29 @@ void lower(AttendedState& s, Tensor q, const Keys& keys, const Tensor& v) {
   take_inputs(s, {q, k}, v);
 }
 
-// Whether the device that has the inputs computes the call.
-bool runs_where_it_is(const Tensor& q, const Keys& keys, const Tensor& v,
-                      const Attention& attention, Plan asked) {
-  if (q.device() == Device::cpu) return true;
+// How the device that has the inputs computes the call.
+enum class Where : uint8_t { here, here_in_bf16, by_host };
+Where runs(const Tensor& q, const Keys& keys, const Tensor& v, const Attention& attention,
+           Plan asked) {
+  if (q.device() == Device::cpu) return Where::here;
   AttendedState s;
-  const Tensor queries = with_rank_4(q).to(DType::f32);  // for a centre predicted from them
+  const auto predicts = [](const MaskTerm& term) { return term.def->center != nullptr; };
+  const auto& terms = attention.mask.terms;
+  Tensor queries = with_rank_4(q);
+  if (std::any_of(terms.begin(), terms.end(), predicts)) queries = queries.to(DType::f32);
   s.n = sizes_of(queries, with_rank_4(keys.given), with_rank_4(v));
   check_attention("attend", attention, s.n);
   s.plan =
       choose_plan(request_for(attention, s.n), asked == Plan::automatic ? usual_plan() : asked);
-  if (s.plan != Plan::fused) return false;
+  if (s.plan != Plan::fused) return Where::by_host;
   s.attention = attention;
   s.computed = q.device();
   s.mask = lower_mask(attention, s.n, queries);
-  return device_can(s);
+  s.in_bf16 = computes_in(s.computed, DType::bf16) && !keys.lowered && is_bf16(q) &&
+              is_bf16(keys.given) && is_bf16(v);
+  if (s.in_bf16 && device_can(s)) return Where::here_in_bf16;
+  s.in_bf16 = false;
+  return device_can(s) ? Where::here : Where::by_host;
 }
 
 // A call that is ready to run, and its inputs in rank 4.
@@ -103,7 +113,7 @@ struct Ready {
 };
 
 Ready ready(const Tensor& q, const Keys& keys, const Tensor& v, const Attention& attention,
-            Plan asked) {
+            Plan asked, Where where = Where::here) {
   Ready x{std::make_shared<AttendedState>(), with_rank_4(q), with_rank_4(keys.given),
           with_rank_4(v)};
   AttendedState& s = *x.state;
@@ -114,6 +124,7 @@ Ready ready(const Tensor& q, const Keys& keys, const Tensor& v, const Attention&
   s.plan =
       choose_plan(request_for(attention, s.n), asked == Plan::automatic ? usual_plan() : asked);
   s.device = s.computed = q.device();
+  s.in_bf16 = where == Where::here_in_bf16;
   const Widened wide = widened(s);
   if (wide.q) x.q = x.q.to(DType::f32);
   if (wide.k) x.k = x.k.to(DType::f32);
@@ -181,10 +192,16 @@ Attended attend_to(const Tensor& q, const Keys& keys, const Tensor& v, const Att
                    const Want& want) {
   check_inputs(q, keys.given, v);
   const DefaultDevice here(q.device());
-  if (!runs_where_it_is(q, keys, v, attention, want.plan)) {
-    return attend_through_host({q, keys.given, v, attention}, want);
+  const Where where = runs(q, keys, v, attention, want.plan);
+  if (where != Where::here_in_bf16 && is_bf16(q) && computes_in(q.device(), DType::bf16)) {
+    const auto wide = [](const Tensor& t) { return t.to(DType::f32); };
+    Attended out =
+        attend_to(wide(q), {wide(keys.given), keys.lowered, keys.finite}, wide(v), attention, want);
+    out.context = out.context.to(DType::bf16);
+    return out;
   }
-  Ready x = ready(q, keys, v, attention, want.plan);
+  if (where == Where::by_host) return attend_through_host({q, keys.given, v, attention}, want);
+  Ready x = ready(q, keys, v, attention, want.plan, where);
   AttendedState& s = *x.state;
   if (s.plan == Plan::reference) return by_reference(std::move(x));
   if (s.computed != Device::cpu) {
@@ -192,7 +209,8 @@ Attended attend_to(const Tensor& q, const Keys& keys, const Tensor& v, const Att
       return attend_through_host(call, want);
     };
   }
-  s.context = empty_in_order_of(x.q, {s.n.B, s.n.H, s.n.Lq, s.n.Dv});
+  s.context =
+      empty_in_order_of(x.q, {s.n.B, s.n.H, s.n.Lq, s.n.Dv}, s.in_bf16 ? DType::bf16 : DType::f32);
   attend_by_kernels(s, want.weights);
   return finished(std::move(x.state), s.context);
 }

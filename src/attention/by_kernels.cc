@@ -33,6 +33,21 @@ void take(const Tensor& t, View<const float>& floats, kernels::HalfView& halves)
 
 View<float> out_view(const Tensor& t) { return broadcast_view(t, raw(t)); }
 
+// The same of what is written: as floats, or in 16 bits.
+void give(const Tensor& t, View<float>& floats, View<uint16_t>& halves) {
+  if (t.dtype() == DType::f32) {
+    floats = out_view(t);
+  } else {
+    halves = broadcast_view(t, reinterpret_cast<uint16_t*>(bytes_of(t)));
+  }
+}
+// And of what was, and is read again.
+void take_again(const Tensor& t, View<const float>& floats, View<const uint16_t>& halves) {
+  kernels::HalfView typed;
+  take(t, floats, typed);
+  halves = typed;
+}
+
 void take_score(AttendedState& s, const LoweredRows& rows) {
   AttentionProblem& p = s.problem;
   const ScoreDef& def = def_of(s.attention.score);
@@ -208,7 +223,9 @@ void each_part(const AttendedState& s, const AttentionProblem& p, const Function
 
 // A gradient tensor for an input that wants one: the kernels write it, or add to zeros.
 Tensor wanted(const Tensor& input) {
-  return input && input.requires_grad() ? empty_in_order_of(input, input.shape()) : Tensor();
+  if (!input || !input.requires_grad()) return {};
+  const bool same = computes_in(input.device(), input.dtype());
+  return empty_in_order_of(input, input.shape(), same ? input.dtype() : DType::f32);
 }
 Tensor wanted_zeros(const Tensor& input) {
   return input && input.requires_grad() ? Tensor::zeros(input.shape()) : Tensor();
@@ -221,9 +238,9 @@ struct Wanted {
 
 kernels::AttentionGradients targets(const AttendedState& s, const Wanted& d) {
   kernels::AttentionGradients g;
-  if (d.q && s.plan != Plan::composed) g.dq = out_view(d.q);
-  if (d.k && s.plan != Plan::composed) g.dk = out_view(d.k);
-  if (d.v) g.dv = out_view(d.v);
+  if (d.q && s.plan != Plan::composed) give(d.q, g.dq, g.dq16);
+  if (d.k && s.plan != Plan::composed) give(d.k, g.dk, g.dk16);
+  if (d.v) give(d.v, g.dv, g.dv16);
   if (d.u) g.du = raw(d.u);
   if (d.center) g.dcenter = raw(d.center);
   if (d.sink) g.dsink = raw(d.sink);
@@ -294,7 +311,8 @@ void attend_by_kernels(AttendedState& s, bool keep_weights) {
     return;
   }
   s.stat = Tensor::empty({n.B, n.H, n.Lq});
-  kernels::AttentionResult out{.context = out_view(s.context), .stat = raw(s.stat)};
+  kernels::AttentionResult out{.stat = raw(s.stat)};
+  give(s.context, out.context, out.context16);
   if (hard) out.chosen = s.chosen.data();
   if (hard && !p.whole_rows) {
     s.best.resize(s.chosen.size());
@@ -336,14 +354,15 @@ void run_backward(const AttendedState& s, const Upstream& up, kernels::Attention
   g.stat = raw(s.stat);
   g.chosen = s.chosen.data();
   if (up.context || up.weights) {
-    g.context = view(s.context);
-    if (up.context) g.d_context = view(up.context);
+    take_again(s.context, g.context, g.context16);
+    if (up.context) take_again(up.context, g.d_context, g.d_context16);
     if (up.weights) g.d_weights = view(up.weights);
     if (s.kept && !up.weights) g.kept = raw(s.kept);
     return run(s.problem);
   }
   // Functions of the probabilities alone.
   g.dv = {};
+  g.dv16 = {};
   if (!s.problem.renormalise) g.dcenter = nullptr;
   const Tensor stat = log_sum_exp_by_kernels(s);
   Tensor d_stat, d_entropy, d_log_prob, entropy;

@@ -37,11 +37,11 @@ std::vector<int> memory_order(const Tensor& t) {
   return order;
 }
 
-Tensor empty_in_order_of(const Tensor& like, const Shape& shape) {
+Tensor empty_in_order_of(const Tensor& like, const Shape& shape, DType dtype) {
   const std::vector<int> order = memory_order(like);
   Shape sizes;
   for (const int d : order) sizes.push_back(shape[d]);
-  return Tensor::empty(sizes).permute(inverse_of(order));
+  return Tensor::empty(sizes, dtype, default_device()).permute(inverse_of(order));
 }
 
 // dx = dy·w, dw = dyᵀ·x, db = Σ dy. Over the rows as they lie; of several heads in the order of

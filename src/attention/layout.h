@@ -14,7 +14,7 @@ namespace fovea {
 std::vector<int> memory_order(const Tensor&);
 
 // Unwritten, of this shape, in the memory order of `like`.
-Tensor empty_in_order_of(const Tensor& like, const Shape&);
+Tensor empty_in_order_of(const Tensor& like, const Shape&, DType = DType::f32);
 
 // x·wᵀ + b over the last dimension: x [..,D], w [W,D], b [W] or undefined → [..,W], in the memory
 // order of x where its places follow one another.

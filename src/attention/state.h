@@ -23,6 +23,7 @@ struct KernelInputs {
 struct AttendedState {
   Device computed = Device::cpu;  // where the call was computed
   Device device = Device::cpu;    // where its tensors are: results go there
+  bool in_bf16 = false;           // by a device: q, k and v, and the context
   // What a device does not compute itself: the same call on the CPU, for looks inside.
   std::function<Attended()> by_host;
   Sizes n{};

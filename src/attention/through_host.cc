@@ -26,6 +26,17 @@ bool device_can(const AttendedState& s) {
   p.D = std::min(n.Dq, n.Dk), p.Dv = n.Dv;
   p.weigh = def_of(s.attention.weighting).kind;
   if (s.mask.conditions) p.conditions = s.mask.conditions->list.data();
+  if (s.in_bf16) {
+    const ScoreDef& def = def_of(s.attention.score);
+    const Sides sides = lowered_sides(def, n);
+    if (empty || def.form != Form::dot || sides.queries || sides.keys) return false;
+    static constexpr uint16_t kSome = 0;  // only whether there is one is asked
+    p.q16.data = p.k16.data = p.v16.data = &kSome;
+    p.softcap = s.attention.score.softcap.value_or(0.0f);
+    p.dropout = s.attention.weighting.dropout;
+    if (s.mask.allowed) p.allowed.data = raw_bools(s.mask.allowed);
+    if (s.mask.bias) p.bias.data = raw(s.mask.bias);
+  }
   return !s.mask.center && (empty || kernels::on(s.computed).refuses(p, nullptr) == nullptr);
 }
 

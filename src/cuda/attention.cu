@@ -43,14 +43,17 @@ bool empty(const AttentionProblem& p) { return p.B == 0 || p.H == 0 || p.Lq == 0
 }  // namespace
 
 const char* refuses(const AttentionProblem& p, const AttentionGradients* g) {
-  return kernels::refused_by_devices(p, g);
+  if (!dot_suits_bf16(p)) return kernels::refused_by_devices(p, g);
+  AttentionProblem wide = p;
+  wide.q16 = wide.k16 = wide.v16 = {};
+  return kernels::refused_by_devices(wide, g);
 }
 
 void attention_forward(const AttentionProblem& p, const AttentionResult& out) {
   check_problem(p, nullptr);
   if (out.weights) throw Error("attention on the GPU", "weights have no kernel yet");
   if (empty(p)) return;
-  if (takes_long()) return long_forward(p, out);
+  if (takes_long() && !p.q16) return long_forward(p, out);
   if (dot_suits(p)) return dot_forward(p, out);
   return short_suits(p) ? short_forward(p, out) : long_forward(p, out);
 }
@@ -58,7 +61,7 @@ void attention_forward(const AttentionProblem& p, const AttentionResult& out) {
 void attention_backward(const AttentionProblem& p, const AttentionGradients& g) {
   check_problem(p, &g);
   if (empty(p)) return;
-  if (takes_long()) return long_backward(p, g);
+  if (takes_long() && !p.q16) return long_backward(p, g);
   if (dot_suits(p) && g.stat) return dot_backward(p, g);
   return short_suits(p) ? short_backward(p, g) : long_backward(p, g);
 }

@@ -32,6 +32,7 @@ void short_backward(const AttentionProblem&, const AttentionGradients&);
 
 // Dot products on Hopper, scores in registers alone: widths up to 128, masks by ranges.
 bool dot_suits(const AttentionProblem&);
+bool dot_suits_bf16(const AttentionProblem&);  // and q, k and v are bf16
 void dot_forward(const AttentionProblem&, const AttentionResult&);
 void dot_backward(const AttentionProblem&, const AttentionGradients&);
 

@@ -22,29 +22,27 @@ namespace fovea::cuda {
 
 constexpr int kDotTile = 64;  // rows of a tile that is walked
 
-template <int kWidth, bool kKeysStay>
+template <class T, int kWidth, bool kKeysStay>
 struct BackwardShape {
-  static constexpr int kBlocks = kWidth / 64, kSlots = kWidth == 64 ? 6 : 3;
+  static constexpr int kHalves = kDotHalves<T>, kParts = kHalves * (kWidth / 64);
+  static constexpr int kSlots = kHalves == 1 || kWidth == 64 ? 6 : 3;
   static constexpr int kScores = kDotTile / 2, kSums = kWidth / 2;  // registers of a thread
-  static constexpr int kStay = 2 * kBlocks * kDotQueries * 128,
-                       kTile = 2 * kBlocks * kDotTile * 128;
+  static constexpr int kStay = kParts * kDotQueries * 128, kTile = kParts * kDotTile * 128;
   // What queries hold, where they are walked: two numbers and a range each, and a note for all.
   static constexpr int kRowSlots = (kSlots + 1) / 2, kRowBytes = kDotTile * 16 + 16;
-  static constexpr int kFlush = kKeysStay && kWidth == 128 ? 8 : 0;
-  static constexpr bool kFresh = kFlush == 0;
+  // Numbers of 16 bits need no sums of their own for each tile.
+  static constexpr bool kOneSum = kKeysStay && kWidth == 128;
+  static constexpr int kFlush = kOneSum && kHalves == 2 ? 8 : 0;
+  static constexpr bool kFresh = !kOneSum;
   static constexpr int kBarriers = 1 + 2 * kSlots + 2 * kRowSlots;
   static constexpr int kShared =
       2 * kStay + kSlots * kTile + kRowSlots * kRowBytes + 8 * round_up(kBarriers, 16);
 };
 
-struct DotGradients {
-  View<float> dq, dk, dv;
-};
-
 // Addresses in shared memory; barriers full and empty of slots, and of rows.
-template <int kWidth, bool kKeysStay>
+template <class T, int kWidth, bool kKeysStay>
 struct BackwardPlan {
-  using S = BackwardShape<kWidth, kKeysStay>;
+  using S = BackwardShape<T, kWidth, kKeysStay>;
   uint32_t a1, a2, b, rows, a_full, full, empty, rows_full, rows_empty;
   uint8_t* row_data;
   __device__ explicit BackwardPlan(uint8_t* shared) {
@@ -67,9 +65,11 @@ struct BackwardPlan {
 };
 
 // The powers of two in which a block computes. dS is bounded by 2·|d_context|·|v| + |d_stat|.
+template <class T>
 struct DotUnits {
-  float q, k, v, d_out, ds;
+  float q = 1.0f, k = 1.0f, v = 1.0f, d_out = 1.0f, ds = 0x1p-14f;
   __device__ DotUnits(const DotPrepared& in, int zk) {
+    if constexpr (kDotHalves<T> == 1) return;
     const auto norm = [&](DotInput of) { return in.norm(of, zk); };
     q = dot_factor(norm(DotInput::queries)), k = dot_factor(norm(DotInput::keys));
     v = dot_factor(norm(DotInput::values)), d_out = dot_factor(norm(DotInput::d_context));
@@ -77,7 +77,10 @@ struct DotUnits {
         2.0f * norm(DotInput::d_context) * norm(DotInput::values) + __uint_as_float(in.d_stat[zk]);
     ds = dot_factor(bound) * 0x1p-14f;
   }
-  __device__ float of_scores() const { return 1.0f / (q * k); }
+  // Of float32 queries hold the scale.
+  __device__ float of_scores(const AttentionProblem& p) const {
+    return kDotHalves<T> == 2 ? 1.0f / (q * k) : score_scale(p);
+  }
 };
 
 // The keys' head of a block.
@@ -139,11 +142,11 @@ struct DotWalk {
 };
 
 // Copies by one warp, whose first lane does them: what stays, then tiles of B1 and B2 by turns.
-template <int kWidth, bool kKeysStay>
+template <class T, int kWidth, bool kKeysStay>
 __device__ __forceinline__ void copy_backward(const DotPrepared& in,
-                                              const BackwardPlan<kWidth, kKeysStay>& to,
+                                              const BackwardPlan<T, kWidth, kKeysStay>& to,
                                               DotWalk<kKeysStay> walk) {
-  using S = BackwardShape<kWidth, kKeysStay>;
+  using S = BackwardShape<T, kWidth, kKeysStay>;
   constexpr auto kStays = kKeysStay ? DotInput::keys : DotInput::queries;
   constexpr int kA1 = static_cast<int>(kStays), kA2 = kKeysStay ? 2 : 3;
   constexpr int kB1 = 1 - kA1, kB2 = 5 - kA2;
@@ -151,20 +154,20 @@ __device__ __forceinline__ void copy_backward(const DotPrepared& in,
   const uint32_t walk_step = 128 * (kKeysStay ? in.query_rows : in.key_rows);
   const bool copies = threadIdx.x % kWarp == 0;
   if (copies) {
-    const size_t from = blockIdx.x * 2 * S::kBlocks * size_t{stay_step} + size_t{128} * walk.row();
+    const size_t from = blockIdx.x * S::kParts * size_t{stay_step} + size_t{128} * walk.row();
     barrier_expect(to.a_full, 2 * S::kStay);
-    copy_rows_of<S::kBlocks, kDotQueries>(in.halves[kA1] + from, stay_step, to.a1, to.a_full);
-    copy_rows_of<S::kBlocks, kDotQueries>(in.halves[kA2] + from, stay_step, to.a2, to.a_full);
+    copy_rows_of<S::kParts, kDotQueries>(in.halves[kA1] + from, stay_step, to.a1, to.a_full);
+    copy_rows_of<S::kParts, kDotQueries>(in.halves[kA2] + from, stay_step, to.a2, to.a_full);
   }
 #pragma unroll 1
   for (int c = 0; !walk.done(); walk.next(), c += 2) {
     const int z = kKeysStay ? walk.head : walk.zk();
-    const size_t from = z * 2 * S::kBlocks * size_t{walk_step} + size_t{128} * kDotTile * walk.tile;
+    const size_t from = z * S::kParts * size_t{walk_step} + size_t{128} * kDotTile * walk.tile;
     const auto copy = [&](const uint8_t* tile, int number) {
       const int s = number % S::kSlots;
       barrier_wait(to.empty + 8 * s, (number / S::kSlots & 1) ^ 1);
       barrier_expect(to.full + 8 * s, S::kTile);
-      copy_rows_of<S::kBlocks, kDotTile>(tile, walk_step, to.b + s * S::kTile, to.full + 8 * s);
+      copy_rows_of<S::kParts, kDotTile>(tile, walk_step, to.b + s * S::kTile, to.full + 8 * s);
     };
     if (copies) {
       copy(in.halves[kB1] + from, c);
@@ -180,12 +183,12 @@ struct TileNote {
 };
 
 // What queries hold, by 64 threads, with ordinary stores.
-template <int kWidth>
+template <class T, int kWidth>
 __device__ __forceinline__ void copy_rows(const DotPrepared& in,
-                                          const BackwardPlan<kWidth, true>& to, DotWalk<true> walk,
-                                          int thread) {
-  using S = BackwardShape<kWidth, true>;
-  const float unit = DotUnits(in, walk.zk()).ds;
+                                          const BackwardPlan<T, kWidth, true>& to,
+                                          DotWalk<true> walk, int thread) {
+  using S = BackwardShape<T, kWidth, true>;
+  const float unit = DotUnits<T>(in, walk.zk()).ds;
 #pragma unroll 1
   for (int j = 0; !walk.done(); walk.next(), ++j) {
     const int s = j % S::kRowSlots;
@@ -200,11 +203,11 @@ __device__ __forceinline__ void copy_rows(const DotPrepared& in,
 }
 
 // Notes on them, by a warp: those who compute walk by these. The last says that there is no more.
-template <int kWidth>
+template <class T, int kWidth>
 __device__ __forceinline__ void write_notes(const DotPrepared& in,
-                                            const BackwardPlan<kWidth, true>& to,
+                                            const BackwardPlan<T, kWidth, true>& to,
                                             DotWalk<true> walk) {
-  using S = BackwardShape<kWidth, true>;
+  using S = BackwardShape<T, kWidth, true>;
   const bool writes = threadIdx.x % kWarp == 0;
 #pragma unroll 1
   for (int j = 0, there = 1; there; ++j) {
@@ -229,22 +232,22 @@ __device__ __forceinline__ void write_notes(const DotPrepared& in,
 }
 
 // One warpgroup's 64 rows.
-template <int kWidth, bool kKeysStay>
+template <class T, int kWidth, bool kKeysStay>
 struct BackwardRows {
-  using S = BackwardShape<kWidth, kKeysStay>;
+  using S = BackwardShape<T, kWidth, kKeysStay>;
   const AttentionProblem& p;
   const DotPrepared& in;
-  const BackwardPlan<kWidth, kKeysStay>& plan;
+  const BackwardPlan<T, kWidth, kKeysStay>& plan;
   float unit, of_dp;
   float2 of_row[2];  // where queries stay: what they hold
   Range all_see;     // and what all of the warp may see
 
   __device__ BackwardRows(const AttentionProblem& problem, const DotPrepared& prepared,
-                          const BackwardPlan<kWidth, kKeysStay>& shared)
+                          const BackwardPlan<T, kWidth, kKeysStay>& shared)
       : p(problem), in(prepared), plan(shared) {
     const int zk = zk_of<kKeysStay>(p);
-    const DotUnits units(in, zk);
-    unit = units.of_scores(), of_dp = units.ds / (units.d_out * units.v);
+    const DotUnits<T> units(in, zk);
+    unit = units.of_scores(p), of_dp = units.ds / (units.d_out * units.v);
     if constexpr (!kKeysStay) {
       const Range keys[2] = {range(0), range(1)};
       of_row[0] = {row_at(0).x, row_at(0).y * units.ds};
@@ -286,8 +289,8 @@ struct BackwardRows {
 
   // A[64×width]·B[64×width]ᵀ of a slot, A the first or the second that stays.
   __device__ __forceinline__ void products(float (&s)[S::kScores], uint32_t stays, int slot) const {
-    dot_products<kWidth, kDotQueries, kDotTile>(s, matrix_at(stays + group() * 64 * 128),
-                                                matrix_at(plan.b + slot * S::kTile));
+    dot_products<T, kWidth, kDotQueries, kDotTile>(s, matrix_at(stays + group() * 64 * 128),
+                                                   matrix_at(plan.b + slot * S::kTile));
   }
   __device__ __forceinline__ uint32_t across(int slot) const {
     return matrix_at(plan.b + slot * S::kTile, kDotTile * 128);
@@ -361,12 +364,12 @@ struct BackwardRows {
   }
 
   // Two rows of sums into memory; `more` to what is there.
-  __device__ __forceinline__ void write(const View<float>& to, int n, float factor,
+  __device__ __forceinline__ void write(const View<T>& to, int n, float factor,
                                         const float (&sums)[S::kSums], bool more) const {
     if (!to.data) return;
     const int heads = static_cast<int>(kKeysStay ? p.Hk : p.H), z = blockIdx.x, first = row();
     const int L = static_cast<int>(kKeysStay ? p.Lk : p.Lq);
-    float* const at = row_of(to, z / heads, z % heads, first);
+    T* const at = row_of(to, z / heads, z % heads, first);
     const int rows = first + 8 < L ? 2 : first < L ? 1 : 0;
     if (n == kWidth && rows == 2 && whole_rows(to)) {
       return write_whole(at, to.r * 8, factor, sums, more);
@@ -374,8 +377,17 @@ struct BackwardRows {
 #pragma unroll
     for (int i = 0; i < S::kSums; ++i) {
       if (row_of_sum(i) >= rows || column_of_sum(i) >= n) continue;
-      float* const one = at + row_of_sum(i) * 8 * to.r + column_of_sum(i) * to.c;
-      *one = fmaf(sums[i], factor, S::kFlush && more ? *one : 0.0f);
+      T* const one = at + row_of_sum(i) * 8 * to.r + column_of_sum(i) * to.c;
+      const float there = S::kFlush && more ? static_cast<float>(*one) : 0.0f;
+      *one = static_cast<T>(fmaf(sums[i], factor, there));
+    }
+  }
+  __device__ __forceinline__ void write_whole(bf16* at, int64_t other_row, float factor,
+                                              const float (&sums)[S::kSums], bool) const {
+#pragma unroll
+    for (int i = 0; i < S::kSums; i += 2) {
+      *reinterpret_cast<uint32_t*>(at + row_of_sum(i) * other_row + column_of_sum(i)) =
+          narrow2(sums[i] * factor, sums[i + 1] * factor);
     }
   }
   // Many loads at once: one after the other each would cost its latency.
@@ -401,10 +413,10 @@ struct BackwardRows {
 };
 
 // One tile: its scores and dP, weights and dS, and sums of those.
-template <int kWidth, bool kKeysStay>
+template <class T, int kWidth, bool kKeysStay>
 struct BackwardStep {
-  using S = BackwardShape<kWidth, kKeysStay>;
-  using Rows = BackwardRows<kWidth, kKeysStay>;
+  using S = BackwardShape<T, kWidth, kKeysStay>;
+  using Rows = BackwardRows<T, kWidth, kKeysStay>;
   float s[S::kScores], dp[S::kScores];
   float ds_sums[S::kSums], w_sums[kKeysStay ? S::kSums : 2];
   float ds_fresh[S::kFresh ? S::kSums : 2], w_fresh[S::kFresh && kKeysStay ? S::kSums : 2];
@@ -447,9 +459,9 @@ struct BackwardStep {
   __device__ __forceinline__ static void start(float (&sums)[kSums], float (&fresh)[kOther],
                                                const float (&w)[S::kScores], uint32_t b) {
     if constexpr (S::kFresh) {
-      add_products<kWidth, kDotTile>(fresh, w, b, false);
+      add_products<T, kWidth, kDotTile>(fresh, w, b, false);
     } else {
-      add_products<kWidth, kDotTile>(sums, w, b, true);
+      add_products<T, kWidth, kDotTile>(sums, w, b, true);
     }
   }
   template <int kSums, int kOther>
@@ -468,12 +480,12 @@ struct BackwardStep {
     asm volatile("" : "+r"(j));  // slots are found anew, for want of registers
     const int x1 = 2 * j % S::kSlots, x2 = (2 * j + 1) % S::kSlots;
     if constexpr (kKeysStay) {
-      split_fragments(s);
+      split_fragments<T>(s);
       products_fence();
       pin(s);
       start(w_sums, w_fresh, s, rows.across(x2));
     }
-    split_fragments(dp);
+    split_fragments<T>(dp);
     products_fence();
     pin(dp);
     start(ds_sums, ds_fresh, dp, rows.across(x1));
@@ -490,14 +502,15 @@ struct BackwardStep {
   }
 
   // After j steps.
-  __device__ __forceinline__ void write(const Rows& rows, const DotGradients& out, int j) {
+  __device__ __forceinline__ void write(const Rows& rows, const DotViews<T>& out, int j) {
     const bool more = j > S::kFlush;
     const AttentionProblem& p = rows.p;
-    const DotUnits u(rows.in, zk_of<kKeysStay>(p));
+    const DotUnits<T> u(rows.in, zk_of<kKeysStay>(p));
     const int D = static_cast<int>(p.D), Dv = static_cast<int>(p.Dv);
     const float ds = 0x1p-14f / u.ds;
-    if constexpr (kKeysStay) {  // q holds scale·log2(e)/T
-      rows.write(out.dk, D, kLn2 * ds / u.q, ds_sums, more);
+    if constexpr (kKeysStay) {  // of float32 q holds scale·log2(e)/T
+      const float of_q = S::kHalves == 2 ? kLn2 / u.q : p.scale / p.temperature;
+      rows.write(out.dk, D, of_q * ds, ds_sums, more);
       rows.write(out.dv, Dv, 0x1p-14f / u.d_out, w_sums, more);
     } else {
       rows.write(out.dq, D, p.scale / p.temperature * ds / u.k, ds_sums, more);
@@ -506,11 +519,11 @@ struct BackwardStep {
   }
 };
 
-template <int kWidth, bool kKeysStay>
-__device__ __forceinline__ void compute_gradients(BackwardRows<kWidth, kKeysStay>& rows,
-                                                  const DotGradients& out) {
-  using S = BackwardShape<kWidth, kKeysStay>;
-  BackwardStep<kWidth, kKeysStay> step;
+template <class T, int kWidth, bool kKeysStay>
+__device__ __forceinline__ void compute_gradients(BackwardRows<T, kWidth, kKeysStay>& rows,
+                                                  const DotViews<T>& out) {
+  using S = BackwardShape<T, kWidth, kKeysStay>;
+  BackwardStep<T, kWidth, kKeysStay> step;
   step.clear();
   barrier_wait(rows.plan.a_full, 0);
   int j = 0;
@@ -534,27 +547,27 @@ __device__ __forceinline__ void compute_gradients(BackwardRows<kWidth, kKeysStay
   step.write(rows, out, j);
 }
 
-template <int kWidth, bool kKeysStay>
+template <class T, int kWidth, bool kKeysStay>
 __global__ __launch_bounds__(kDotBlock,
                              1) void dot_gradients(const __grid_constant__ AttentionProblem p,
-                                                   const __grid_constant__ DotPrepared in,
-                                                   const __grid_constant__ DotGradients out) {
+                                                   const __grid_constant__ DotViews<T> io,
+                                                   const __grid_constant__ DotPrepared in) {
 #if FOVEA_HOPPER
-  using S = BackwardShape<kWidth, kKeysStay>;
+  using S = BackwardShape<T, kWidth, kKeysStay>;
   extern __shared__ __align__(1024) uint8_t shared[];
   if (in.odd[zk_of<kKeysStay>(p)]) {
     const int first = DotWalk<kKeysStay>::row();
     if constexpr (kKeysStay) {
       if (keys_see_odd(p, in, first, kDotQueries)) {
-        return pair_gradients_of_keys(p, in, {out.dk, out.dv}, first, kDotQueries);
+        return pair_gradients_of_keys(p, io, in, first, kDotQueries);
       }
     } else {
       if (queries_see_odd(p, in, first, kDotQueries)) {
-        return pair_gradients_of_queries(p, in, out.dq, first, kDotQueries);
+        return pair_gradients_of_queries(p, io, in, first, kDotQueries);
       }
     }
   }
-  const BackwardPlan<kWidth, kKeysStay> plan(shared);
+  const BackwardPlan<T, kWidth, kKeysStay> plan(shared);
   if (threadIdx.x == 0) plan.init();
   __syncthreads();
   const int warpgroup = __shfl_sync(kAll, static_cast<int>(threadIdx.x) / 128, 0);
@@ -562,16 +575,16 @@ __global__ __launch_bounds__(kDotBlock,
     fewer_registers<24>();
     const int thread = threadIdx.x - kWarp;
     if (thread < 0) {
-      copy_backward<kWidth, kKeysStay>(in, plan, DotWalk<kKeysStay>(p, in));
+      copy_backward(in, plan, DotWalk<kKeysStay>(p, in));
     } else if (thread < kDotTile) {
-      if constexpr (kKeysStay) copy_rows<kWidth>(in, plan, DotWalk<true>(p, in), thread);
+      if constexpr (kKeysStay) copy_rows(in, plan, DotWalk<true>(p, in), thread);
     } else {
-      if constexpr (kKeysStay) write_notes<kWidth>(in, plan, DotWalk<true>(p, in));
+      if constexpr (kKeysStay) write_notes(in, plan, DotWalk<true>(p, in));
     }
   } else {
     more_registers<240>();
-    BackwardRows<kWidth, kKeysStay> rows(p, in, plan);
-    compute_gradients(rows, out);
+    BackwardRows<T, kWidth, kKeysStay> rows(p, in, plan);
+    compute_gradients(rows, io);
   }
 #endif
 }

@@ -21,19 +21,20 @@ namespace fovea::cuda {
 constexpr int kDotQueries = 128;  // of a block; also the keys of one where those stay
 constexpr int kDotBlock = 384;    // threads
 
-template <int kWidth>
+template <class T, int kWidth>
 struct ForwardShape {
   static constexpr int kKeys = kWidth == 64 ? 128 : 64, kStages = 2, kBlocks = kWidth / 64;
   static constexpr int kScores = kKeys / 2, kSums = kWidth / 2;  // registers of a thread
-  static constexpr int kQueryBytes = 2 * kBlocks * kDotQueries * 128;
-  static constexpr int kTile = 2 * kBlocks * kKeys * 128;
+  static constexpr int kHalves = kDotHalves<T>;
+  static constexpr int kQueryBytes = kHalves * kBlocks * kDotQueries * 128;
+  static constexpr int kTile = kHalves * kBlocks * kKeys * 128;
   static constexpr int kShared = kQueryBytes + 2 * kStages * kTile + 128;
 };
 
 // Addresses in shared memory, and the barriers of queries, and of keys and values: full and empty.
-template <int kWidth>
+template <class T, int kWidth>
 struct ForwardPlan {
-  using S = ForwardShape<kWidth>;
+  using S = ForwardShape<T, kWidth>;
   uint32_t q, k, v, q_full, k_full, k_empty, v_full, v_empty;
   __device__ explicit ForwardPlan(const void* shared) {
     q = shared_address(shared), k = q + S::kQueryBytes, v = k + S::kStages * S::kTile;
@@ -74,68 +75,71 @@ struct DotTiles {
   }
 };
 
-// Rows of all blocks of columns of both halves, which are `step` bytes apart.
-template <int kBlocks, int kRows>
+// Rows of all blocks of columns of all halves, which are `step` bytes apart.
+template <int kParts, int kRows>
 __device__ __forceinline__ void copy_rows_of(const uint8_t* from, uint32_t step, uint32_t to,
                                              uint32_t full) {
 #pragma unroll 1
-  for (int x = 0; x < 2 * kBlocks; ++x, from += step, to += kRows * 128) {
+  for (int x = 0; x < kParts; ++x, from += step, to += kRows * 128) {
     bulk_copy(to, from, kRows * 128, full);
   }
 }
 
-template <int kWidth>
+template <class T, int kWidth>
 __device__ __forceinline__ void copy_forward(const DotPrepared& in, const DotTiles& tiles, int zk,
-                                             const ForwardPlan<kWidth>& to) {
-  using S = ForwardShape<kWidth>;
+                                             const ForwardPlan<T, kWidth>& to) {
+  using S = ForwardShape<T, kWidth>;
+  constexpr int kParts = S::kHalves * S::kBlocks;
   const uint32_t q_step = in.query_rows * 128, k_step = in.key_rows * 128;
-  const uint8_t* const q = in.halves[0] + blockIdx.x * 2 * S::kBlocks * size_t{q_step};
+  const uint8_t* const q = in.halves[0] + blockIdx.x * kParts * size_t{q_step};
   barrier_expect(to.q_full, S::kQueryBytes);
-  copy_rows_of<S::kBlocks, kDotQueries>(q + first_query() * size_t{128}, q_step, to.q, to.q_full);
-  size_t from = zk * 2 * S::kBlocks * size_t{k_step} + size_t{128} * S::kKeys * tiles.first;
+  copy_rows_of<kParts, kDotQueries>(q + first_query() * size_t{128}, q_step, to.q, to.q_full);
+  size_t from = zk * kParts * size_t{k_step} + size_t{128} * S::kKeys * tiles.first;
 #pragma unroll 1
   for (int j = 0; j < tiles.count; ++j, from += size_t{128} * S::kKeys) {
     const int s = j % S::kStages, phase = j / S::kStages & 1 ^ 1;
     barrier_wait(to.k_empty + 8 * s, phase);
     barrier_expect(to.k_full + 8 * s, S::kTile);
-    copy_rows_of<S::kBlocks, S::kKeys>(in.halves[1] + from, k_step, to.k + s * S::kTile,
-                                       to.k_full + 8 * s);
+    copy_rows_of<kParts, S::kKeys>(in.halves[1] + from, k_step, to.k + s * S::kTile,
+                                   to.k_full + 8 * s);
     barrier_wait(to.v_empty + 8 * s, phase);
     barrier_expect(to.v_full + 8 * s, S::kTile);
-    copy_rows_of<S::kBlocks, S::kKeys>(in.halves[2] + from, k_step, to.v + s * S::kTile,
-                                       to.v_full + 8 * s);
+    copy_rows_of<kParts, S::kKeys>(in.halves[2] + from, k_step, to.v + s * S::kTile,
+                                   to.v_full + 8 * s);
   }
 }
 
-// s = A·Bᵀ of 64 rows of A, kA apart in its blocks of columns, and the rows of B, kB of them.
-template <int kWidth, int kA, int kB, int kCount>
+// s = A·Bᵀ of 64 rows of A, kA apart in its blocks of columns, and the rows of B, kB of them. Of
+// one half there is high·high alone.
+template <class T, int kWidth, int kA, int kB, int kCount>
 __device__ __forceinline__ void dot_products(float (&s)[kCount], uint32_t a, uint32_t b) {
-  constexpr int kBlocks = kWidth / 64;
+  constexpr int kBlocks = kWidth / 64, kFirst = kDotHalves<T> == 2 ? 0 : 2;
 #pragma unroll
-  for (int product = 0; product < 3; ++product) {  // low·high, high·low, high·high
+  for (int product = kFirst; product < 3; ++product) {  // low·high, high·low, high·high
 #pragma unroll
     for (int k = 0; k < kWidth / 16; ++k) {
       const int of_a = ((product == 0) * kBlocks + k / 4) * kA * 128 + k % 4 * 32;
       const int of_b = ((product == 1) * kBlocks + k / 4) * kB * 128 + k % 4 * 32;
-      multiply_shared(s, matrix(a + (of_a >> 4)), matrix(b + (of_b >> 4)), product | k);
+      multiply_shared<T>(s, matrix(a + (of_a >> 4)), matrix(b + (of_b >> 4)), product - kFirst | k);
     }
   }
   products_commit();
 }
 
 // sums (+)= w·B, w in halves in registers, B of kRows rows.
-template <int kWidth, int kRows, int kSums, int kCount>
+template <class T, int kWidth, int kRows, int kSums, int kCount>
 __device__ __forceinline__ void add_products(float (&sums)[kSums], const float (&w)[kCount],
                                              uint32_t b, bool add) {
+  constexpr int kFirst = kDotHalves<T> == 2 ? 0 : 2;
 #pragma unroll
   for (int k = 0; k < kRows / 16; ++k) {
 #pragma unroll
-    for (int product = 0; product < 3; ++product) {
+    for (int product = kFirst; product < 3; ++product) {
       uint32_t a[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) a[i] = __float_as_uint(w[8 * k + 4 * (product == 0) + i]);
       const int of_b = (product == 1) * (kWidth / 64) * kRows * 128 + k * 2048;
-      multiply_registers(sums, a, matrix(b + (of_b >> 4)), add ? 1 : k | product);
+      multiply_registers<T>(sums, a, matrix(b + (of_b >> 4)), add ? 1 : k | product - kFirst);
     }
   }
   products_commit();
@@ -205,6 +209,15 @@ struct DotSoftmax {
 };
 
 // Two numbers of a row of n, which may lie beside one another.
+__device__ __forceinline__ void store_pair(bf16* row, int64_t step, int at, int n, bool pairs,
+                                           float2 x) {
+  if (pairs && at + 1 < n) {
+    *reinterpret_cast<uint32_t*>(row + at) = narrow2(x.x, x.y);
+    return;
+  }
+  if (at < n) row[at * step] = __float2bfloat16_rn(x.x);
+  if (at + 1 < n) row[(at + 1) * step] = __float2bfloat16_rn(x.y);
+}
 __device__ __forceinline__ void store_pair(float* row, int64_t step, int at, int n, bool pairs,
                                            float2 x) {
   if (pairs && at + 1 < n) {
@@ -216,20 +229,21 @@ __device__ __forceinline__ void store_pair(float* row, int64_t step, int at, int
 }
 
 // One warpgroup's 64 queries.
-template <int kWidth>
+template <class T, int kWidth>
 struct ForwardRows {
-  using S = ForwardShape<kWidth>;
+  using S = ForwardShape<T, kWidth>;
   const AttentionProblem& p;
   const DotPrepared& in;
   const DotTiles& tiles;
-  const ForwardPlan<kWidth>& plan;
+  const ForwardPlan<T, kWidth>& plan;
   int group, row;
   Range all_see;  // of the warp
   DotSoftmax softmax;
   float shrunk[2] = {};  // of the tile whose P·V is on its way
 
   __device__ ForwardRows(const AttentionProblem& problem, const DotPrepared& prepared,
-                         const DotTiles& needed, const ForwardPlan<kWidth>& shared, int warpgroup)
+                         const DotTiles& needed, const ForwardPlan<T, kWidth>& shared,
+                         int warpgroup)
       : p(problem),
         in(prepared),
         tiles(needed),
@@ -237,9 +251,12 @@ struct ForwardRows {
         group(warpgroup),
         row(first_query() + group * 64 + threadIdx.x / kWarp % 4 * 16 + threadIdx.x % kWarp / 4),
         all_see(DotRanges(p, row).of_warp()) {
-    const int zk = DotHead(p).zk;
-    softmax.unit = 1.0f / (dot_factor(in.norm(DotInput::queries, zk)) *
-                           dot_factor(in.norm(DotInput::keys, zk)));
+    softmax.unit = score_scale(p);
+    if constexpr (S::kHalves == 2) {
+      const int zk = DotHead(p).zk;
+      softmax.unit = 1.0f / (dot_factor(in.norm(DotInput::queries, zk)) *
+                             dot_factor(in.norm(DotInput::keys, zk)));
+    }
   }
 
   __device__ __forceinline__ void release(uint32_t barrier) const {
@@ -247,13 +264,13 @@ struct ForwardRows {
     if (threadIdx.x % kWarp == 0) barrier_arrive(barrier);
   }
   __device__ __forceinline__ void score(float (&s)[S::kScores], int slot) const {
-    dot_products<kWidth, kDotQueries, S::kKeys>(s, matrix_at(plan.q + group * 64 * 128),
-                                                matrix_at(plan.k + slot * S::kTile));
+    dot_products<T, kWidth, kDotQueries, S::kKeys>(s, matrix_at(plan.q + group * 64 * 128),
+                                                   matrix_at(plan.k + slot * S::kTile));
   }
   __device__ __forceinline__ void add_values(float (&sums)[S::kSums], const float (&w)[S::kScores],
                                              int slot) const {
     const uint32_t v = matrix_at(plan.v + slot * S::kTile, S::kKeys * 128);
-    add_products<kWidth, S::kKeys>(sums, w, v, false);
+    add_products<T, kWidth, S::kKeys>(sums, w, v, false);
   }
 
   // Scores of tile j that may not be seen.
@@ -286,7 +303,7 @@ struct ForwardRows {
     release(plan.k_empty);
     mask(w, 0);
     softmax.add(w, shrunk);
-    split_fragments(w);
+    split_fragments<T>(w);
   }
 
   // Scores of tile j beside the P·V of the one before, whose weights w are replaced.
@@ -308,7 +325,7 @@ struct ForwardRows {
     mask(s, j);
     float next[2];
     softmax.add(s, next);
-    split_fragments(s);
+    split_fragments<T>(s);
     // Already there: the branch keeps ptxas from waiting before the softmax.
     barrier_wait(plan.v_full + 8 * then, phase);
     products_wait<0>();
@@ -335,10 +352,11 @@ struct ForwardRows {
     add(sums, fresh);
   }
 
-  __device__ __forceinline__ void write(const AttentionResult& out,
+  __device__ __forceinline__ void write(const View<T>& out, float* stat,
                                         const float (&sums)[S::kSums]) const {
     const DotHead at(p);
-    const float of_values = 0x1p-14f / dot_factor(in.norm(DotInput::values, at.zk));
+    float of_values = 0x1p-14f;
+    if constexpr (S::kHalves == 2) of_values /= dot_factor(in.norm(DotInput::values, at.zk));
     const int Dv = static_cast<int>(p.Dv);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -346,43 +364,44 @@ struct ForwardRows {
       const int i = row + r * 8;
       if (i >= p.Lq) continue;
       const float over = seen.l == 0.0f ? 0.0f : exp2_of(seen.m - all.m) / all.l * of_values;
-      if (out.stat && threadIdx.x % 4 == 0) {
-        out.stat[static_cast<size_t>(at.z) * p.Lq + i] = stat_of(all);
+      if (threadIdx.x % 4 == 0) {
+        stat[static_cast<size_t>(at.z) * p.Lq + i] = stat_of(all);
       }
-      if (!out.context.data) continue;
-      float* const to = row_of(out.context, at.b, at.h, i);
-      const bool pairs = whole_rows(out.context);
+      if (!out.data) continue;
+      T* const to = row_of(out, at.b, at.h, i);
+      const bool pairs = whole_rows(out);
 #pragma unroll
       for (int n = 0; n < S::kSums; n += 4) {
         const float2 x{sums[n + 2 * r] * over, sums[n + 2 * r + 1] * over};
-        store_pair(to, out.context.c, column_of_sum(n), Dv, pairs, x);
+        store_pair(to, out.c, column_of_sum(n), Dv, pairs, x);
       }
     }
   }
 };
 
-template <int kWidth>
+template <class T, int kWidth>
 __global__ __launch_bounds__(kDotBlock,
                              1) void attend_dot(const __grid_constant__ AttentionProblem p,
+                                                const __grid_constant__ DotViews<T> io,
                                                 const __grid_constant__ DotPrepared in,
-                                                const __grid_constant__ AttentionResult out) {
+                                                float* stat) {
 #if FOVEA_HOPPER
-  using S = ForwardShape<kWidth>;
+  using S = ForwardShape<T, kWidth>;
   extern __shared__ __align__(1024) uint8_t shared[];
   if (in.odd[DotHead(p).zk] && queries_see_odd(p, in, first_query(), kDotQueries)) {
-    return attend_pairs(p, out, first_query(), kDotQueries);
+    return attend_pairs(p, io, stat, first_query(), kDotQueries);
   }
-  const ForwardPlan<kWidth> plan(shared);
+  const ForwardPlan<T, kWidth> plan(shared);
   const DotTiles tiles(in, S::kKeys);
   if (threadIdx.x == 0) plan.init();
   __syncthreads();
   const int warpgroup = __shfl_sync(kAll, static_cast<int>(threadIdx.x) / 128, 0);
   if (warpgroup == 0) {
     fewer_registers<24>();
-    if (threadIdx.x == 0 && tiles.count > 0) copy_forward<kWidth>(in, tiles, DotHead(p).zk, plan);
+    if (threadIdx.x == 0 && tiles.count > 0) copy_forward(in, tiles, DotHead(p).zk, plan);
   } else {
     more_registers<240>();
-    ForwardRows<kWidth> rows(p, in, tiles, plan, warpgroup - 1);
+    ForwardRows<T, kWidth> rows(p, in, tiles, plan, warpgroup - 1);
     float w[S::kScores], s[S::kScores], sums[S::kSums] = {}, fresh[S::kSums];
     if (tiles.count > 0) {
       rows.first(w);
@@ -390,7 +409,7 @@ __global__ __launch_bounds__(kDotBlock,
       for (int j = 1; j < tiles.count; ++j) rows.step(j, w, s, sums, fresh);
       rows.last(w, sums, fresh);
     }
-    rows.write(out, sums);
+    rows.write(io.out, stat, sums);
   }
 #endif
 }

@@ -21,18 +21,30 @@ constexpr int kDotRows = 64;      // of a block here
 constexpr int kDotPadding = 128;  // rows are padded to that
 constexpr int kDotThreads = 256;
 
+// Numbers of float32 are two halves of half precision, multiplied by powers of two; bf16 is
+// multiplied as it is, and has the range of float32.
+template <class T>
+constexpr int kDotHalves = std::is_same_v<T, float> ? 2 : 1;
+
+// What a call reads and writes, as floats or as bf16.
+template <class T>
+struct DotViews {
+  View<const T> q, k, v, context, d_context;
+  View<T> out, dq, dk, dv;
+};
+
 enum class DotInput { queries, keys, values, d_context };
 enum class Passes { one, norms, halves };
 
 struct DotPrepared {
-  uint8_t* halves[4];  // [head][high, low][width / 64][rows, padded][64], by DotInput
+  // [head][high, low][width / 64][rows, padded][64], by DotInput; of bf16 without low
+  uint8_t* halves[4];
   // By keys' head: largest norms of q·scale·log2(e)/T, k, v, d_context, the largest |d_stat|, and
   // whether something is not finite.
   uint32_t *norms, *d_stat, *odd, *counts, *ticket;
   uint8_t* odd_rows[4];  // [head][rows], by DotInput: 0 in the halves (dot_pairs.cuh)
   int4* seen;            // [B·H][64 queries]: keys x … y that some may see, z … w that all may
   float4* rows;          // [B·H][queries, padded]: kDotWeights − log2 Σ, beta, begin, end
-  View<const float> d_context;  // as given, for pairs
   const float* stat;
   int query_rows, key_rows;  // padded
   int heads;                 // of keys, in all
@@ -46,32 +58,71 @@ __device__ __forceinline__ int heads_sharing(const AttentionProblem& p) {
   return static_cast<int>(p.H) / static_cast<int>(p.Hk);
 }
 
+// What q·k is multiplied by where it is a score in units of log 2.
+__device__ __forceinline__ float score_scale(const AttentionProblem& p) {
+  return p.scale * kLog2e / p.temperature;
+}
+
 // The power of two that brings a norm to [2¹⁴, 2¹⁵).
 __device__ __forceinline__ float dot_factor(float norm) {
   const int e = 14 + 127 - static_cast<int>(__float_as_uint(norm) >> 23);
   return __uint_as_float(static_cast<uint32_t>(127 + min(max(e, -60), 60)) << 23);
 }
 
+// Whether eight numbers of a row can be read at once.
+__device__ inline bool eights(const View<const float>& v) { return whole_rows(v); }
+__device__ inline bool eights(const View<const bf16>& v) {
+  return v.c == 1 && reinterpret_cast<size_t>(v.data) % 16 == 0 && v.b % 8 == 0 && v.h % 8 == 0 &&
+         v.r % 8 == 0;
+}
+
 // One of the four inputs.
+template <class T>
 struct DotSource {
-  View<const float> from;
+  View<const T> from;
   int heads, group, L, padded, n;
   float scale;
-  __device__ DotSource(const AttentionProblem& p, const AttentionGradients& g,
-                       const DotPrepared& to, DotInput of) {
+  __device__ DotSource(const AttentionProblem& p, const DotViews<T>& io, const DotPrepared& to,
+                       DotInput of) {
     const bool queries = of == DotInput::queries || of == DotInput::d_context;
-    from = of == DotInput::queries  ? p.q
-           : of == DotInput::keys   ? p.k
-           : of == DotInput::values ? p.v
-                                    : g.d_context;
+    from = of == DotInput::queries  ? io.q
+           : of == DotInput::keys   ? io.k
+           : of == DotInput::values ? io.v
+                                    : io.d_context;
     heads = static_cast<int>(queries ? p.H : p.Hk);
     group = queries ? heads_sharing(p) : 1;
     L = static_cast<int>(queries ? p.Lq : p.Lk);
     padded = queries ? to.query_rows : to.key_rows;
     n = static_cast<int>(of == DotInput::queries || of == DotInput::keys ? p.D : p.Dv);
-    scale = of == DotInput::queries ? p.scale * kLog2e / p.temperature : 1.0f;
+    scale = of == DotInput::queries && kDotHalves<T> == 2 ? score_scale(p) : 1.0f;
   }
 };
+
+// Eight numbers of a row, from column d on; 0 beyond n.
+__device__ __forceinline__ void load_eight(const float* row, int64_t step, int d, int n, bool whole,
+                                           float4 (&to)[2]) {
+  if (whole) {
+    if (d >= n) return;
+    to[0] = __ldcs(reinterpret_cast<const float4*>(row + d));
+    to[1] = __ldcs(reinterpret_cast<const float4*>(row + d + 4));
+  } else {
+    to[0] = load4(row, step, d, n, false);
+    to[1] = load4(row, step, d + 4, n, false);
+  }
+}
+__device__ __forceinline__ void load_eight(const bf16* row, int64_t step, int d, int n, bool whole,
+                                           float4 (&to)[2]) {
+  float x[8] = {};
+  if (whole) {
+    if (d < n) widen8(__ldcs(reinterpret_cast<const uint4*>(row + d)), x);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (d + i < n) x[i] = __bfloat162float(row[(d + i) * step]);
+    }
+  }
+  to[0] = {x[0], x[1], x[2], x[3]}, to[1] = {x[4], x[5], x[6], x[7]};
+}
 
 // Rows of a block: eight numbers a thread and row, the lanes of a row beside one another.
 template <int kWidth>
@@ -83,18 +134,10 @@ struct DotRows {
   __device__ int row(int i) const { return first + i * kDown; }
 
   // This thread's eight numbers of one of its rows; `base` is the head's first row.
-  __device__ __forceinline__ void load(const View<const float>& from, const float* base, int i,
-                                       int n, bool whole, float4 (&to)[2]) const {
-    const int d = column * 8;
-    const float* const at = base + row(i) * from.r;
-    if (whole) {
-      if (d >= n) return;
-      to[0] = __ldcs(reinterpret_cast<const float4*>(at + d));
-      to[1] = __ldcs(reinterpret_cast<const float4*>(at + d + 4));
-    } else {
-      to[0] = load4(at, from.c, d, n, false);
-      to[1] = load4(at, from.c, d + 4, n, false);
-    }
+  template <class T>
+  __device__ __forceinline__ void load(const View<const T>& from, const T* base, int i, int n,
+                                       bool whole, float4 (&to)[2]) const {
+    load_eight(base + row(i) * from.r, from.c, column * 8, n, whole, to);
   }
   __device__ bool leads() const { return column == 0; }
 };
@@ -110,18 +153,18 @@ __device__ __forceinline__ float product(const float4& a, const float4& b) {
 }
 
 // Row by row: beta = d_stat − d_context·context and the rest of `rows`, and the sink's gradient.
-template <int kWidth>
+template <int kWidth, class T>
 __device__ __forceinline__ void prepare_beta(const AttentionProblem& p, const AttentionGradients& g,
-                                             const DotPrepared& to, const DotRows<kWidth>& in,
-                                             int z, int zk) {
+                                             const DotViews<T>& io, const DotPrepared& to,
+                                             const DotRows<kWidth>& in, int z, int zk) {
   const int H = static_cast<int>(p.H), b = z / H, h = z % H, Dv = static_cast<int>(p.Dv);
-  const bool whole = whole_rows(g.context) && Dv % 8 == 0;
-  const float* const base = row_of(g.context, b, h, 0);
+  const bool whole = eights(io.context) && Dv % 8 == 0;
+  const T* const base = row_of(io.context, b, h, 0);
 #pragma unroll
   for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
     const int r = in.row(i);
     float4 context[2]{};
-    if (r < p.Lq) in.load(g.context, base, i, Dv, whole, context);
+    if (r < p.Lq) in.load(io.context, base, i, Dv, whole, context);
     const float4 c0 = context[0], c1 = context[1];
     const auto zero = [](float4 v) { return v.x == 0 && v.y == 0 && v.z == 0 && v.w == 0; };
     const float dot = across<kWidth>(product(in.x[i][0], c0) + product(in.x[i][1], c1));
@@ -170,8 +213,8 @@ __device__ __forceinline__ void prepare_seen(const AttentionProblem& p, const Do
 
 // The largest norm of the warp's rows. One whose squares have no finite sum is 0 from here on, and
 // noted.
-template <int kWidth>
-__device__ __forceinline__ float row_norms(const DotSource& in, DotRows<kWidth>& rows,
+template <int kWidth, class T>
+__device__ __forceinline__ float row_norms(const DotSource<T>& in, DotRows<kWidth>& rows,
                                            uint8_t* odd_rows, uint32_t& odd_head) {
   float most = 0.0f;
 #pragma unroll
@@ -209,8 +252,23 @@ __device__ __forceinline__ float shared_norm(float mine, uint32_t* norm, uint32_
   return largest;
 }
 
+// bf16 as it was read, in its place.
 template <int kWidth>
-__device__ __forceinline__ void write_halves(const DotSource& in, const DotRows<kWidth>& rows,
+__device__ __forceinline__ void write_bf16(const DotSource<bf16>& in, const DotRows<kWidth>& rows,
+                                           uint8_t* to, int z) {
+#pragma unroll
+  for (int i = 0; i < DotRows<kWidth>::kRows; ++i) {
+    const int r = rows.row(i);
+    const float4 a = rows.x[i][0], b = rows.x[i][1];
+    const size_t block = static_cast<size_t>(z) * (kWidth / 64) + rows.column / 8;
+    uint8_t* const at = to + (block * in.padded + r) * 128 + (((rows.column & 7) ^ (r & 7)) << 4);
+    *reinterpret_cast<uint4*>(at) = {narrow2(a.x, a.y), narrow2(a.z, a.w), narrow2(b.x, b.y),
+                                     narrow2(b.z, b.w)};
+  }
+}
+
+template <int kWidth, class T>
+__device__ __forceinline__ void write_halves(const DotSource<T>& in, const DotRows<kWidth>& rows,
                                              uint8_t* to, int z, float factor) {
   const size_t low = static_cast<size_t>(kWidth / 64) * in.padded * 128;
   const auto split4 = [&](float4 a, uint32_t& h0, uint32_t& h1, uint32_t& l0, uint32_t& l1) {
@@ -230,10 +288,10 @@ __device__ __forceinline__ void write_halves(const DotSource& in, const DotRows<
   }
 }
 
-template <int kWidth, bool kBackward>
+template <class T, int kWidth, bool kBackward>
 __global__ __launch_bounds__(kDotThreads, 5 - kWidth / 64) void prepare_dot(
     const __grid_constant__ AttentionProblem p, const __grid_constant__ AttentionGradients g,
-    const __grid_constant__ DotPrepared to, Passes passes) {
+    const __grid_constant__ DotViews<T> io, const __grid_constant__ DotPrepared to, Passes passes) {
   __shared__ uint32_t number;
   if (threadIdx.x == 0) number = passes == Passes::one ? atomicAdd(to.ticket, 1u) : blockIdx.x;
   __syncthreads();
@@ -243,14 +301,14 @@ __global__ __launch_bounds__(kDotThreads, 5 - kWidth / 64) void prepare_dot(
   int job = static_cast<int>(number), input = 0;
   for (int size = queries; job >= size && input < 3; size = keys, ++input) job -= size;
   const auto of = static_cast<DotInput>(input);
-  const DotSource in(p, g, to, of);
+  const DotSource<T> in(p, io, to, of);
   const int tiles = in.padded / kDotRows, z = job / tiles, tile = job % tiles;
   const int zk = z / in.group;
   Rows rows;
   rows.column = threadIdx.x % Rows::kAcross;
   rows.first = tile * kDotRows + threadIdx.x / Rows::kAcross;
-  const bool whole = whole_rows(in.from) && in.n % 8 == 0;
-  const float* const base = row_of(in.from, z / in.heads, z % in.heads, 0);
+  const bool whole = eights(in.from) && in.n % 8 == 0;
+  const T* const base = row_of(in.from, z / in.heads, z % in.heads, 0);
 #pragma unroll
   for (int i = 0; i < Rows::kRows; ++i) {
     rows.x[i][0] = rows.x[i][1] = {};
@@ -259,15 +317,20 @@ __global__ __launch_bounds__(kDotThreads, 5 - kWidth / 64) void prepare_dot(
   if (passes != Passes::halves) {
     if (of == DotInput::queries) prepare_seen(p, to, z, tile);
     if constexpr (kBackward) {
-      if (of == DotInput::d_context) prepare_beta(p, g, to, rows, z, zk);
+      if (of == DotInput::d_context) prepare_beta(p, g, io, to, rows, z, zk);
     }
   }
-  const float mine =
+  [[maybe_unused]] const float mine =
       row_norms(in, rows, to.odd_rows[input] + static_cast<size_t>(z) * in.L, to.odd[zk]);
-  const int slot = input * to.heads + zk;
-  const float norm = shared_norm(mine, to.norms + slot, to.counts + slot, tiles * in.group, passes);
-  if (passes == Passes::norms) return;
-  write_halves(in, rows, to.halves[input], z, in.scale * dot_factor(norm));
+  if constexpr (kDotHalves<T> == 1) {
+    write_bf16(in, rows, to.halves[input], z);
+  } else {
+    const int slot = input * to.heads + zk;
+    const float norm =
+        shared_norm(mine, to.norms + slot, to.counts + slot, tiles * in.group, passes);
+    if (passes == Passes::norms) return;
+    write_halves(in, rows, to.halves[input], z, in.scale * dot_factor(norm));
+  }
 }
 
 }  // namespace fovea::cuda

@@ -5,6 +5,7 @@
 
 #include "attention/expect.h"
 #include "fovea/ops.h"
+#include "tensor/impl.h"
 
 // Queries, keys and values in 16 bits: the result is that of the same numbers in 32.
 namespace fovea::tests {
@@ -17,6 +18,13 @@ constexpr float kHalfRounded = 6e-3f, kHalfExact = 2e-5f;
 struct HalfTypes {
   DType q, k, v;
 };
+// Where a device computes in bf16 the result is bf16 (bf16_test.cc).
+class Halves : public testing::Test {
+  void SetUp() override {
+    if (computes_in(default_device(), DType::bf16)) GTEST_SKIP();
+  }
+};
+
 constexpr HalfTypes kBf16{DType::bf16, DType::bf16, DType::bf16};
 constexpr HalfTypes kF16{DType::f16, DType::f16, DType::f16};
 constexpr HalfTypes kBf16Cache{DType::f32, DType::bf16, DType::bf16};
@@ -74,7 +82,7 @@ const std::vector<Sizes> kHalfSizes = {{2, 4, 2, 7, 9, 5, 5, 3},
                                        {1, 4, 1, 130, 600, 33, 33, 64},
                                        {2, 2, 2, 40, 40, 64, 64, 64}};
 
-TEST(Halves, GiveWhatTheirFloatsGive) {
+TEST_F(Halves, GiveWhatTheirFloatsGive) {
   on_every_isa([](const std::string&) {
     for (const Sizes& n : kHalfSizes) {
       for (const HalfTypes& types : kHalfTypes) {
@@ -86,7 +94,7 @@ TEST(Halves, GiveWhatTheirFloatsGive) {
   });
 }
 
-TEST(Halves, OneQueryReadsThemWhereTheyLie) {
+TEST_F(Halves, OneQueryReadsThemWhereTheyLie) {
   struct Shape {
     int64_t H, D, Dv;
   };
@@ -104,7 +112,7 @@ TEST(Halves, OneQueryReadsThemWhereTheyLie) {
   });
 }
 
-TEST(Halves, WorkWithEveryScoreMaskAndWeighting) {
+TEST_F(Halves, WorkWithEveryScoreMaskAndWeighting) {
   const Sizes n{1, 2, 2, 20, 37, 8, 8, 8};
   for (const ScoreDef* score : score_table()) {
     expect_as_floats(call(n, {.score = generate::score(*score, n, 5)}), kBf16);
@@ -123,7 +131,7 @@ TEST(Halves, WorkWithEveryScoreMaskAndWeighting) {
   expect_as_floats(call(n, predicted), kBf16);
 }
 
-TEST(Halves, AreReadThroughAnyStrides) {
+TEST_F(Halves, AreReadThroughAnyStrides) {
   const auto heads = [](const Tensor& x) { return x.transpose(1, 2); };
   const auto wide = [](const Tensor& x) { return x.transpose(2, 3).contiguous().transpose(2, 3); };
   const Call c = call({2, 6, 6, 6, 6, 12, 12, 20});
@@ -141,7 +149,7 @@ TEST(Halves, AreReadThroughAnyStrides) {
   EXPECT_EQ(b.to_vector(), again.to_vector());
 }
 
-TEST(Halves, GiveTheSameBitsWithAnyNumberOfThreads) {
+TEST_F(Halves, GiveTheSameBitsWithAnyNumberOfThreads) {
   const int before = threads();
   const Call calls[] = {call({1, 8, 2, 1, 3000, 64, 64, 64}),
                         call({1, 2, 2, 150, 150, 64, 64, 64})};
@@ -157,7 +165,7 @@ TEST(Halves, GiveTheSameBitsWithAnyNumberOfThreads) {
 }
 
 // What a mask hides is not read, whatever it is; what is seen shows.
-TEST(Halves, HiddenNansStayHidden) {
+TEST_F(Halves, HiddenNansStayHidden) {
   on_every_isa([](const std::string&) {
     for (const int64_t Lq : {1, 30}) {
       const Call c = call({1, 2, 2, Lq, 300, 32, 32, 32});
@@ -178,7 +186,7 @@ TEST(Halves, HiddenNansStayHidden) {
 }
 
 // An infinite number beside another in one word stays what it is.
-TEST(Halves, InfiniteKeysAreForbidden) {
+TEST_F(Halves, InfiniteKeysAreForbidden) {
   const Call c = call({1, 1, 1, 4, 40, 16, 16, 16});
   Tensor q = c.q.clone(), k = c.k.clone();
   q.fill_(1.0f);
@@ -189,7 +197,7 @@ TEST(Halves, InfiniteKeysAreForbidden) {
   EXPECT_FALSE(std::isnan(a.context.to_vector()[0]));
 }
 
-TEST(Halves, LooksInsideAreThoseOfTheFloats) {
+TEST_F(Halves, LooksInsideAreThoseOfTheFloats) {
   const Sizes n{1, 4, 2, 66, 90, 30, 30, 16};
   for (const HalfTypes& types : kHalfTypes) {
     const HalfLeaves x(call(n), types);
@@ -204,7 +212,7 @@ TEST(Halves, LooksInsideAreThoseOfTheFloats) {
   }
 }
 
-TEST(Halves, TakeTwoBytesANumber) {
+TEST_F(Halves, TakeTwoBytesANumber) {
   const Call c = call({1, 8, 8, 256, 2048, 64, 64, 64});
   const NoGrad off;
   const Tensor q = c.q.to(DType::bf16), k = c.k.to(DType::bf16), v = c.v.to(DType::bf16);
@@ -215,7 +223,7 @@ TEST(Halves, TakeTwoBytesANumber) {
   EXPECT_LT(memory_peak() - held, floats * 3 / 4);
 }
 
-TEST(Halves, OthersAreRefused) {
+TEST_F(Halves, OthersAreRefused) {
   const Call c = call({1, 1, 1, 2, 3, 4, 4, 4});
   try {
     attend(c.q.to(DType::i8), c.k, c.v);

@@ -68,7 +68,8 @@ struct AttentionProblem {
 
   Family family = Family::dot;
   View<const float> q, k, v;
-  // Dot scores on the CPU: those that are there stand for q, k and v.
+  // Dot scores: those that are there stand for q, k and v. Devices take bf16 of all three, and what
+  // they compute of it is bf16.
   HalfView q16, k16, v16;
   const float* u = nullptr;  // additive: [A], contiguous
   View<const float> given;   // [B,H,Lq,Lk]
@@ -113,6 +114,7 @@ struct AttentionProblem {
 // What the forward pass leaves. Row statistics are contiguous [B,H,Lq].
 struct AttentionResult {
   View<float> context;
+  View<uint16_t> context16;  // in its place, where it is bf16
   // softmax, sample: log Σ exp s, the sink among them; gumbel: the same of the noisy scores;
   // sparsemax, entmax15: the threshold τ. −inf where no key is seen. NaN where a NaN or +inf is
   // seen, for these and argmax.
@@ -136,21 +138,23 @@ constexpr int64_t kept_width(int64_t Lk) { return (Lk + 15) / 16 * 16; }  // who
 // Gradients asked for, and upstream gradients given. Everything may be absent.
 struct AttentionGradients {
   // Upstream.
-  View<const float> context, d_context;  // context as computed, for Σ_j p_j·dp_j
-  View<const float> d_weights;           // [B,H,Lq,Lk]
-  const float* d_stat = nullptr;         // softmax, sample: d log-sum-exp        [B,H,Lq]
-  const float* d_log_prob = nullptr;     // sample: d log p(chosen)                [B,H,Lq]
-  const float* d_entropy = nullptr;      // softmax, sample                        [B,H,Lq]
-  const float* entropy = nullptr;        // needed with d_entropy
+  View<const float> context, d_context;         // context as computed, for Σ_j p_j·dp_j
+  View<const uint16_t> context16, d_context16;  // in their place, where they are bf16
+  View<const float> d_weights;                  // [B,H,Lq,Lk]
+  const float* d_stat = nullptr;                // softmax, sample: d log-sum-exp        [B,H,Lq]
+  const float* d_log_prob = nullptr;            // sample: d log p(chosen)                [B,H,Lq]
+  const float* d_entropy = nullptr;             // softmax, sample                        [B,H,Lq]
+  const float* entropy = nullptr;               // needed with d_entropy
   const float* stat = nullptr;
   const int32_t* chosen = nullptr;
   const float* kept = nullptr;  // with d_context alone: the weights, instead of scores again
 
   // Wanted; written, not accumulated. dq, dk, dv, dgiven have the shape of their inputs.
   View<float> dq, dk, dv, dgiven;
-  float* du = nullptr;       // [A]
-  float* dcenter = nullptr;  // [B,H,Lq]
-  float* dsink = nullptr;    // [B,H,Lq]: each row's, by the sink over the temperature
+  View<uint16_t> dq16, dk16, dv16;  // in their place, where the inputs are bf16
+  float* du = nullptr;              // [A]
+  float* dcenter = nullptr;         // [B,H,Lq]
+  float* dsink = nullptr;           // [B,H,Lq]: each row's, by the sink over the temperature
   // Accumulated through these strides (0 and overlapping strides add up); zero it first. `span` is
   // the number of elements from the lowest to the highest address, `low` the offset of the lowest.
   View<float> dbias;

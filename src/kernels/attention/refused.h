@@ -23,7 +23,8 @@ inline const char* refused_by_devices(const AttentionProblem& p, const Attention
   if (g == nullptr) return nullptr;
   if (g->d_weights) return "gradients of weights have no kernel yet";
   if (g->d_log_prob || g->d_entropy) return "gradients of draws and entropies have no kernel yet";
-  if (!g->d_context || !g->context) return "the gradient of the context, or the context, is absent";
+  if (!(g->d_context || g->d_context16) || !(g->context || g->context16))
+    return "the gradient of the context, or the context, is absent";
   return nullptr;
 }
 
