@@ -2,8 +2,8 @@
 // timed.
 //   lm             a worker: a JSON request a line on stdin, a JSON answer a line on stdout
 //     {"load": {"blocks": 6, "width": 384, "heads": 6, "context": 256, "vocabulary": V,
-//               "weights": FILE, "batches": FILE}}       batches, where it trains: ids i64
-//               [N,B,T+1]
+//               "weights": FILE, "batches": FILE,       batches, where it trains: ids i64
+//               "type": "bf16"}}                        [N,B,T+1]; type: what blocks compute in
 //     {"train": {"from": 0, "steps": 5}}                 one step for each of these batches
 //     {"generate": {"prompt": [1, 2, 3], "count": 64}}   one sequence, greedily
 //     {"linear": {"length": 1024, "width": 256, "heads": 4, "backward": true, "seconds": 0.2}}
@@ -46,6 +46,7 @@ class Language {
       : model_(models::transformer(config_of(options), 0)),
         optimizer_({.method = fovea::train::Method::adamw, .weight_decay = kDecay},
                    model_.weights.all()) {
+    if (options.value("type", std::string()) == "bf16") loss_.type = fovea::DType::bf16;
     model_.weights.load(fovea::load_safetensors(options.at("weights").get<std::string>()));
     if (!options.contains("batches")) return;
     ids_ = fovea::load_safetensors(options.at("batches").get<std::string>()).at("ids");
@@ -69,7 +70,7 @@ class Language {
   }
 
  private:
-  Tensor loss_of(int64_t i) { return models::loss(model_, ids_.select(0, i)).loss; }
+  Tensor loss_of(int64_t i) { return models::loss(model_, ids_.select(0, i), loss_).loss; }
 
   void forget_gradients() {
     for (const auto& [name, weight] : model_.weights.all()) Tensor(weight).zero_grad();
@@ -86,6 +87,7 @@ class Language {
 
   models::Transformer model_;
   fovea::train::Optimizer optimizer_;
+  models::LossConfig loss_;
   Tensor ids_;
 };
 

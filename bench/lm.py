@@ -2,8 +2,11 @@
 threads, one run, taking turns.
 
     ./dev bench lm [--parts train,generate,linear] [--peers torch,compiled,ctranslate2] [--quick]
+    ./dev bench lm --device cuda --type bf16 --parts train [--peers torch,compiled,float32]
 
 Training: AdamW with clipped gradients, beside PyTorch eager and torch.compile; losses are compared.
+On a GPU GPT-2 small trains, too, and with --type bf16 all sides in that (PyTorch by autocast) but
+float32, which is Fovea without it.
 Generation: one sequence, greedily, with a cache, beside PyTorch and CTranslate2; tokens are compared.
 Linear attention: what twice the length costs."""
 
@@ -14,13 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from attention import cpu_name, note, others_share
 from harness.workers import Worker, WorkerError
 from translate import median, save
 
 COMPARED_STEPS, LOSS_TOLERANCE = 20, 1e-3  # relative
+BF16_STEPS, BF16_TOLERANCE = 200, 1e-2
 SAME_TOKENS = 0.9     # a share: a near tie may fall either way and changes all that follows
 DISTINCT_TOKENS = 0.5  # a share: fewer, and that they are the same says little
 LINEAR_TOLERANCE = 0.15
@@ -29,6 +33,7 @@ PARTS = ("train", "generate", "linear")
 # A side: its worker's script, what it takes part in, what it is asked besides, how to have it.
 PEERS = {"torch": ("lm_torch", ("train", "generate"), {}, "torch numpy"),
          "compiled": ("lm_torch", ("train",), {"compile": True}, "torch numpy"),
+         "float32": (None, ("train",), {"type": "f32"}, ""),
          "ctranslate2": ("lm_ctranslate2", ("generate",), {}, "ctranslate2 numpy")}
 
 
@@ -66,6 +71,8 @@ class Generating:
 TRAININGS = (Training("4 × 128, letters", Model(4, 128, 4, 64, 65), 12, 200, 40),
              Training("6 × 384, letters", Model(6, 384, 6, 256, 65), 16, 20, 5),
              Training("6 × 384, subwords", Model(6, 384, 6, 256, 8192), 16, 20, 5))
+# Where there is a GPU.
+LARGE_TRAININGS = (Training("12 × 768, GPT-2 small", Model(12, 768, 12, 1024, 50257), 64, 20, 5),)
 GENERATIONS = (Generating("6 × 384", Model(6, 384, 6, 256, 8192), 200, 6),
                Generating("12 × 768, GPT-2 small", Model(12, 768, 12, 1024, 50257), 48, 4))
 LINEAR = {"width": 256, "heads": 4}
@@ -76,16 +83,22 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="the build folder")
     parser.add_argument("--parts", default=",".join(PARTS), help="of " + ", ".join(PARTS))
-    parser.add_argument("--peers", default=",".join(PEERS), help="which to compare with, or none")
+    parser.add_argument("--peers", help="which to compare with, or none; of " + ", ".join(PEERS))
     parser.add_argument("--only", default="", metavar="TEXT",
                         help="trainings and generations with this in their name")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--device", default="cpu", help="cpu or cuda, for all sides")
+    parser.add_argument("--type", default="f32", choices=("f32", "bf16"),
+                        help="what blocks compute in, where a GPU trains")
+    parser.add_argument("--batch", type=int, help="sequences of a training's step")
+    parser.add_argument("--steps", type=int, help="of a training")
     parser.add_argument("--quick", action="store_true", help="fewer turns, shorter sequences")
     parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/lm.json")
     options = parser.parse_args()
     options.json = options.json or os.path.join(options.build, "bench", "lm.json")
     options.parts = options.parts.split(",")
+    if options.peers is None:
+        options.peers = ",".join(p for p in PEERS if p != "float32")
     options.peers = [p for p in options.peers.split(",") if p and p != "none"]
     for kind, given, known in (("part", options.parts, PARTS), ("peer", options.peers, PEERS)):
         for name in given:
@@ -174,11 +187,14 @@ def sides_of(options, part):
     """Fovea, and the peers that are installed and take part; a line for each that is not."""
     here = os.path.dirname(os.path.abspath(__file__))
     program = os.path.join(options.build, "bench", "lm")
-    place = {"device": options.device}
+    place = {"device": options.device, "type": options.type}
     sides = [Side("fovea", Worker([program], options.threads), place)]
     for name in options.peers:
         script, parts, extra, packages = PEERS[name]
         if part not in parts:
+            continue
+        if script is None:
+            sides.append(Side(name, Worker([program], options.threads), place | extra))
             continue
         command = [sys.executable, os.path.join(here, "peers", script + ".py")]
         ran = subprocess.run(command + ["--version"], capture_output=True, text=True, check=False)
@@ -208,9 +224,10 @@ def speeds(sides, ns_of):
 # ---- Training ------------------------------------------------------------------------------------
 
 def loss_faults(name, us, peer):
-    worst = max(abs(a - b) / abs(b) for a, b in
-                zip(us.losses[:COMPARED_STEPS], peer.losses[:COMPARED_STEPS]))
-    if worst <= LOSS_TOLERANCE:
+    bf16 = us.extra["type"] == "bf16"
+    steps, bound = (BF16_STEPS, BF16_TOLERANCE) if bf16 else (COMPARED_STEPS, LOSS_TOLERANCE)
+    worst = max(abs(a - b) / abs(b) for a, b in zip(us.losses[:steps], peer.losses[:steps]))
+    if worst <= bound:
         return worst, []
     return worst, [f"{name}: a loss differs from that of {peer.label} by {worst:.1e} of it"]
 
@@ -337,7 +354,11 @@ def run_part(options, part):
         if part == "linear":
             results.append(time_linear(sides[0], options.quick))
             show_linear(results[-1])
-        cases, run, show = {"train": (TRAININGS, train, show_training),
+        trainings = TRAININGS + (LARGE_TRAININGS if options.device == "cuda" else ())
+        given = {name: value for name, value in (("batch", options.batch), ("steps", options.steps))
+                 if value}
+        trainings = [replace(case, **given) for case in trainings]
+        cases, run, show = {"train": (trainings, train, show_training),
                             "generate": (GENERATIONS, generate, show_generation),
                             "linear": ((), None, None)}[part]
         for case in cases:

@@ -10,8 +10,8 @@
 #include "fovea/ops.h"
 #include "tensor/impl.h"
 
-// What a device computes of bf16, beside what the CPU computes of the same numbers in float32, which
-// other tests hold against float64.
+// What a device computes of bf16, beside what the CPU computes of the same numbers in float32,
+// which other tests hold against float64.
 namespace fovea::test {
 
 inline bool computes_bf16() { return computes_in(default_device(), DType::bf16); }

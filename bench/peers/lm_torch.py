@@ -97,7 +97,7 @@ def named(name):
 class Language(ModelPeer):
     def __init__(self):
         super().__init__()
-        self.model = self.loss = self.optimizer = self.ids = None
+        self.model = self.loss = self.optimizer = self.ids = self.type = None
 
     def load(self, options):
         self.model = Decoder(*(options[x] for x in ("blocks", "width", "heads", "context",
@@ -108,6 +108,7 @@ class Language(ModelPeer):
         self.model.load_state_dict(arrays)
         device = options.get("device", "cpu")
         self.model.to(device)
+        self.type = options.get("type", "f32")
         if "batches" in options:
             self.ids = torch.from_numpy(tensors.load(options["batches"])["ids"].copy()).to(device)
             self.loss = torch.compile(self.model) if options.get("compile") else self.model
@@ -119,7 +120,8 @@ class Language(ModelPeer):
 
     def loss_of(self, number):
         ids = self.ids[number]
-        return self.loss(ids[:, :-1], ids[:, 1:])
+        with torch.autocast(ids.device.type, torch.bfloat16, enabled=self.type == "bf16"):
+            return self.loss(ids[:, :-1], ids[:, 1:])
 
     def step(self, number):
         self.optimizer.zero_grad()

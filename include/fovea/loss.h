@@ -23,6 +23,9 @@ struct LossConfig : ReinforceConfig {
   float label_smoothing = 0.0f;
   float dropout = 0.0f;
   uint64_t seed = 0;
+  // What a Transformer's blocks compute in: bf16 where a device does (docs/gpu.md). Weights, what
+  // is learned of them and the loss stay f32.
+  DType type = DType::f32;
 };
 
 struct Loss {

@@ -102,11 +102,12 @@ using BlockHook = std::function<Tensor(const nn::Block&, const Tensor& x, const 
 // What a decoder's rows say comes next: [..,W] → [..,V].
 FOVEA_API Tensor logits(const Transformer&, const Tensor& states);
 
-// How a pass goes: what is dropped, and who looks at it.
+// How a pass goes: what is dropped, who looks at it, and what blocks compute in (LossConfig).
 struct TransformerPass {
   nn::Noise noise;
   nn::HeadsHook hook;
   BlockHook block;
+  DType type = DType::f32;
 };
 
 // What a decoder looks at, and what it has seen: nothing at the start.

@@ -9,7 +9,7 @@ namespace fovea::cuda {
 enum class ColumnSum { plain, normed };
 struct Columns {
   kernels::Bf16Rows rows;
-  const bf16* x;               // dy, of a norm
+  const bf16* x;  // dy, of a norm
   const bf16* normed = nullptr;
   const float *mean = nullptr, *rstd = nullptr;
 };
@@ -55,9 +55,8 @@ __global__ __launch_bounds__(kThreads) void column_parts(Columns of, int64_t row
 
 // The parts of 32 columns a block, in a fixed order.
 template <class T>
-__global__ __launch_bounds__(kThreads) void join_parts(int64_t n, int64_t parts,
-                                                              const T* of, int which,
-                                                              float* to) {
+__global__ __launch_bounds__(kThreads) void join_parts(int64_t n, int64_t parts, const T* of,
+                                                       int which, float* to) {
   __shared__ double by_warp[kThreads / 32][33];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * 32 + lane;

@@ -9,8 +9,8 @@ namespace {
 constexpr int kWarps = kThreads / 32;
 constexpr int64_t kMostHeld = 1024;  // numbers of a row in registers
 
-// A warp's share of a row, eight columns at a time: in registers where it fits kHeld of those a lane,
-// else read again.
+// A warp's share of a row, eight columns at a time: in registers where it fits kHeld of those a
+// lane, else read again.
 template <int kHeld>
 struct RowOf {
   const bf16* row;
@@ -33,6 +33,7 @@ struct RowOf {
         if (column(k) < n) f(column(k), held[k]);
       }
     } else {
+#pragma unroll 1
       for (int64_t c = column(0); c < n; c += 256) {
         float x[8];
         load_columns(row, c, n, whole, x);
@@ -50,6 +51,7 @@ __device__ __forceinline__ void each_of(const RowOf<kHeld>& a, const RowOf<kHeld
       if (a.column(k) < a.n) f(a.column(k), a.held[k], b.held[k]);
     }
   } else {
+#pragma unroll 1
     for (int64_t c = a.column(0); c < a.n; c += 256) {
       float x[8], y[8];
       load_columns(a.row, c, a.n, a.whole, x);
@@ -119,7 +121,8 @@ struct NormAt {
 };
 
 template <int kHeld>
-__global__ __launch_bounds__(kThreads) void d_norm_of(Rows rows, NormAt at, bf16* dx, bool whole) {
+__global__ __launch_bounds__(kThreads, 2) void d_norm_of(Rows rows, NormAt at, bf16* dx,
+                                                         bool whole) {
   const float inverse = 1.0f / static_cast<float>(rows.n);
   const int64_t n = rows.n;
   for (int64_t r = blockIdx.x * kWarps + threadIdx.x / 32; r < rows.count;
@@ -191,7 +194,8 @@ __global__ __launch_bounds__(kThreads) void losses(Bf16Rows rows, Targets t, con
     const float most = block_max(mine.top);
     float top = 0.0f, log = INFINITY;
     if (most != -INFINITY) {
-      const float sum = block_sum(mine.top == -INFINITY ? 0.0f : mine.sum * exp2_of(mine.top - most));
+      const float sum =
+          block_sum(mine.top == -INFINITY ? 0.0f : mine.sum * exp2_of(mine.top - most));
       top = most * kLn2, log = logf(sum);
     }
     const float all = s > 0.0f ? block_sum(plain) - static_cast<float>(n) * (top + log) : 0.0f;
@@ -246,8 +250,7 @@ void norm_rows_bf16(Rows rows, const Bf16* x, const Affine& by, Bf16* y, Moments
   check_launch("norm");
 }
 
-void d_norm_rows_bf16(Rows rows, const Bf16Normed& at, const float* w,
-                      const Bf16NormGradients& d) {
+void d_norm_rows_bf16(Rows rows, const Bf16Normed& at, const float* w, const Bf16NormGradients& d) {
   if (rows.n == 0) return;
   if (rows.count > 0) {
     const NormAt of{numbers(at.x), numbers(at.dy), at.at.mean, at.at.rstd, w};
@@ -257,9 +260,9 @@ void d_norm_rows_bf16(Rows rows, const Bf16Normed& at, const float* w,
     check_launch("norm, backward");
   }
   if (d.w == nullptr && d.b == nullptr) return;
-  sum_columns<ColumnSum::normed>({{rows.count, rows.n, rows.n}, numbers(at.dy), numbers(at.x),
-                                  at.at.mean, at.at.rstd},
-                                 d.b, d.w);
+  sum_columns<ColumnSum::normed>(
+      {{rows.count, rows.n, rows.n}, numbers(at.dy), numbers(at.x), at.at.mean, at.at.rstd}, d.b,
+      d.w);
 }
 
 void cross_entropy_rows_bf16(Bf16Rows rows, const Targets& t, const Bf16* x, LogSums sums,

@@ -115,7 +115,7 @@ void through_blocks(const Transformer& m, const Parts& parts, const nn::Dropout&
   }
 }
 
-// f(states, targets, logits) of each part.
+// f(states, targets, losses) of each part.
 template <class Of>
 void by_parts(const Transformer& m, const Tensor& ids, const Parts& parts,
               const TransformerPass& pass, const Of& f) {
@@ -151,8 +151,7 @@ void by_parts(const Transformer& m, const Tensor& ids, const Parts& parts,
   const std::vector<nn::Linear> output = for_parts(m.output, parts);
   for (size_t p = 0; p < n; ++p) {
     f(c.order == nn::NormOrder::post ? x[p] : last[p](x[p]),
-      ids_of(all, ids.size(1), parts.rows[p], 1),
-      [&](const Tensor& rows) { return logits_of(c, output[p], rows); });
+      ids_of(all, ids.size(1), parts.rows[p], 1), output_losses(c, output[p]));
     x[p] = {};
   }
 }
@@ -163,8 +162,8 @@ std::vector<Loss> losses(const Transformer& m, const Tensor& ids, const Parts& p
                          const LossConfig& c) {
   std::vector<Loss> all;
   by_parts(m, ids, parts, at(pass_of(c, {}), "decoder"),
-           [&](const Tensor& states, const Tensor& targets, const Logits& logits) {
-             all.push_back(token_loss(states, targets, logits, c.label_smoothing, kNoPadding));
+           [&](const Tensor& states, const Tensor& targets, const Losses& losses) {
+             all.push_back(token_loss(states, targets, losses, c.label_smoothing, kNoPadding));
            });
   return all;
 }
@@ -172,8 +171,8 @@ std::vector<Loss> losses(const Transformer& m, const Tensor& ids, const Parts& p
 std::vector<Tensor> each_loss(const Transformer& m, const Tensor& ids, const Parts& parts) {
   std::vector<Tensor> all;
   by_parts(m, ids, parts, {},
-           [&](const Tensor& states, const Tensor& targets, const Logits& logits) {
-             all.push_back(cross_entropy(logits(states), targets, {.reduction = Reduction::none}));
+           [&](const Tensor& states, const Tensor& targets, const Losses& losses) {
+             all.push_back(losses(states, targets, {.reduction = Reduction::none}));
            });
   return all;
 }

@@ -1,6 +1,7 @@
 #include "models/tokens.h"
 
 #include "fovea/ops.h"
+#include "tensor/linear.h"
 
 namespace fovea::models {
 
@@ -13,7 +14,13 @@ Tensor places_of(const Tensor& targets, int64_t padding) {
   return Tensor::from_ids(places, {static_cast<int64_t>(places.size())});
 }
 
-Loss token_loss(const Tensor& x, const Tensor& targets, const Logits& logits, float label_smoothing,
+Losses losses_of(const nn::Linear& output) {
+  return [output](const Tensor& rows, const Tensor& targets, const CrossEntropy& how) {
+    return linear_cross_entropy(rows, {output.weight, output.bias}, targets, how);
+  };
+}
+
+Loss token_loss(const Tensor& x, const Tensor& targets, const Losses& losses, float label_smoothing,
                 int64_t padding) {
   const Tensor places = places_of(targets, padding);
   const int64_t tokens = places.numel(), all = targets.numel();
@@ -23,7 +30,7 @@ Loss token_loss(const Tensor& x, const Tensor& targets, const Logits& logits, fl
     those = index_select(those, 0, places);
   }
   Loss result{.tokens = tokens};
-  result.loss = cross_entropy(logits(rows), those, {.label_smoothing = label_smoothing});
+  result.loss = losses(rows, those, {.label_smoothing = label_smoothing});
   result.nll = static_cast<double>(result.loss.item()) * static_cast<double>(tokens);
   return result;
 }

@@ -116,7 +116,7 @@ Tensor through(const TransformerConfig& c, const Stack& s, const Tensor& embedde
   Angles angles(runs, head_depth(c));
   each.self.bias = bias_of(c, s, L, pass.first + L);
   if (pass.how.hook) each.self.hook = each.cross.hook = &pass.how.hook;
-  Tensor x = dropped(entered(c, s, embedded, runs), drop.at("embedded"));
+  Tensor x = dropped(entered(c, s, embedded, runs), drop.at("embedded")).to(pass.how.type);
   for (size_t b = 0; b < s.blocks.size(); ++b) {
     const nn::BlockConfig& own = s.blocks[b].config;
     each.self.mask = mask_of(s, s.blocks[b], mask);
@@ -131,9 +131,7 @@ Tensor through(const TransformerConfig& c, const Stack& s, const Tensor& embedde
 
 Loss loss_of(const Transformer& m, const Tensor& states, const Tensor& targets, const LossConfig& c,
              int64_t padding) {
-  return token_loss(
-      states, targets, [&](const Tensor& rows) { return logits(m, rows); }, c.label_smoothing,
-      padding);
+  return token_loss(states, targets, output_losses(m.config, m.output), c.label_smoothing, padding);
 }
 
 }  // namespace

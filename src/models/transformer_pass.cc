@@ -96,17 +96,24 @@ Tensor logits_of(const TransformerConfig& c, const nn::Linear& output, const Ten
   return c.output_cap ? *c.output_cap * tanh(l / *c.output_cap) : l;
 }
 
+Losses output_losses(const TransformerConfig& c, const nn::Linear& output) {
+  if (!c.output_cap) return losses_of(output);
+  return [&c, output](const Tensor& rows, const Tensor& targets, const CrossEntropy& how) {
+    return cross_entropy(logits_of(c, output, rows), targets, how);
+  };
+}
+
 void expect_part(const char* call, const Stack& s, const char* part) {
   if (s.blocks.empty()) throw Error(call, std::string("this Transformer has no ") + part);
 }
 
 TransformerPass pass_of(const LossConfig& c, const nn::HeadsHook& hook) {
-  if (c.mode == Mode::eval) return {.hook = hook};
-  return {{c.dropout, c.seed}, hook};
+  if (c.mode == Mode::eval) return {.hook = hook, .type = c.type};
+  return {.noise = {c.dropout, c.seed}, .hook = hook, .type = c.type};
 }
 
 TransformerPass at(const TransformerPass& p, const char* place) {
-  return {nn::Dropout(p.noise).at(place).noise(), p.hook, p.block};
+  return {nn::Dropout(p.noise).at(place).noise(), p.hook, p.block, p.type};
 }
 
 }  // namespace fovea::models

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fovea/transformer.h"
+#include "models/tokens.h"
 
 // What passes through a Transformer's stack have in common, whether they have all rows of a
 // sequence or parts of them.
@@ -37,6 +38,7 @@ std::optional<Bias> bias_of(const TransformerConfig&, const Stack&, int64_t Lq, 
 // A stack's mask as a block has it.
 Mask mask_of(const Stack&, const nn::Block&, const Mask&);
 Tensor logits_of(const TransformerConfig&, const nn::Linear& output, const Tensor& states);
+Losses output_losses(const TransformerConfig&, const nn::Linear& output);  // of their softmax
 
 void expect_part(const char* call, const Stack&, const char* part);
 TransformerPass pass_of(const LossConfig&, const nn::HeadsHook&);

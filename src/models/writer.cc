@@ -199,7 +199,7 @@ Loss loss_of(const Written& m, const Encoded& memory, const Targets& targets, co
              const Intervention& intervention) {
   const Pass pass = run(m, memory, targets.in, c, intervention);
   if (!pass.log_prob) {
-    return token_loss(pass.out, targets.out, m.writer.output, c.label_smoothing);
+    return token_loss(pass.out, targets.out, losses_of(m.writer.output), c.label_smoothing);
   }
   const Drawn drawn = drawn_of(m.writer, pass, targets.out, c);
   const int64_t tokens = places_of(targets.out).numel();

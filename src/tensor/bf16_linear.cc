@@ -55,8 +55,8 @@ Tensor shaped_as(const Tensor& rows, Shape shape) {
   return rows.reshape(shape);
 }
 
-// How wide rows of logits are: products with a number of columns that 64 does not divide take several
-// times as long.
+// How wide rows of logits are: products with a number of columns that 64 does not divide take
+// several times as long.
 int64_t padded(int64_t columns) { return (columns + 63) / 64 * 64; }
 
 // f32 [n,..] as bf16, with zeros behind it up to `rows`.
@@ -112,7 +112,8 @@ Tensor bf16_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                 });
 }
 
-// dlogits = g·(p − [c = t]), 0 behind the last class; dx = dlogits·W, dW = dlogitsᵀ·x, db = Σ dlogits
+// dlogits = g·(p − [c = t]), 0 behind the last class; dx = dlogits·W, dW = dlogitsᵀ·x, db = Σ
+// dlogits
 Tensor linear_cross_entropy(const Tensor& x, const LinearWeights& w, const Tensor& targets,
                             const CrossEntropy& how) {
   if (!x || !is_bf16(x)) return cross_entropy(linear(x, w.weight, w.bias), targets, how);

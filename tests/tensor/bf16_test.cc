@@ -77,9 +77,8 @@ TEST(Bf16, Norms) {
     expect_bf16({"layer", {s}, {own, own}, [](const Many& x, const Many& w) {
                    return layer_norm(x[0], w[0], w[1]);
                  }});
-    expect_bf16({"rms", {s}, {own}, [](const Many& x, const Many& w) {
-                   return rms_norm(x[0], w[0]);
-                 }});
+    expect_bf16(
+        {"rms", {s}, {own}, [](const Many& x, const Many& w) { return rms_norm(x[0], w[0]); }});
   }
 }
 
@@ -90,9 +89,10 @@ TEST(Bf16, Linear) {
   };
   for (const auto& [rows, in, out] :
        {Sizes{1, 8, 8}, Sizes{7, 65, 37}, Sizes{130, 64, 256}, Sizes{257, 768, 501}}) {
-    expect_bf16({"with bias", {{2, rows, in}}, {{out, in}, {out}}, [](const Many& x, const Many& w) {
-                   return linear(x[0], w[0], w[1]);
-                 }});
+    expect_bf16(
+        {"with bias", {{2, rows, in}}, {{out, in}, {out}}, [](const Many& x, const Many& w) {
+           return linear(x[0], w[0], w[1]);
+         }});
     expect_bf16({"without", {{rows, in}}, {{out, in}}, [](const Many& x, const Many& w) {
                    return linear(x[0], w[0], {});
                  }});
@@ -114,7 +114,10 @@ TEST(Bf16, CrossEntropy) {
   for (const int64_t classes : {5, 64, 501, 5000}) {
     for (const float smoothing : {0.0f, 0.1f}) {
       const CrossEntropy how{.label_smoothing = smoothing};
-      expect_bf16({"of logits", {{3, 7, 24}}, {{classes, 24}}, [&](const Many& x, const Many& w) {
+      expect_bf16({"of logits",
+                   {{3, 7, 24}},
+                   {{classes, 24}},
+                   [&](const Many& x, const Many& w) {
                      return cross_entropy(linear(x[0], w[0], {}), some_targets(classes), how);
                    },
                    kLogitsBound});

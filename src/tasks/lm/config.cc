@@ -39,6 +39,11 @@ void LmConfig::visit(Fields& f) {
          {0, 0.95});
   f.real("label-smoothing", loss.label_smoothing, "share of a target spread over the others",
          {0, 0.99});
+  f.named(
+      "type", loss.type,
+      "what blocks compute in: bf16 is for a GPU, and takes a fraction of the time and half the "
+      "memory; weights and their updates stay f32",
+      std::vector{DType::f32, DType::bf16});
   visit_training(f, measures());
   f.integer("batch-tokens", train.batch_tokens, "tokens of a step, in all windows together",
             {1, 1e9});

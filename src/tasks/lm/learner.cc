@@ -112,6 +112,14 @@ train::Scores scores_of(const Total& t, int64_t characters) {
           {"bits", t.loss / std::log(2.0) / static_cast<double>(characters)}};
 }
 
+// bf16 is what a GPU computes in, and windows of which ranks hold parts are f32.
+void check_type(const LmConfig& c) {
+  if (c.context_ranks) throw Error("train", "--type bf16: not together with --context-ranks");
+  if (default_device() == Device::cpu) {
+    throw Error("train", "--type bf16: the CPU does not compute in it; take --device cuda");
+  }
+}
+
 // What is known of the built-in tales alone.
 void add_answered(train::Scores& scores, const LanguageModel& m, std::span<const std::string> lines,
                   const ShareDone& done) {
@@ -161,6 +169,7 @@ train::Learner learner(const LanguageModel& m, const LmSets& sets, const Watchin
                 "watch loss, perplexity or bits");
   }
   const int64_t length = window_of(m, *text);
+  if (m.config.loss.type != DType::f32) check_type(m.config);
   if (m.config.context_ranks) check_shared(m, length, *watching.team);
   if (watching.say) {
     watching.say(
