@@ -16,7 +16,8 @@ namespace fovea {
 
 // What an element is. bf16, f16 and i8 are weights that nobody learns, kept in fewer bits: linear()
 // and embedding() take them as they are and compute in float32, as attend() takes bf16 and f16;
-// others want to(DType::f32). i8 has a scale for each row of the last dimension.
+// others want to(DType::f32). i8 has a scale for each row of the last dimension. A GPU computes
+// with bf16 as with f32 (docs/gpu.md).
 enum class DType : uint8_t { f32, i64, boolean, bf16, f16, i8 };
 
 using Shape = std::vector<int64_t>;  // sizes, the outermost first
@@ -93,8 +94,9 @@ class FOVEA_API Tensor {
   Tensor as_strided(const Shape&, const Shape& strides, int64_t offset) const;
   Tensor contiguous() const;  // itself when already so
   Tensor clone() const;       // a differentiable copy
-  // Between f32, bf16 and f16 differentiable: the gradient, which is f32, goes on as it is. i8 is
-  // s·q by rows, whole q from −127 to 127, s = max|w|/127.
+  // Between f32, bf16 and f16 differentiable: the gradient, which is f32, goes on as it is, or as
+  // bf16 where a GPU computes with that. i8 is s·q by rows, whole q from −127 to 127, s =
+  // max|w|/127.
   Tensor to(DType) const;
   Tensor to(Device) const;  // itself when already there; differentiable
 

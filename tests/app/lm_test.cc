@@ -56,6 +56,7 @@ TEST(LmVerbs, SayWhatIsWrongInOneLine) {
   refused({"--linear", "--positions", "t5"}, "take rotary");
   refused({"--query-depth", "65536", "--blocks", "512"}, "GB are free");
   refused({"--top-k", "3"}, "--top-k");
+  refused({"--type", "bf16", "--device", "cpu"}, "--type bf16: the CPU does not compute in it");
   refused({"--valid-share", "0"}, "--valid-share must be above 0");
   refused({"--valid-share", "0", "--test-share", "0.2"}, "--valid-share must be above 0");
   refused({"/nowhere.txt"}, "nowhere.txt");
