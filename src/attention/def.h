@@ -100,6 +100,10 @@ struct MaskContext {
   Tensor lengths;       // i64 [B] or undefined
 };
 
+struct EqualIds {
+  Tensor of_query, of_key;
+};
+
 struct MaskDef {
   std::string name;
   std::string formula;
@@ -125,8 +129,9 @@ struct MaskDef {
   // With `allows`: the same condition as the bool tensor broadcastable to [B,H,Lq,Lk] that the term
   // has; undefined: none.
   Tensor (*allowed)(const MaskTerm&) = nullptr;
-  // With `allows`: the same condition, a row at a time (see kernels::Condition); null: key by key.
-  void (*forbid)(const MaskTerm&, const kernels::RowKeys&, float* s) = nullptr;
+  // With `allows`: the same condition as numbers that must be equal, i64 [B,Lq] of the queries and
+  // [B,Lk] of the keys; null: none.
+  EqualIds (*equal)(const MaskTerm&) = nullptr;
   // A term may also be added to the scores instead (a float matrix); undefined: none.
   Tensor (*bias)(const MaskTerm&) = nullptr;
 };

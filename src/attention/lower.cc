@@ -7,6 +7,7 @@
 #include "attention/check.h"
 #include "attention/pairs.h"
 #include "fovea/ops.h"
+#include "tensor/impl.h"
 
 namespace fovea {
 namespace {
@@ -73,13 +74,16 @@ void forget_full_ranges(int64_t Lk, LoweredMask& out) {
 
 // ---- conditions --------------------------------------------------------------------------------
 
-void forbid(const void* self, const kernels::RowKeys& x, float* s) {
+void ask_each(const void* self, const kernels::RowKeys& x, float* s) {
   const auto& [term, context] = *static_cast<const Conditions::Term*>(self);
-  if (term.def->forbid) return term.def->forbid(term, x, s);
   for (int64_t j = x.from; j < x.to; ++j) {
     if (!term.def->allows(term, context, x.b, x.h, x.i, j))
       s[j - x.from] = -std::numeric_limits<float>::infinity();
   }
+}
+
+Tensor matrix_of(const MaskTerm& term) {
+  return term.def->allowed ? term.def->allowed(term) : Tensor();
 }
 
 // One matrix is read where it lies; whatever else there is, row by row.
@@ -89,7 +93,7 @@ void take_conditions(const std::vector<const MaskTerm*>& terms, const MaskContex
   auto others = std::make_shared<Conditions>();
   for (const MaskTerm* term : terms) {
     if (term->def->bias && term->def->bias(*term)) continue;
-    const Tensor matrix = term->def->allowed ? term->def->allowed(*term) : Tensor();
+    const Tensor matrix = matrix_of(*term);
     if (matrix && !out.allowed) {
       out.allowed = matrix;
     } else {
@@ -97,7 +101,9 @@ void take_conditions(const std::vector<const MaskTerm*>& terms, const MaskContex
     }
   }
   if (others->terms.empty()) return;
-  for (const Conditions::Term& asked : others->terms) others->list.push_back({forbid, &asked});
+  for (const Conditions::Term& asked : others->terms) {
+    others->list.push_back(condition_on(Device::cpu, asked, others->read));
+  }
   out.conditions = std::move(others);
 }
 
@@ -175,6 +181,27 @@ LoweredMask lowered(const Attention& a, const Sizes& n, const Tensor& q, const Q
 }
 
 }  // namespace
+
+bool asked_by_memory(const MaskTerm& term) { return term.def->equal || matrix_of(term); }
+
+kernels::Condition condition_on(Device device, const Conditions::Term& asked,
+                                std::vector<Tensor>& read) {
+  const auto there = [&](const Tensor& t) {
+    read.push_back(t.to(device));
+    return read.back();
+  };
+  if (const Tensor matrix = matrix_of(asked.term)) {
+    const Tensor m = there(matrix);
+    return {.allowed = broadcast_view<const uint8_t>(m, raw_bools(m))};
+  }
+  if (!asked.term.def->equal) return {.forbid = ask_each, .self = &asked};
+  const EqualIds ids = asked.term.def->equal(asked.term);
+  const auto by_row = [&](const Tensor& t) -> kernels::View<const int64_t> {
+    const Tensor x = there(t);
+    return {raw_ids(x), x.strides()[0], 0, x.strides()[1], 0};
+  };
+  return {.of_query = by_row(ids.of_query), .of_key = by_row(ids.of_key)};
+}
 
 LoweredMask lower_mask(const Attention& a, const Sizes& n, const Tensor& q) {
   return lowered(a, n, q, {0, n.Lq});

@@ -12,15 +12,20 @@
 // additive score, or of pairs. A term stays as wide as it is: nothing here is made for every pair.
 namespace fovea {
 
-// Terms that are conditions, as the kernels ask them. Not to be copied: each asks its own term.
+// Terms that are conditions, as the kernels ask them. Not to be copied: they point to their terms.
 struct Conditions {
   struct Term {
     MaskTerm term;
     MaskContext context;
   };
   std::vector<Term> terms;
-  std::vector<kernels::Condition> list;
+  std::vector<kernels::Condition> list;  // for the CPU
+  std::vector<Tensor> read;              // what those point to
 };
+// Whether devices can ask it: by what lies in memory.
+bool asked_by_memory(const MaskTerm&);
+// A condition as the kernels of a device ask it; `read` keeps what it points to.
+kernels::Condition condition_on(Device, const Conditions::Term&, std::vector<Tensor>& read);
 
 struct LoweredMask {
   // Keys begin ≤ j < end by (b, h, i); empty: all. Strides of 0 where nothing varies.

@@ -43,8 +43,8 @@ void each_permitted(const LoweredMask& m, const Sizes& n, const Part& part, cons
         if (m.conditions) {
           std::fill(row.begin(), row.end(), 0.0f);
           for (const kernels::Condition& c : m.conditions->list)
-            c.forbid(c.self, {b, h, m.first_query + i, m.first_key + begin, m.first_key + end},
-                     row.data() + begin);
+            kernels::forbid(c, {b, h, m.first_query + i, m.first_key + begin, m.first_key + end},
+                            row.data() + begin);
         }
         for (int64_t j = begin; j < end; ++j) {
           if (m.conditions && row[j] == -kInf) continue;

@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "attention/def.h"
 
 namespace fovea {
@@ -34,14 +32,6 @@ extern const MaskDef mask_matrix = {
         [](const MaskTerm& t) {
           const Tensor& m = t.parameters.at("mask");
           return m.dtype() == DType::boolean ? m : Tensor();
-        },
-    .forbid =
-        [](const MaskTerm& t, const kernels::RowKeys& x, float* s) {
-          const Tensor& m = t.parameters.at("mask");
-          const int64_t step = step_of(m);
-          const uint8_t* allowed = bytes_of_row(m, x.b, x.h, x.i);
-          for (int64_t j = x.from; j < x.to; ++j)
-            if (!allowed[j * step]) s[j - x.from] = -std::numeric_limits<float>::infinity();
         },
     .bias =
         [](const MaskTerm& t) {

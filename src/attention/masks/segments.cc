@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "attention/def.h"
 
 namespace fovea {
@@ -61,12 +59,9 @@ extern const MaskDef mask_segments = {
         [](const MaskTerm& t, const MaskContext&, int64_t b, int64_t, int64_t i, int64_t j) {
           return ids_of(t, "q_segments", b)[i] == ids_of(t, "k_segments", b)[j];
         },
-    .forbid =
-        [](const MaskTerm& t, const kernels::RowKeys& x, float* s) {
-          const Segments k = ids_of(t, "k_segments", x.b);
-          const int64_t own = ids_of(t, "q_segments", x.b)[x.i];
-          for (int64_t j = x.from; j < x.to; ++j)
-            if (k[j] != own) s[j - x.from] = -std::numeric_limits<float>::infinity();
+    .equal =
+        [](const MaskTerm& t) {
+          return EqualIds{t.parameters.at("q_segments"), t.parameters.at("k_segments")};
         },
 };
 

@@ -5,6 +5,12 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
 #include "kernels/attention/backward-inl.h"
 #include "kernels/attention/forward-inl.h"
 #include "kernels/attention/inspect-inl.h"
@@ -43,6 +49,40 @@ void attention_entropy(const AttentionProblem& p, const float* stat, float* entr
 void attention_log_prob(const AttentionProblem& p, const float* stat, const int32_t* chosen,
                         float* log_prob) {
   HWY_DYNAMIC_DISPATCH(LogProb)(p, stat, chosen, log_prob);
+}
+
+void top_of_rows(const TopRows& x, const float* weights, float* top, int64_t* keys) {
+  parallel_for(x.rows, [&](int64_t row) {
+    const float* w = weights + row * x.n;
+    const auto size = [w](int64_t j) {  // NaN first
+      return std::isnan(w[j]) ? std::numeric_limits<float>::infinity() : w[j];
+    };
+    std::vector<int64_t> order(static_cast<size_t>(x.n));
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + x.k, order.end(), [&](int64_t a, int64_t b) {
+      return size(a) != size(b) ? size(a) > size(b) : a < b;
+    });
+    for (int64_t i = 0; i < x.k; ++i) {
+      keys[row * x.k + i] = order[i];
+      top[row * x.k + i] = w[order[i]];
+    }
+  });
+}
+
+void forbid(const Condition& c, const RowKeys& x, float* s) {
+  if (c.forbid) return c.forbid(c.self, x, s);
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  if (c.allowed) {
+    const uint8_t* allowed = c.allowed.row(x.b, x.h, x.i);
+    for (int64_t j = x.from; j < x.to; ++j) {
+      if (!allowed[j * c.allowed.c]) s[j - x.from] = kNever;
+    }
+    return;
+  }
+  const int64_t own = *c.of_query.row(x.b, x.h, x.i);
+  for (int64_t j = x.from; j < x.to; ++j) {
+    if (*c.of_key.row(x.b, x.h, j) != own) s[j - x.from] = kNever;
+  }
 }
 
 bool all_finite(const View<const float>& x, int64_t B, int64_t H, int64_t R, int64_t C) {

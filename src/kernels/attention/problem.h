@@ -54,12 +54,18 @@ struct RowKeys {
   int64_t from = 0, to = 0;
 };
 
-// A condition that is neither a range nor a matrix: `forbid` writes −inf over the scores of the
-// keys that a row may not see, and leaves the others. s[0] is key `from`'s.
+// A condition besides a range and one matrix, by rows and keys of the whole call: another matrix,
+// or numbers of a query and of a key that must be equal, or, on the CPU alone, whatever `forbid`
+// asks, which writes −inf over the scores of the keys that a row may not see. s[0] is key `from`'s.
 struct Condition {
+  View<const uint8_t> allowed;           // [B,H,Lq,Lk]
+  View<const int64_t> of_query, of_key;  // [B,H,Lq], [B,H,Lk]; c unused
   void (*forbid)(const void* self, const RowKeys&, float* s) = nullptr;
   const void* self = nullptr;
 };
+
+// Writes −inf over the scores of the keys that the condition hides; s[0] is key `from`'s.
+void forbid(const Condition&, const RowKeys&, float* s);
 
 struct AttentionProblem {
   int64_t B = 0, H = 0, Hk = 0, Lq = 0, Lk = 0;
@@ -81,7 +87,7 @@ struct AttentionProblem {
   View<const int32_t> begin, end;  // c unused
   View<const uint8_t> allowed;     // [B,H,Lq,Lk]
   View<const float> bias;          // [B,H,Lq,Lk]; −inf forbids
-  // Whatever else a key must meet, by rows of the call this is a part of.
+  // Whatever else a key must meet; in the device's memory.
   const Condition* conditions = nullptr;
   int64_t n_conditions = 0;
 
@@ -179,6 +185,12 @@ void attention_entropy(const AttentionProblem&, const float* stat, float* entrop
 // log p of the chosen keys under softmax, contiguous [B,H,Lq]; 0 where none is chosen.
 void attention_log_prob(const AttentionProblem&, const float* stat, const int32_t* chosen,
                         float* log_prob);
+
+// The k largest of each of some rows of n weights, NaN first, the first of equals; contiguous.
+struct TopRows {
+  int64_t rows = 0, n = 0, k = 0;
+};
+void top_of_rows(const TopRows&, const float* weights, float* top, int64_t* keys);
 
 // Whether all of [B,H,R,C] is finite.
 bool all_finite(const View<const float>&, int64_t B, int64_t H, int64_t R, int64_t C);

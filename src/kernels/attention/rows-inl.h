@@ -74,7 +74,7 @@ HWY_NOINLINE void MaskRow(const AttentionProblem& p, const Stretch& x, float* s)
   const RowKeys keys{p.first.b + x.b, p.first.h + x.h, p.first.i + x.i, p.first.j + x.begin,
                      p.first.j + x.end};
   for (int64_t c = 0; c < p.n_conditions; ++c) {
-    p.conditions[c].forbid(p.conditions[c].self, keys, at + x.begin);
+    forbid(p.conditions[c], keys, at + x.begin);
   }
   FillRow(at, x.from, std::min(x.begin, x.to), -kInf);
   FillRow(at, std::max(x.end, x.from), x.to, -kInf);
