@@ -14,17 +14,18 @@
 // fused, linear and composed; by_reference.cc), or take what it computed before; and backward. What
 // the result may be asked for afterwards is in attended.cc.
 namespace fovea {
-namespace {
-
-bool is_finite(const Tensor& t) {
-  return on(t).all_finite(broadcast_view<const float>(t, raw(t)), t.size(0), t.size(1), t.size(2),
-                          t.size(3));
-}
 
 LoweredMask on_cpu(LoweredMask mask) {
   if (mask.allowed) mask.allowed = mask.allowed.detach().to(Device::cpu);
   if (mask.bias) mask.bias = mask.bias.detach().to(Device::cpu);
   return mask;
+}
+
+namespace {
+
+bool is_finite(const Tensor& t) {
+  return on(t).all_finite(broadcast_view<const float>(t, raw(t)), t.size(0), t.size(1), t.size(2),
+                          t.size(3));
 }
 
 // Which of the inputs are made float32 before all else, where they are not. The fused kernels of
@@ -85,25 +86,16 @@ void lower(AttendedState& s, Tensor q, const Keys& keys, const Tensor& v) {
 enum class Where : uint8_t { here, here_in_bf16, by_host };
 Where runs(const Tensor& q, const Keys& keys, const Tensor& v, const Attention& attention,
            Plan asked) {
-  if (q.device() == Device::cpu) return Where::here;
-  AttendedState s;
-  const auto predicts = [](const MaskTerm& term) { return term.def->center != nullptr; };
-  const auto& terms = attention.mask.terms;
-  Tensor queries = with_rank_4(q);
-  if (std::any_of(terms.begin(), terms.end(), predicts)) queries = queries.to(DType::f32);
-  s.n = sizes_of(queries, with_rank_4(keys.given), with_rank_4(v));
-  check_attention("attend", attention, s.n);
-  s.plan =
-      choose_plan(request_for(attention, s.n), asked == Plan::automatic ? usual_plan() : asked);
-  if (s.plan != Plan::fused) return Where::by_host;
-  s.attention = attention;
-  s.computed = q.device();
-  s.mask = lower_mask(attention, s.n, queries);
-  s.in_bf16 = computes_in(s.computed, DType::bf16) && !keys.lowered && is_bf16(q) &&
-              is_bf16(keys.given) && is_bf16(v);
-  if (s.in_bf16 && device_can(s)) return Where::here_in_bf16;
-  s.in_bf16 = false;
-  return device_can(s) ? Where::here : Where::by_host;
+  const Device device = q.device();
+  if (device == Device::cpu) return Where::here;
+  const Sizes n = sizes_of(with_rank_4(q), with_rank_4(keys.given), with_rank_4(v));
+  check_attention("attend", attention, n);
+  const Plan plan = choose_plan(request_for(attention, n, device),
+                                asked == Plan::automatic ? usual_plan() : asked);
+  const bool narrow = computes_in(device, DType::bf16) && !keys.lowered && is_bf16(q) &&
+                      is_bf16(keys.given) && is_bf16(v);
+  if (narrow && device_can_in_bf16(device, plan, attention, n)) return Where::here_in_bf16;
+  return device_can(device, plan, attention, n) ? Where::here : Where::by_host;
 }
 
 // A call that is ready to run, and its inputs in rank 4.
@@ -121,10 +113,10 @@ Ready ready(const Tensor& q, const Keys& keys, const Tensor& v, const Attention&
   check_attention("attend", attention, s.n);
   s.rank = q.rank();
   s.attention = attention;
-  s.plan =
-      choose_plan(request_for(attention, s.n), asked == Plan::automatic ? usual_plan() : asked);
   s.device = s.computed = q.device();
   s.in_bf16 = where == Where::here_in_bf16;
+  s.plan = choose_plan(request_for(attention, s.n, s.device),
+                       asked == Plan::automatic ? usual_plan() : asked);
   const Widened wide = widened(s);
   if (wide.q) x.q = x.q.to(DType::f32);
   if (wide.k) x.k = x.k.to(DType::f32);
@@ -164,7 +156,7 @@ Tensor taken(const char* name, const Tensor& t, DType dtype, const AttendedState
                                 (t ? std::string(" ") + name_of(t.dtype()) : "") + ", expected " +
                                 to_string(seen) + " " + name_of(dtype));
   }
-  return t.detach().reshape(shape);
+  return (dtype == DType::f32 ? t.detach().to(s.computed) : t.detach()).reshape(shape);
 }
 
 void take_computed(AttendedState& s, const Computed& c) {
@@ -172,13 +164,15 @@ void take_computed(AttendedState& s, const Computed& c) {
   s.context = taken("context", c.context, DType::f32, s, {n.B, n.H, n.Lq, n.Dv});
   s.stat = taken("stat", c.stat, DType::f32, s, {n.B, n.H, n.Lq}).contiguous();
   if (!def_of(s.attention.weighting).hard) return;
+  std::vector<int32_t> chosen;
   for (const int64_t key : taken("chosen", c.chosen, DType::i64, s, {n.B, n.H, n.Lq}).to_ids()) {
     if (key < -1 || key >= n.Lk) {
       throw Error("attended", "chosen has key " + std::to_string(key) +
                                   ", expected -1 to Lk-1=" + std::to_string(n.Lk - 1));
     }
-    s.chosen.push_back(static_cast<int32_t>(key));
+    chosen.push_back(static_cast<int32_t>(key));
   }
+  keep_chosen(s, chosen);
 }
 
 }  // namespace
@@ -204,9 +198,10 @@ Attended attend_to(const Tensor& q, const Keys& keys, const Tensor& v, const Att
   Ready x = ready(q, keys, v, attention, want.plan, where);
   AttendedState& s = *x.state;
   if (s.plan == Plan::reference) return by_reference(std::move(x));
-  if (s.computed != Device::cpu) {
-    s.by_host = [call = HostCall{q, keys.given, v, attention}, want] {
-      return attend_through_host(call, want);
+  if (s.in_bf16) {
+    s.in_floats = [=, given = keys.given] {
+      const auto wide = [](const Tensor& t) { return t.to(DType::f32); };
+      return attend_to(wide(q), {.given = wide(given)}, wide(v), attention, want);
     };
   }
   s.context =
@@ -218,14 +213,14 @@ Attended attend_to(const Tensor& q, const Keys& keys, const Tensor& v, const Att
 Attended attended(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& attention,
                   const Computed& computed, const Want& want) {
   check_inputs(q, k, v);
-  if (q.device() != Device::cpu) {
+  if (!runs_where_it_is(q, {.given = k}, v, attention, want.plan)) {
     const auto here = [](const Tensor& t) { return t ? t.to(Device::cpu) : t; };
     const Computed brought{here(computed.context), here(computed.stat), computed.chosen};
     return through_host({q, k, v, attention}, [&](const HostCall& x) {
       return attended(x.q, x.k, x.v, x.attention, brought, want);
     });
   }
-  const DefaultDevice here(Device::cpu);
+  const DefaultDevice here(q.device());
   Ready x = ready(q, {.given = k}, v, attention, want.plan);
   AttendedState& s = *x.state;
   if (s.plan == Plan::reference) return by_reference(std::move(x));

@@ -14,12 +14,14 @@ namespace {
 
 using State = std::shared_ptr<const AttendedState>;
 
-// Where a look is computed.
+// What looks inside read: floats.
 State state_of(const State& s) {
-  if (!s->by_host) return s;
+  if (!s->in_floats) return s;
   s->check_unchanged("Attended");  // the inputs are read again
-  return s->by_host().state;
+  return s->in_floats().state;
 }
+
+constexpr int64_t kTopScores = int64_t{1} << 20;  // weights of a head that top() has at a time
 
 bool by_reference(const State& s) { return s->plan == Plan::reference; }
 Shape rows_shape(const State& s) { return {s->n.B, s->n.H, s->n.Lq}; }
@@ -60,21 +62,20 @@ Tensor selected_weights(const State& s, const Select& select) {
 // d weights of the selection as d weights of everything.
 Tensor spread(const State& s, const Select& select, const Tensor& d) {
   if (select.heads.empty() && select.rows.empty()) return d;
-  Tensor full = Tensor::zeros({s->n.B, s->n.H, s->n.Lq, s->n.Lk});
-  float* to = raw(full);
-  const Tensor from = d.contiguous();
-  const float* at = from.data<float>();
-  for (int64_t b = 0; b < s->n.B; ++b) {
-    for (int64_t h = 0; h < from.size(1); ++h) {
-      for (int64_t i = 0; i < from.size(2); ++i, at += s->n.Lk) {
-        const int64_t head = select.heads.empty() ? h : select.heads[h];
-        const int64_t row = select.rows.empty() ? i : select.rows[i];
-        float* out = to + ((b * s->n.H + head) * s->n.Lq + row) * s->n.Lk;
-        for (int64_t j = 0; j < s->n.Lk; ++j) out[j] += at[j];
-      }
-    }
-  }
-  return full;
+  const Sizes& n = s->n;
+  Tensor at = d.contiguous();
+  const auto add = [&](const std::vector<int64_t>& picked, kernels::Middle where, Shape shape) {
+    if (picked.empty()) return;
+    const auto count = static_cast<int64_t>(picked.size());
+    const Tensor ids = Tensor::from_ids(picked, {count}).to(at.device());
+    const Tensor to = Tensor::zeros(shape);
+    on(to).add_rows(where, raw_ids(ids), count, raw(at), raw(to));
+    at = to;
+  };
+  const int64_t rows = d.size(2);
+  add(select.heads, {.outer = n.B, .size = n.H, .inner = rows * n.Lk}, {n.B, n.H, rows, n.Lk});
+  add(select.rows, {.outer = n.B * n.H, .size = n.Lq, .inner = n.Lk}, {n.B, n.H, n.Lq, n.Lk});
+  return at;
 }
 
 Tensor record_selection(const State& s, const Select& select, const Tensor& weights) {
@@ -94,7 +95,7 @@ Tensor row_log_sum_exp(const State& s) {
 Tensor sparse_entropy(const State& s) {
   s->check_unchanged("Attended::entropy");
   auto plain = std::make_shared<AttendedState>(*s);
-  if (plain->problem.begin) {  // its own copy: `s` may go first
+  if (plain->problem.begin && !plain->ranges) {  // its own copy: `s` may go first
     plain->problem.begin.data = plain->mask.begin.data();
     plain->problem.end.data = plain->mask.end.data();
   }
@@ -104,26 +105,6 @@ Tensor sparse_entropy(const State& s) {
   plain->weights = {};
   const Tensor w = record_selection(plain, {}, weights_by_kernels(*plain, {}));
   return sum(w * log(maximum(w, Tensor::scalar(1e-37f))), {3}) * -1.0f;
-}
-
-struct RowTop {
-  float* weights;
-  int64_t* keys;
-};
-
-void top_of_row(const float* w, int64_t n, int64_t k, const RowTop& to) {
-  const auto size = [w](int64_t j) {  // NaN first
-    return std::isnan(w[j]) ? std::numeric_limits<float>::infinity() : w[j];
-  };
-  std::vector<int64_t> order(n);
-  std::iota(order.begin(), order.end(), 0);
-  std::partial_sort(order.begin(), order.begin() + k, order.end(), [size](int64_t a, int64_t b) {
-    return size(a) != size(b) ? size(a) > size(b) : a < b;
-  });
-  for (int64_t i = 0; i < k; ++i) {
-    to.keys[i] = order[i];
-    to.weights[i] = w[order[i]];
-  }
 }
 
 }  // namespace
@@ -155,23 +136,22 @@ TopK Attended::top(int64_t k, const Select& select) const {
   const int64_t heads = select.heads.empty() ? n.H : static_cast<int64_t>(select.heads.size());
   const int64_t count = static_cast<int64_t>(rows.size());
   TopK out{Tensor::empty({n.B, heads, count, k}),
-           Tensor::empty({n.B, heads, count, k}, DType::i64)};
+           Tensor::empty({n.B, heads, count, k}, DType::i64, s->computed)};
   // A few rows at a time: the whole matrix is never there.
-  constexpr int64_t kRows = 64;
-  for (int64_t first = 0; first < count; first += kRows) {
-    const int64_t m = std::min(kRows, count - first);
+  const int64_t most = s->computed == Device::cpu ? 64 : std::max<int64_t>(64, kTopScores / n.Lk);
+  for (int64_t first = 0; first < count && k > 0; first += most) {
+    const int64_t m = std::min(most, count - first);
     const Select part{select.heads, {rows.begin() + first, rows.begin() + first + m}};
     const Tensor w = selected_weights(s, part);
-    for (int64_t bh = 0; bh < n.B * heads; ++bh) {
-      for (int64_t i = 0; i < m; ++i) {
-        const int64_t at = (bh * count + first + i) * k;
-        top_of_row(raw(w) + (bh * m + i) * n.Lk, n.Lk, k,
-                   {raw(out.weights) + at, raw_ids(out.keys) + at});
-      }
-    }
+    const Tensor top = Tensor::empty({n.B, heads, m, k});
+    const Tensor keys = Tensor::empty({n.B, heads, m, k}, DType::i64, s->computed);
+    on(w).top_of_rows({.rows = n.B * heads * m, .n = n.Lk, .k = k}, raw(w), raw(top),
+                      raw_ids(keys));
+    out.weights.slice(2, first, first + m).copy_(top);
+    out.keys.slice(2, first, first + m).copy_(keys);
   }
   out.weights = s->shaped(out.weights);
-  out.keys = s->shaped(out.keys);
+  out.keys = s->shaped(out.keys.to(Device::cpu));
   return out;
 }
 
@@ -197,7 +177,8 @@ Tensor Attended::chosen() const {
   const State s = state_of(state);
   const DefaultDevice here(s->computed);
   expect_hard("Attended::chosen", s);
-  const std::vector<int64_t> keys(s->chosen.begin(), s->chosen.end());
+  const std::vector<int32_t> chosen = chosen_keys(*s);
+  const std::vector<int64_t> keys(chosen.begin(), chosen.end());
   return s->shaped(Tensor::from_ids(keys, rows_shape(s)));
 }
 

@@ -90,9 +90,24 @@ RangeRows ranges_where_read(AttendedState& s) {
   return {begin, begin + n};
 }
 
+// Its conditions likewise.
+const kernels::Condition* conditions_where_read(AttendedState& s) {
+  const Conditions& all = *s.mask.conditions;
+  if (s.computed == Device::cpu) return all.list.data();
+  std::vector<kernels::Condition> list;
+  for (const Conditions::Term& one : all.terms) {
+    list.push_back(condition_on(s.computed, one, s.of_conditions));
+  }
+  const size_t bytes = list.size() * sizeof(kernels::Condition);
+  s.conditions = kernels::allocate_on(s.computed, bytes);
+  kernels::on(s.computed).upload(s.conditions.get(), list.data(), bytes);
+  return static_cast<const kernels::Condition*>(s.conditions.get());
+}
+
 void take_mask(AttendedState& s) {
   AttentionProblem& p = s.problem;
   const LoweredMask& m = s.mask;
+  if (s.plan == Plan::composed) s.mask_here = on_cpu(m);
   if (!m.begin.empty()) {
     const RangeRows at = ranges_where_read(s);
     p.begin = {at.begin, m.stride_b, m.stride_h, 1, 0};
@@ -103,7 +118,7 @@ void take_mask(AttendedState& s) {
     p.allowed = broadcast_view<const uint8_t>(m.allowed, raw_bools(m.allowed));
   }
   if (m.conditions) {
-    p.conditions = m.conditions->list.data();
+    p.conditions = conditions_where_read(s);
     p.n_conditions = static_cast<int64_t>(m.conditions->list.size());
   }
   if (m.bias) {
@@ -133,6 +148,12 @@ void take_weighting(AttendedState& s) {
     expect_together("attend", {&s.inputs.q, &s.inputs.sink});
     p.sink = raw(s.inputs.sink);
   }
+}
+
+// Where the kernels find chosen keys; null: none are.
+int32_t* chosen_of(const AttendedState& s) {
+  if (s.chosen_there) return static_cast<int32_t*>(s.chosen_there.get());
+  return const_cast<int32_t*>(s.chosen.data());
 }
 
 bool empty(const Sizes& n) { return n.B == 0 || n.H == 0 || n.Lq == 0 || n.Lk == 0; }
@@ -270,7 +291,7 @@ void backward_by_parts(const AttendedState& s, const AttentionProblem& p,
       dv = Tensor::empty({part.B, part.Hk, part.Lk, part.Dv});
       of_part.dv = out_view(dv);
     }
-    kernels::attention_backward(part, of_part);
+    kernels::on(s.computed).attention_backward(part, of_part);
     if (d_scores) add_gradients(s, d_scores, scores, sums);
     if (!dv) continue;
     const int64_t hk = x.h / s.problem.group();
@@ -279,6 +300,22 @@ void backward_by_parts(const AttendedState& s, const AttentionProblem& p,
 }
 
 }  // namespace
+
+std::vector<int32_t> chosen_keys(const AttendedState& s) {
+  if (!s.chosen_there) return s.chosen;
+  std::vector<int32_t> keys(s.n.B * s.n.H * s.n.Lq);
+  kernels::on(s.computed)
+      .download(keys.data(), s.chosen_there.get(), keys.size() * sizeof(int32_t));
+  return keys;
+}
+
+void keep_chosen(AttendedState& s, const std::vector<int32_t>& keys) {
+  s.chosen = keys;
+  if (s.computed == Device::cpu || keys.empty()) return;
+  const size_t bytes = keys.size() * sizeof(int32_t);
+  s.chosen_there = kernels::allocate_on(s.computed, bytes);
+  kernels::on(s.computed).upload(s.chosen_there.get(), keys.data(), bytes);
+}
 
 void take_inputs(AttendedState& s, const LoweredRows& rows, const Tensor& v) {
   const Sizes& n = s.n;
@@ -300,6 +337,7 @@ void attend_by_kernels(AttendedState& s, bool keep_weights) {
   const KernelInputs& in = s.inputs;
   const bool hard = def_of(s.attention.weighting).hard;
   if (hard) s.chosen.assign(n.B * n.H * n.Lq, -1);
+  if (hard && s.computed != Device::cpu) keep_chosen(s, s.chosen);
   if (empty(n)) {
     s.context.fill_(0.0f);
     s.stat = Tensor::full({n.B, n.H, n.Lq}, -kInf);
@@ -313,7 +351,7 @@ void attend_by_kernels(AttendedState& s, bool keep_weights) {
   s.stat = Tensor::empty({n.B, n.H, n.Lq});
   kernels::AttentionResult out{.stat = raw(s.stat)};
   give(s.context, out.context, out.context16);
-  if (hard) out.chosen = s.chosen.data();
+  if (hard) out.chosen = chosen_of(s);
   if (hard && !p.whole_rows) {
     s.best.resize(s.chosen.size());
     out.best = s.best.data();
@@ -352,7 +390,7 @@ void run_backward(const AttendedState& s, const Upstream& up, kernels::Attention
     }
   };
   g.stat = raw(s.stat);
-  g.chosen = s.chosen.data();
+  g.chosen = chosen_of(s);
   if (up.context || up.weights) {
     take_again(s.context, g.context, g.context16);
     if (up.context) take_again(up.context, g.d_context, g.d_context16);
@@ -426,9 +464,9 @@ void weights_by_parts(const AttendedState& s, const kernels::AttentionResult& do
         int64_t m = 1;
         while (m < most && r + m < rows && row_at(r + m) == row_at(r) + m) ++m;
         const Part x{b, select.heads.empty() ? h : select.heads[h], row_at(r), 1, 1, m};
-        kernels::attention_weights(part_of(s.problem, x, scores_of(s, x).matrix),
-                                   part_of(done, x, n), {.n_heads = 1, .n_rows = m},
-                                   from(to, b, h, r));
+        kernels::on(s.computed)
+            .attention_weights(part_of(s.problem, x, scores_of(s, x).matrix), part_of(done, x, n),
+                               {.n_heads = 1, .n_rows = m}, from(to, b, h, r));
         r += m;
       }
     }
@@ -446,12 +484,11 @@ Tensor weights_by_kernels(const AttendedState& s, const Select& select) {
   pick.n_rows = pick.rows ? static_cast<int64_t>(select.rows.size()) : n.Lq;
   Tensor out = Tensor::zeros({n.B, pick.n_heads, pick.n_rows, n.Lk});
   if (out.numel() == 0) return out;
-  kernels::AttentionResult done{.stat = raw(s.stat),
-                                .chosen = const_cast<int32_t*>(s.chosen.data())};
+  const kernels::AttentionResult done{.stat = raw(s.stat), .chosen = chosen_of(s)};
   if (s.plan == Plan::composed) {
     weights_by_parts(s, done, select, out_view(out));
   } else {
-    kernels::attention_weights(s.problem, done, pick, out_view(out));
+    kernels::on(s.computed).attention_weights(s.problem, done, pick, out_view(out));
   }
   return out;
 }
@@ -462,7 +499,7 @@ Tensor log_sum_exp_by_kernels(const AttendedState& s) {
     return s.stat;
   Tensor out = Tensor::empty({s.n.B, s.n.H, s.n.Lq});
   each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
-    kernels::attention_forward(p, {.stat = raw(out) + first_row(x, s.n)});
+    kernels::on(s.computed).attention_forward(p, {.stat = raw(out) + first_row(x, s.n)});
   });
   return out;
 }
@@ -472,7 +509,7 @@ Tensor entropy_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
   if (empty(s.n)) return out;
   each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
     const int64_t row = first_row(x, s.n);
-    kernels::attention_entropy(p, raw(log_sum_exp) + row, raw(out) + row);
+    kernels::on(s.computed).attention_entropy(p, raw(log_sum_exp) + row, raw(out) + row);
   });
   return out;
 }
@@ -483,7 +520,8 @@ Tensor log_prob_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
   if (empty(s.n)) return out;
   each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
     const int64_t row = first_row(x, s.n);
-    kernels::attention_log_prob(p, raw(log_sum_exp) + row, s.chosen.data() + row, raw(out) + row);
+    kernels::on(s.computed)
+        .attention_log_prob(p, raw(log_sum_exp) + row, chosen_of(s) + row, raw(out) + row);
   });
   return out;
 }

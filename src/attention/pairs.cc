@@ -6,7 +6,6 @@
 #include "attention/check.h"
 #include "attention/state.h"
 #include "fovea/ops.h"
-#include "kernels/lookup.h"
 #include "tensor/impl.h"
 
 namespace fovea {
@@ -37,6 +36,15 @@ Tensor additive_of_pairs(const Tensor& q_rows, const Tensor& k_rows, const Tenso
   return sum(tanh(q_rows + k_rows) * p.at("u"), {1});
 }
 
+// to[ids[i]] += rows[i], of rows `width` wide.
+void add_to_rows(const Tensor& rows, const std::vector<int64_t>& ids, int64_t width,
+                 const Tensor& to) {
+  const auto n = static_cast<int64_t>(ids.size());
+  const Tensor there = Tensor::from_ids(ids, {n}).to(to.device());
+  on(to).add_rows({.size = to.numel() / std::max<int64_t>(1, width), .inner = width},
+                  raw_ids(there), n, raw(rows.contiguous()), raw(to));
+}
+
 // The scores of the pairs, on a tape of their own where a row or a parameter is wanted.
 void score_pairs(const AttendedState& s, const PairGradients& wanted, PartScores& out) {
   out.scores = {};
@@ -52,8 +60,10 @@ void score_pairs(const AttendedState& s, const PairGradients& wanted, PartScores
 
 // Leaves out the pairs that have no gradient and whose scores are not finite, and says whether
 // there were any: 0 times what made them so is not 0.
-bool forget_nonfinite(const float* d, PartScores& part) {
-  const Tensor scores = part.scores.detach().contiguous();
+bool forget_nonfinite(const Tensor& d_matrix, PartScores& part) {
+  const Tensor scores = part.scores.detach().contiguous().to(Device::cpu);
+  const Tensor gradients = d_matrix.detach().to(Device::cpu);
+  const float* d = raw(gradients);
   size_t kept = 0;
   for (size_t p = 0; p < part.places.size(); ++p) {
     if (d[part.places[p]] == 0.0f && !std::isfinite(raw(scores)[p])) continue;
@@ -63,12 +73,6 @@ bool forget_nonfinite(const float* d, PartScores& part) {
   if (kept == part.places.size()) return false;
   for (auto* list : {&part.q, &part.k, &part.places}) list->resize(kept);
   return true;
-}
-
-void add_rows(const Tensor& d_rows, const std::vector<int64_t>& ids, const Tensor& to) {
-  const int64_t width = to.size(3);
-  kernels::add_rows({.size = to.numel() / std::max<int64_t>(1, width), .inner = width}, ids.data(),
-                    static_cast<int64_t>(ids.size()), raw(d_rows.contiguous()), raw(to));
 }
 
 }  // namespace
@@ -143,7 +147,7 @@ PartScores scores_of(const AttendedState& s, const Part& part, const PairGradien
   const int64_t group = n.H / n.Hk;
   const int64_t first = (part.b * n.H + part.h) * n.Lq + part.i;
   PartScores out;
-  each_permitted(s.mask, n, part, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+  each_permitted(s.mask_here, n, part, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
     const int64_t row = (b * n.H + h) * n.Lq + i;
     out.q.push_back(row);
     out.k.push_back((b * n.Hk + h / group) * n.Lk + j);
@@ -152,22 +156,20 @@ PartScores scores_of(const AttendedState& s, const Part& part, const PairGradien
   out.matrix = Tensor::zeros({part.B, part.H, part.Lq, n.Lk});
   if (out.places.empty()) return out;
   score_pairs(s, wanted, out);
-  const Tensor scores = out.scores.detach().contiguous();
-  kernels::add_rows({.size = out.matrix.numel()}, out.places.data(),
-                    static_cast<int64_t>(out.places.size()), raw(scores), raw(out.matrix));
+  add_to_rows(out.scores.detach(), out.places, 1, out.matrix);
   return out;
 }
 
 void add_gradients(const AttendedState& s, const Tensor& d_matrix, PartScores& part,
                    PairGradients& sums) {
   if (!part.scores || !part.scores.requires_grad()) return;
-  if (forget_nonfinite(raw(d_matrix), part)) score_pairs(s, sums, part);
+  if (forget_nonfinite(d_matrix, part)) score_pairs(s, sums, part);
   if (!part.scores) return;
   const Shape count{static_cast<int64_t>(part.places.size())};
   part.scores.backward(
       index_select(d_matrix.reshape({-1}), 0, Tensor::from_ids(part.places, count)));
-  if (sums.q && part.q_rows.grad()) add_rows(part.q_rows.grad(), part.q, sums.q);
-  if (sums.k && part.k_rows.grad()) add_rows(part.k_rows.grad(), part.k, sums.k);
+  if (sums.q && part.q_rows.grad()) add_to_rows(part.q_rows.grad(), part.q, sums.q.size(3), sums.q);
+  if (sums.k && part.k_rows.grad()) add_to_rows(part.k_rows.grad(), part.k, sums.k.size(3), sums.k);
   for (auto& [name, sum] : sums.parameters) {
     const Tensor d = part.parameters.at(name).grad();
     if (d) sum.add_(d);

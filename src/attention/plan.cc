@@ -22,8 +22,10 @@ std::string plain_weighting() {
   return "of scores as they are";
 }
 
-// O(L) beats O(L²) once a sequence is longer than a few widths.
-bool linear_pays(const PlanRequest& r) { return r.n.Lq * r.n.Lk > 4 * (r.n.Lq + r.n.Lk) * r.n.Dk; }
+// O(L) beats O(L²) once a sequence is longer than a few widths; not by way of the host.
+bool linear_pays(const PlanRequest& r) {
+  return r.device == Device::cpu && r.n.Lq * r.n.Lk > 4 * (r.n.Lq + r.n.Lk) * r.n.Dk;
+}
 
 bool can_linear(const PlanRequest& r) {
   return r.form == Form::dot && r.weighting == WeightingKind::none && r.prefix_mask && !r.capped &&
@@ -72,9 +74,9 @@ Plan plan(const std::string& name) {
   throw Error("plan", "there is no plan \"" + name + "\"; there are " + known);
 }
 
-PlanRequest request_for(const Attention& a, const Sizes& n) {
+PlanRequest request_for(const Attention& a, const Sizes& n, Device device) {
   const WeightingDef& weighting = def_of(a.weighting);
-  PlanRequest r{.n = n, .form = def_of(a.score).form};
+  PlanRequest r{.n = n, .device = device, .form = def_of(a.score).form};
   r.weighting = weighting.kind;
   r.hard = weighting.hard;
   r.prefix_mask = true;

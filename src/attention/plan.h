@@ -21,7 +21,7 @@ struct PlanRequest {
 };
 
 // Of the choices and the shapes alone: nothing is lowered for it.
-PlanRequest request_for(const Attention&, const Sizes&);
+PlanRequest request_for(const Attention&, const Sizes&, Device = Device::cpu);
 
 // The first plan of the list (linear, fused, composed, reference) that can do it;
 // or the one asked for, which throws where it cannot.

@@ -21,17 +21,20 @@ struct KernelInputs {
 };
 
 struct AttendedState {
-  Device computed = Device::cpu;  // where the call was computed
-  Device device = Device::cpu;    // where its tensors are: results go there
-  bool in_bf16 = false;           // by a device: q, k and v, and the context
-  // What a device does not compute itself: the same call on the CPU, for looks inside.
-  std::function<Attended()> by_host;
+  Device computed = Device::cpu;        // where the call was computed
+  Device device = Device::cpu;          // where its tensors are: results go there
+  bool in_bf16 = false;                 // by a device: q, k and v, and the context
+  std::function<Attended()> in_floats;  // the same call, for looks inside one in bf16
   Sizes n{};
   int rank = 4;
   Plan plan = Plan::automatic;
   Attention attention;
   LoweredMask mask;
-  std::shared_ptr<void> ranges;  // the mask's, begin then end, where the device reads them
+  // Where a device reads them: the mask's ranges, begin then end; its conditions, and what those
+  // point to. A device that is not the CPU writes chosen keys there, too.
+  std::shared_ptr<void> ranges, conditions, chosen_there;
+  std::vector<Tensor> of_conditions;
+  LoweredMask mask_here;  // the composed plan's, on the CPU
 
   // Plans that run kernels.
   KernelInputs inputs;
@@ -79,15 +82,21 @@ struct Keys {
 // attend() over them.
 Attended attend_to(const Tensor& q, const Keys&, const Tensor& v, const Attention&, const Want&);
 
-// Whether the device that has q can do what was chosen; else it is done by way of the host, with
-// gradients, slow and right.
-bool device_can(const AttendedState&);
+// Whether a device can do what was chosen; else it is done by way of the host, with gradients, slow
+// and right.
+bool device_can(Device, Plan, const Attention&, const Sizes&);
+// The same of a call whose queries, keys and values are bf16, in bf16.
+bool device_can_in_bf16(Device, Plan, const Attention&, const Sizes&);
 struct HostCall {
   Tensor q, k, v;
   Attention attention;
 };
 Attended through_host(const HostCall&, const std::function<Attended(const HostCall&)>& run);
 Attended attend_through_host(const HostCall&, const Want&);
+
+// Hard weightings: the keys [B,H,Lq], on the CPU.
+std::vector<int32_t> chosen_keys(const AttendedState&);
+void keep_chosen(AttendedState&, const std::vector<int32_t>&);
 
 // What the kernels read: the problem, and what of it is on the tape.
 void take_inputs(AttendedState&, const LoweredRows&, const Tensor& v);
@@ -115,6 +124,9 @@ Tensor weights_by_kernels(const AttendedState&, const Select&);  // [B,H',Lq',Lk
 Tensor log_sum_exp_by_kernels(const AttendedState&);             // [B,H,Lq]
 Tensor entropy_by_kernels(const AttendedState&, const Tensor& log_sum_exp);
 Tensor log_prob_by_kernels(const AttendedState&, const Tensor& log_sum_exp);
+
+// The mask without what is on another device.
+LoweredMask on_cpu(LoweredMask);
 
 Tensor from_doubles(const std::vector<double>&, const Shape&);
 

@@ -19,25 +19,40 @@ void bring(Tensors& tensors, std::vector<Saved>& saved) {
 
 }  // namespace
 
-bool device_can(const AttendedState& s) {
-  const Sizes& n = s.n;
-  const bool empty = n.B == 0 || n.H == 0 || n.Lq == 0 || n.Lk == 0;
+bool device_can(Device device, Plan plan, const Attention& attention, const Sizes& n) {
+  if (plan != Plan::fused && plan != Plan::composed) return false;
+  const MaskContext context = mask_context(attention.mask, n);
+  for (const MaskTerm& term : attention.mask.terms) {
+    const bool added = term.def->bias && term.def->bias(term);
+    const bool condition = term.def->allows && !added && !is_range(term, context);
+    if (condition && !asked_by_memory(term)) return false;
+  }
+  if (n.B == 0 || n.H == 0 || n.Lq == 0 || n.Lk == 0) return true;
   kernels::AttentionProblem p{.B = n.B, .H = n.H, .Hk = n.Hk, .Lq = n.Lq, .Lk = n.Lk};
   p.D = std::min(n.Dq, n.Dk), p.Dv = n.Dv;
-  p.weigh = def_of(s.attention.weighting).kind;
-  if (s.mask.conditions) p.conditions = s.mask.conditions->list.data();
-  if (s.in_bf16) {
-    const ScoreDef& def = def_of(s.attention.score);
-    const Sides sides = lowered_sides(def, n);
-    if (empty || def.form != Form::dot || sides.queries || sides.keys) return false;
-    static constexpr uint16_t kSome = 0;  // only whether there is one is asked
-    p.q16.data = p.k16.data = p.v16.data = &kSome;
-    p.softcap = s.attention.score.softcap.value_or(0.0f);
-    p.dropout = s.attention.weighting.dropout;
-    if (s.mask.allowed) p.allowed.data = raw_bools(s.mask.allowed);
-    if (s.mask.bias) p.bias.data = raw(s.mask.bias);
+  if (plan == Plan::composed) p.family = kernels::Family::given;
+  p.weigh = def_of(attention.weighting).kind;
+  return kernels::on(device).refuses(p) == nullptr;
+}
+
+bool device_can_in_bf16(Device device, Plan plan, const Attention& attention, const Sizes& n) {
+  if (plan != Plan::fused || n.B == 0 || n.H == 0 || n.Lq == 0 || n.Lk == 0) return false;
+  const ScoreDef& def = def_of(attention.score);
+  const Sides sides = lowered_sides(def, n);
+  if (def.form != Form::dot || sides.queries || sides.keys || attention.score.bias) return false;
+  const MaskContext context = mask_context(attention.mask, n);
+  for (const MaskTerm& term : attention.mask.terms) {
+    const bool added = term.def->bias && term.def->bias(term);
+    if (added || term.def->center || !is_range(term, context)) return false;
   }
-  return !s.mask.center && (empty || kernels::on(s.computed).refuses(p, nullptr) == nullptr);
+  static constexpr uint16_t kSome = 0;  // only whether there is one is asked
+  kernels::AttentionProblem p{.B = n.B, .H = n.H, .Hk = n.Hk, .Lq = n.Lq, .Lk = n.Lk};
+  p.D = std::min(n.Dq, n.Dk), p.Dv = n.Dv;
+  p.q16.data = p.k16.data = p.v16.data = &kSome;
+  p.weigh = def_of(attention.weighting).kind;
+  p.softcap = attention.score.softcap.value_or(0.0f);
+  p.dropout = attention.weighting.dropout;
+  return kernels::on(device).refuses(p) == nullptr;
 }
 
 Attended through_host(const HostCall& there, const std::function<Attended(const HostCall&)>& run) {

@@ -28,40 +28,52 @@ bool apart(const View<float>& v, const std::array<int64_t, 4>& sizes) {
   return true;
 }
 
-// FOVEA_CUDA_PATH=long, for the tests: that path where another could do it, too.
-bool takes_long() {
-  const char* path = std::getenv("FOVEA_CUDA_PATH");
-  return path != nullptr && std::string(path) == "long";
+// FOVEA_CUDA_PATH=long or general, for the tests: that path where another could do it, too.
+bool takes(const char* path) {
+  const char* asked = std::getenv("FOVEA_CUDA_PATH");
+  return asked != nullptr && std::string(asked) == path;
 }
 
-void check_problem(const AttentionProblem& p, const AttentionGradients* g) {
-  if (const char* reason = refuses(p, g)) throw Error("attention on the GPU", reason);
+// Softmax and its context: what the paths besides the general one do.
+bool plain(const AttentionProblem& p) {
+  return p.weigh == kernels::Weigh::softmax && p.family != Family::given && !p.center && p.Dv > 0 &&
+         !takes("general");
+}
+bool plain(const AttentionGradients& g) {
+  return g.d_context && g.context && !g.d_weights && !g.d_log_prob && !g.d_entropy;
+}
+
+void check_problem(const AttentionProblem& p) {
+  if (const char* reason = refuses(p)) throw Error("attention on the GPU", reason);
 }
 
 bool empty(const AttentionProblem& p) { return p.B == 0 || p.H == 0 || p.Lq == 0; }
 
 }  // namespace
 
-const char* refuses(const AttentionProblem& p, const AttentionGradients* g) {
-  if (!dot_suits_bf16(p)) return kernels::refused_by_devices(p, g);
+const char* refuses(const AttentionProblem& p) {
+  if (!dot_suits_bf16(p)) return kernels::refused_by_devices(p);
   AttentionProblem wide = p;
   wide.q16 = wide.k16 = wide.v16 = {};
-  return kernels::refused_by_devices(wide, g);
+  return kernels::refused_by_devices(wide);
 }
 
 void attention_forward(const AttentionProblem& p, const AttentionResult& out) {
-  check_problem(p, nullptr);
-  if (out.weights) throw Error("attention on the GPU", "weights have no kernel yet");
+  check_problem(p);
   if (empty(p)) return;
-  if (takes_long() && !p.q16) return long_forward(p, out);
+  if (p.q16) return dot_forward(p, out);
+  if (!plain(p) || out.weights || !out.context) return general_forward(p, out);
+  if (takes("long")) return long_forward(p, out);
   if (dot_suits(p)) return dot_forward(p, out);
   return short_suits(p) ? short_forward(p, out) : long_forward(p, out);
 }
 
 void attention_backward(const AttentionProblem& p, const AttentionGradients& g) {
-  check_problem(p, &g);
+  check_problem(p);
   if (empty(p)) return;
-  if (takes_long() && !p.q16) return long_backward(p, g);
+  if (p.q16) return dot_backward(p, g);
+  if (!plain(p) || !plain(g)) return general_backward(p, g);
+  if (takes("long")) return long_backward(p, g);
   if (dot_suits(p) && g.stat) return dot_backward(p, g);
   return short_suits(p) ? short_backward(p, g) : long_backward(p, g);
 }

@@ -9,7 +9,7 @@
 #include "cuda/error.h"
 #include "kernels/attention/problem.h"
 
-// Attention with softmax on the device: what the paths share on the host's side.
+// Attention on the device: what the paths share on the host's side.
 namespace fovea::cuda {
 
 using kernels::AttentionGradients;
@@ -17,11 +17,23 @@ using kernels::AttentionProblem;
 using kernels::AttentionResult;
 using kernels::Family;
 
-const char* refuses(const AttentionProblem&, const AttentionGradients*);
+const char* refuses(const AttentionProblem&);
 void attention_forward(const AttentionProblem&, const AttentionResult&);
 void attention_backward(const AttentionProblem&, const AttentionGradients&);
+// Looks inside.
+void attention_weights(const AttentionProblem&, const AttentionResult& done,
+                       const kernels::WeightsSelection&, const kernels::View<float>& weights);
+void attention_entropy(const AttentionProblem&, const float* stat, float* entropy);
+void attention_log_prob(const AttentionProblem&, const float* stat, const int32_t* chosen,
+                        float* log_prob);
+void top_of_rows(const kernels::TopRows&, const float* weights, float* top, int64_t* keys);
 
-// Everything: scores in tiles through memory, products on tensor cores.
+// Every weighting, predicted windows, given scores, gradients of weights and of probabilities: a
+// row of scores at a time.
+void general_forward(const AttentionProblem&, const AttentionResult&);
+void general_backward(const AttentionProblem&, const AttentionGradients&);
+
+// All of softmax: scores in tiles through memory, products on tensor cores.
 void long_forward(const AttentionProblem&, const AttentionResult&);
 void long_backward(const AttentionProblem&, const AttentionGradients&);
 

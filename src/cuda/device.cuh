@@ -110,6 +110,9 @@ __device__ __forceinline__ void split(float a, float b, uint32_t& high, uint32_t
   low = *reinterpret_cast<const uint32_t*>(&l);
 }
 
+// Whether a number has such halves: the largest ones round to infinity.
+__device__ __forceinline__ bool has_halves(float x) { return fabsf(x) < 3.38e38f; }
+
 // Both numbers again.
 __device__ __forceinline__ float2 joined(uint32_t high, uint32_t low) {
   const __nv_bfloat162 h = *reinterpret_cast<const __nv_bfloat162*>(&high);

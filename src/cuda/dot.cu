@@ -128,7 +128,8 @@ void run_backward(const AttentionProblem& p, const DotViews<T>& io, const Attent
 
 bool dot_suits(const AttentionProblem& p) {
 #ifdef FOVEA_CUDA_HOPPER
-  const bool plain = !p.allowed && !p.bias && p.softcap == 0.0f && p.dropout == 0.0f;
+  const bool plain =
+      !p.allowed && !p.bias && p.n_conditions == 0 && p.softcap == 0.0f && p.dropout == 0.0f;
   return p.family == Family::dot && plain && p.D <= 128 && p.Dv <= 128 && limits().hopper;
 #else
   return false;

@@ -4,109 +4,20 @@
 #include <algorithm>
 
 #include "cuda/attention.h"
+#include "cuda/chunks.cuh"
 #include "cuda/gradients.cuh"
 #include "cuda/sums.cuh"
 #include "cuda/values.cuh"
 
 namespace fovea::cuda {
-namespace {
 
-constexpr int64_t kScoresAtOnce = int64_t{16} << 20;
-
-// Everything a pass keeps besides the scores.
-class Preparation {
- public:
-  Preparation(const AttentionProblem& p, bool backward) {
-    const size_t queries = p.B * p.H * p.Lq, keys = p.B * p.Hk * p.Lk;
-    const bool dot = p.family == Family::dot;
-    to.width = round_up(static_cast<int>(p.D), 64);
-    to.value_width = round_up(static_cast<int>(p.Dv), 8);
-    to.half_width = round_up(static_cast<int>(p.D), 8);
-    to.query_tiles = parts(static_cast<int>(p.Lq), kTileRows);
-    to.query_parts = parts(static_cast<int>(p.Lq), kPart);
-    to.key_parts = parts(static_cast<int>(p.Lk), kPart);
-    take(x_, to.x, queries * to.width);
-    take(y_, to.y, keys * to.width);
-    take(x_most_, to.x_most, dot ? 0 : p.B * p.H * to.query_parts * to.width);
-    take(y_most_, to.y_most, dot ? 0 : p.B * p.Hk * to.key_parts * to.width);
-    take(rows_, to.x_nan, queries);
-    take(keys_, to.y_nan, keys);
-    take(q_extent_, to.q_extent, dot ? 0 : p.B * p.H * to.query_parts);
-    take(k_extent_, to.k_extent, dot ? 0 : p.B * p.Hk * to.key_parts);
-    take(range_, to.range, p.B * p.H * to.query_tiles);
-    take(constant_, to.constant, to.width + 3);
-    to.line = to.constant + to.width;
-    take(v_, to.v, 2 * keys * to.value_width);
-    take(v_bad_, to.v_bad, keys);
-    if (!backward) return;
-    take(d_out_, to.d_out, 2 * queries * to.value_width);
-    take(d_bad_, to.d_bad, queries);
-    take(beta_, to.beta, queries);
-    if (!dot) return;
-    take(q_, to.q, 2 * queries * to.half_width);
-    take(k_, to.k, 2 * keys * to.half_width);
-  }
-
-  void run(const AttentionProblem& p, const AttentionGradients& g, bool backward) const {
-    const int64_t queries = p.B * p.H * to.query_parts, keys = p.B * p.Hk * to.key_parts;
-    const int64_t blocks = queries + 2 * keys + (backward ? queries : 0);
-    const auto kernel = p.family == Family::dot ? prepare<Family::dot> : prepare<Family::additive>;
-    kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, 0, stream()>>>(p, g, to);
-    check_launch("attention, preparing queries, keys and values");
-  }
-
-  Prepared to{};
-
- private:
-  template <class T>
-  static void take(Scratch<T>& owner, T*& at, size_t n) {
-    owner = Scratch<T>(n);
-    at = owner.data();
-  }
-  Scratch<float> x_, y_, x_most_, y_most_, rows_, keys_, constant_, beta_;
-  Scratch<Extent> q_extent_, k_extent_;
-  Scratch<int4> range_;
-  Scratch<bf16> v_, d_out_, q_, k_;
-  Scratch<uint8_t> v_bad_, d_bad_;
-};
-
-// How many heads and rows have their scores in memory at a time.
-struct ChunkSize {
-  int heads, rows, padded, padded_keys;
-
-  explicit ChunkSize(const AttentionProblem& p) {
-    padded_keys = round_up(static_cast<int>(p.Lk), kTileKeys);
-    const int64_t all_rows = round_up(static_cast<int>(p.Lq), 256);
-    const int64_t fit = kScoresAtOnce / (all_rows * padded_keys), group = p.group();
-    // Whole batch elements, or some groups of heads of one.
-    const int64_t unit = fit >= p.H ? p.H : group;
-    heads = static_cast<int>(std::clamp(fit / unit * unit, unit, std::max(unit, p.B * p.H)));
-    if (fit < p.H) heads = static_cast<int>(std::min<int64_t>(heads, p.H));
-    const int64_t of_rows = kScoresAtOnce / (int64_t{heads} * padded_keys) / 256 * 256;
-    padded = static_cast<int>(std::clamp<int64_t>(of_rows, 256, all_rows));
-    rows = static_cast<int>(std::min<int64_t>(padded, p.Lq));
-  }
-};
-
-// Calls run(chunk, first): all rows of some heads after one another, `first` for their first.
-template <class Function>
-void for_chunks(const AttentionProblem& p, const ChunkSize& size, const Function& run) {
-  const size_t rows = static_cast<size_t>(size.heads) * size.padded;
-  const Scratch<float> e(rows * size.padded_keys);
-  const Scratch<float2> strips(rows * (size.padded_keys / kStrip));
-  const Scratch<RowState> state(rows);
-  const Scratch<uint8_t> kinds(static_cast<size_t>(size.heads) * (size.padded / kTileRows) *
-                               (size.padded_keys / kTileKeys));
-  const int all = static_cast<int>(p.B * p.H), H = static_cast<int>(p.H);
-  for (int z = 0; z < all;) {
-    const int left = size.heads < H ? H - z % H : all - z, heads = std::min(size.heads, left);
-    for (int row = 0; row < p.Lq; row += size.padded) {
-      const int n = std::min(size.padded, static_cast<int>(p.Lq) - row);
-      run(Chunk{z, heads, row, n, size.padded, size.padded_keys, e.data(), strips.data(),
-                state.data(), kinds.data()});
-    }
-    z += heads;
-  }
+void Preparation::run(const AttentionProblem& p, const AttentionGradients& g) const {
+  const int64_t queries = p.B * p.H * to.query_parts, keys = p.B * p.Hk * to.key_parts;
+  const int64_t blocks = queries + 2 * keys + (to.d_out != nullptr ? queries : 0);
+  const bool additive = p.family == Family::additive;
+  const auto kernel = additive ? prepare<Family::additive> : prepare<Family::dot>;
+  kernel<<<static_cast<unsigned>(blocks), kPrepareThreads, 0, stream()>>>(p, g, to);
+  check_launch("attention, preparing queries, keys and values");
 }
 
 void score(const AttentionProblem& p, const Prepared& in, const Chunk& c) {
@@ -123,6 +34,8 @@ void score(const AttentionProblem& p, const Prepared& in, const Chunk& c) {
   score_wide_tiles<<<limits().processors, kScoreThreads, shared, stream()>>>(p, in, c);
   check_launch("attention, additive scores");
 }
+
+namespace {
 
 void finish(const AttentionProblem& p, const Chunk& c, float* stat, const float* beta,
             float* dsink) {
@@ -169,13 +82,13 @@ void sum(const PartialSum& x) {
 // heads share their keys.
 template <Product kOp>
 void product_into(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
-                  const Chunk& c, const View<float>& to) {
+                  const Chunk& c, const View<float>& to, const uint8_t* w_bad = nullptr) {
   constexpr bool kKeys = of_keys(kOp);
-  const int n = static_cast<int>(has_weights(kOp) ? p.Dv : p.D), Lk = static_cast<int>(p.Lk);
+  const int n = static_cast<int>(sums_values(kOp) ? p.Dv : p.D), Lk = static_cast<int>(p.Lk);
   const int m = kKeys ? Lk : c.rows, depth = kKeys ? c.rows : Lk;
   const int group = kKeys ? static_cast<int>(p.group()) : 1;
-  const float factor = has_weights(kOp) ? 1.0f : p.scale / p.temperature;
-  ProductCall x{.c = c, .dropout = dropout_of(p)};
+  const float factor = sums_values(kOp) ? 1.0f : p.scale / p.temperature;
+  ProductCall x{.c = c, .dropout = dropout_of(p), .w_bad = w_bad};
   x.splits = splits_for(c.heads, m, n, depth);
   x.depth = round_up(parts(depth, x.splits), 32);
   const bool add = kKeys && c.row > 0;
@@ -243,12 +156,6 @@ struct GradientParts {
   Scratch<float> dq, dk, gr;
 };
 
-// Σ g of the chunk, by block.
-struct Totals {
-  const float* data;
-  int n;
-};
-
 void sum_weights(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
                  const GradientParts& x, const Totals& totals) {
   const Chunk& c = x.call.c;
@@ -313,20 +220,40 @@ void chunk_gradients(const AttentionProblem& p, const AttentionGradients& g, con
     const float* from = apart ? ds.data() : c.e;
     add_bias_gradients(p, g, {from, c.z, c.heads, c.row, c.rows, c.padded, c.padded_keys});
   }
-  if (p.family == Family::dot) {
-    if (g.dq) product_into<Product::d_queries>(p, g, in, c, g.dq);
-    if (g.dk) product_into<Product::d_keys>(p, g, in, c, g.dk);
-  } else if (g.dq || g.dk || g.du) {
-    const int n = c.heads * parts(c.rows, 64) * parts(c.padded_keys, 128);
-    additive_gradients(p, g, in, c, {totals.data(), n});
-  }
+  const int n = c.heads * parts(c.rows, 64) * parts(c.padded_keys, 128);
+  sum_score_gradients(p, g, in, c, {totals.data(), n});
 }
 
 }  // namespace
 
+void sum_values(const AttentionProblem& p, const Prepared& in, const Chunk& c, const uint8_t* w_bad,
+                const View<float>& context) {
+  product_into<Product::weighted>(p, {}, in, c, context, w_bad);
+}
+
+void sum_value_gradients(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+                         const Chunk& c, const uint8_t* w_bad) {
+  product_into<Product::d_weighted>(p, g, in, c, g.dv, w_bad);
+}
+
+void weight_gradients(const AttentionProblem& p, const Prepared& in, const Chunk& c, float* dw) {
+  const ProductCall x{.c = c, .splits = 1, .depth = in.value_width, .ds = dw};
+  launch_product<Product::d_weights, 2, 4>(p, {}, in, x, c.rows, c.padded_keys);
+}
+
+void sum_score_gradients(const AttentionProblem& p, const AttentionGradients& g, const Prepared& in,
+                         const Chunk& c, const Totals& totals) {
+  if (p.family == Family::dot) {
+    if (g.dq) product_into<Product::d_queries>(p, g, in, c, g.dq);
+    if (g.dk) product_into<Product::d_keys>(p, g, in, c, g.dk);
+  } else if (p.family == Family::additive && (g.dq || g.dk || g.du)) {
+    additive_gradients(p, g, in, c, totals);
+  }
+}
+
 void long_forward(const AttentionProblem& p, const AttentionResult& out) {
-  const Preparation prepared(p, false);
-  prepared.run(p, {}, false);
+  const Preparation prepared(p, {});
+  prepared.run(p, {});
   for_chunks(p, ChunkSize(p), [&](const Chunk& c) {
     score(p, prepared.to, c);
     finish(p, c, out.stat, nullptr, nullptr);
@@ -335,9 +262,9 @@ void long_forward(const AttentionProblem& p, const AttentionResult& out) {
 }
 
 void long_backward(const AttentionProblem& p, const AttentionGradients& g) {
-  const Preparation prepared(p, true);
+  const Preparation prepared(p, {.backward = true, .d_context = true});
   const Prepared& in = prepared.to;
-  prepared.run(p, g, true);
+  prepared.run(p, g);
   const bool scores = g.dq || g.dk || g.du || g.dbias;
   for_chunks(p, ChunkSize(p), [&](const Chunk& c) {
     score(p, in, c);

@@ -32,6 +32,7 @@ struct Prepared {
   int width, value_width, half_width;  // D to 64, Dv and D to 8, rounded up
   int query_tiles;
   int query_parts, key_parts;
+  float unit;  // of scores: log 2 is 1, or 1 is 1
 };
 
 // X or Y of 32 rows, 4 a warp, four features a lane. What comes next is on its way meanwhile.

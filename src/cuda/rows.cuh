@@ -39,10 +39,10 @@ struct RowAt {
   Range keys;
 };
 
-// s = cap(raw) + bias/T of key j in units of log 2, −inf where it is forbidden. T and the scale are
-// in `raw`. A finite bias forbids nothing, however low.
+// s = cap(raw) + bias/T of key j in units of log 2 or of 1, −inf where it is forbidden. T and the
+// scale are in `raw`. A finite bias forbids nothing, however low.
 __device__ __forceinline__ float masked(const AttentionProblem& p, const RowAt& row, int j,
-                                        float raw) {
+                                        float raw, float unit = kLog2e) {
   if (j < row.keys.begin || j >= row.keys.end) return -infinity();
   if (p.allowed.data && !row_of(p.allowed, row.b, row.h, row.i)[j * p.allowed.c]) {
     return -infinity();
@@ -56,7 +56,34 @@ __device__ __forceinline__ float masked(const AttentionProblem& p, const RowAt& 
     if (add == -infinity()) return -infinity();
     raw += at_least(add * (1.0f / p.temperature), -FLT_MAX);
   }
-  return at_least(raw * kLog2e, -FLT_MAX);
+  return unit == 1.0f ? raw : at_least(raw * unit, -FLT_MAX);  // −FLT_MAX·log2 e is no number
+}
+
+// The exponent of a predicted window: −(j − p)²/(2σ²).
+__device__ __forceinline__ float window_exponent(const AttentionProblem& p, const RowAt& row,
+                                                 int j) {
+  const float away = static_cast<float>(j) - *row_of(p.center, row.b, row.h, row.i);
+  return -0.5f / (p.sigma * p.sigma) * away * away;
+}
+
+// Whether a call has conditions besides one matrix, or a window that is added to the scores.
+__device__ __forceinline__ bool has_further(const AttentionProblem& p) {
+  return p.n_conditions > 0 || (p.center.data && p.renormalise);
+}
+// What those make of a score that is there.
+__device__ __noinline__ inline float masked_further(const AttentionProblem& p, const RowAt& row,
+                                                    int j, float e, float unit) {
+  if (e == -infinity()) return e;
+  const int b = static_cast<int>(p.first.b) + row.b, h = static_cast<int>(p.first.h) + row.h;
+  const int i = static_cast<int>(p.first.i) + row.i, key = static_cast<int>(p.first.j) + j;
+  for (int t = 0; t < p.n_conditions; ++t) {
+    const kernels::Condition& c = p.conditions[t];
+    const bool seen = c.allowed.data ? row_of(c.allowed, b, h, i)[key * c.allowed.c] != 0
+                                     : *row_of(c.of_query, b, h, i) == *row_of(c.of_key, b, h, key);
+    if (!seen) return -infinity();
+  }
+  if (!p.center.data || !p.renormalise) return e;
+  return at_least(e + window_exponent(p, row, j) * unit, -FLT_MAX);
 }
 
 // The slope at which a score was capped, 1 − tanh², from what `masked` gave.

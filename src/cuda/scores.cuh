@@ -17,30 +17,14 @@
 
 #include <climits>
 
-#include "cuda/prepare.cuh"
+#include "cuda/chunks.cuh"
 
 namespace fovea::cuda {
 
 constexpr int kScoreThreads = 256;
 constexpr int kStage = 4;   // quads of features copied at a time
 constexpr int kStages = 3;  // and how many of those are on the way
-constexpr int kStrip = 64;  // keys of one pair (maximum, sum)
 constexpr uint8_t kApart = 0;
-
-// Some rows of some heads, whose scores are in memory: as many as fit a bound.
-struct Chunk {
-  int z, heads;     // of B·H: z … z + heads
-  int row, rows;    // of Lq
-  int padded;       // rows that e has room for
-  int padded_keys;  // columns of e
-  float* e;         // [heads][padded][padded_keys], units of log 2
-  float2* strips;   // [heads][padded][padded_keys / 64]
-  RowState* state;  // [heads][padded]
-  uint8_t* kinds;   // [tile]: how many terms share a reciprocal; kApart: from q + k
-  __host__ __device__ size_t at(int head, int i) const {
-    return (static_cast<size_t>(head) * padded + i) * padded_keys;
-  }
-};
 
 // acc[m][n] += Σ 1/x over four features, kShared of which share a reciprocal; 0: a dot product.
 // Pairs of features lie swapped in y: then the two factors of a product come from different
@@ -194,7 +178,7 @@ __device__ __forceinline__ void write_plain(const AttentionProblem& p, const Pre
   const int Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
   const TileRows rows(p, to.z + at.head);
   const int j = at.j0 + warp % 2 * kStrip + lane % 8;
-  const float offset = in.line[0] * kLog2e, factor = in.line[1] * kLog2e;
+  const float offset = in.line[0] * in.unit, factor = in.line[1] * in.unit;
   float add[8];
 #pragma unroll
   for (int n = 0; n < 8; ++n) {
@@ -221,6 +205,7 @@ __device__ __noinline__ void write_masked(const AttentionProblem& p, const Prepa
   const int Lq = static_cast<int>(p.Lq), Lk = static_cast<int>(p.Lk);
   const TileRows rows(p, to.z + at.head);
   const int j = at.j0 + warp % 2 * kStrip + lane % 8;
+  const bool further = has_further(p);
 #pragma unroll 1
   for (int m = 0; m < 8; ++m) {
     const int i = at.i0 + warp / 2 * 32 + lane / 8 + m * 4, row = to.row + i;
@@ -233,7 +218,8 @@ __device__ __noinline__ void write_masked(const AttentionProblem& p, const Prepa
       const int key = j + n * 8;
       const float of_key = in.y_nan[static_cast<size_t>(rows.zk) * Lk + min(key, Lk - 1)];
       const float raw = fmaf(mine[(m * 8 + n) * kScoreThreads], factor, offset) + of_key + nan;
-      e[n] = masked(p, of, key, raw);
+      e[n] = masked(p, of, key, raw, in.unit);
+      if (further) e[n] = masked_further(p, of, key, e[n], in.unit);
     }
     write_row(to, at, i, j, e);
   }
@@ -308,7 +294,7 @@ __device__ __forceinline__ void score_tile(const AttentionProblem& p, const Prep
   }
   // Padding is past the keys, so a tile that has some is seen whole by nobody, but for the last.
   const bool whole = seen.z <= at.j0 && (seen.w >= at.j0 + kTileKeys || seen.w == Lk);
-  if (whole && !p.allowed.data && !p.bias.data && p.softcap == 0.0f) {
+  if (whole && !p.allowed.data && !p.bias.data && p.softcap == 0.0f && !has_further(p)) {
     return write_plain(p, in, to, at, acc);
   }
   copies_wait<0>();

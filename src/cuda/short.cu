@@ -116,7 +116,7 @@ void sum_chunks(const AttentionProblem& p, const float* from, int chunks, int n,
 }  // namespace
 
 bool short_suits(const AttentionProblem& p) {
-  if (p.family != Family::additive) return false;
+  if (p.family != Family::additive || p.n_conditions > 0) return false;
   if (p.Lk > 512 || p.Lq >= 128 || p.D > 2048 || p.Dv > 2048 || p.B * p.H > 65535) return false;
   const ShortCall s = sizes_of(p);
   const size_t most = std::max({short_forward_shared<kFew>(s), short_scores_shared<kFew>(s),

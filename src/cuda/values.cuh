@@ -5,6 +5,8 @@
 //   d_scores   dw[i][j] = Σ_d do_id·v_jd, and of that the gradient g of the scores, which takes
 //              their place
 //   d_queries  dq[i][d] = Σ_j g_ij·k_jd, and d_keys dk[j][d] = Σ_i g_ij·q_id, of dot products
+//   weighted, d_weighted, d_weights  are context, d_values and dw where weights lie in memory
+//              instead of scores
 //
 // float32 by three products of bfloat16 halves: high·high + high·low + low·high, sums in float32;
 // the part left out is below 2⁻¹⁶ of a term. Weights are made of scores while those are loaded.
@@ -20,10 +22,29 @@
 
 namespace fovea::cuda {
 
-enum class Product { context, d_values, d_scores, d_queries, d_keys };
+enum class Product {
+  context,
+  d_values,
+  d_scores,
+  d_queries,
+  d_keys,
+  weighted,
+  d_weighted,
+  d_weights
+};
 constexpr bool has_weights(Product op) { return op == Product::context || op == Product::d_values; }
+constexpr bool stores_weights(Product op) {
+  return op == Product::weighted || op == Product::d_weighted;
+}
+constexpr bool sums_values(Product op) { return has_weights(op) || stores_weights(op); }
+// Whether a row is summed over the keys it sees.
+constexpr bool of_contexts(Product op) { return op == Product::context || op == Product::weighted; }
+// Whether it multiplies d_context and values.
+constexpr bool of_pairs(Product op) { return op == Product::d_scores || op == Product::d_weights; }
 // Whether rows of the result are keys.
-constexpr bool of_keys(Product op) { return op == Product::d_values || op == Product::d_keys; }
+constexpr bool of_keys(Product op) {
+  return op == Product::d_values || op == Product::d_keys || op == Product::d_weighted;
+}
 
 // Where a product goes: rows `r` apart, numbers `c` apart, heads `z` apart, or a view.
 struct Destination {
@@ -40,8 +61,10 @@ struct ProductCall {
   Destination to;
   int splits = 1, depth = 0;  // parts of the sum, and how long each is
   Dropout dropout{};
+  const uint8_t* w_bad = nullptr;  // weighted, d_weighted: [heads][padded], some have no halves
   // d_scores
-  float* ds = nullptr;      // as c.e: ds before the cap's slope, where the bias' gradient needs it
+  float* ds = nullptr;      // as c.e: ds before the cap's slope, where the bias' gradient needs it;
+                            // d_weights: dw
   float* totals = nullptr;  // [block]: Σ of the gradients written
   const float* beta = nullptr;
 };
@@ -55,8 +78,8 @@ struct TileShape {
 
 template <Product kOp, int kM, int kN>
 struct ProductShape {
-  static constexpr bool kFromScores = kOp != Product::d_scores;
-  static constexpr bool kADeep = !of_keys(kOp), kBDeep = kOp == Product::d_scores;
+  static constexpr bool kFromScores = !of_pairs(kOp);
+  static constexpr bool kADeep = !of_keys(kOp), kBDeep = of_pairs(kOp);
   using A = TileShape<kADeep, kM>;
   using B = TileShape<kBDeep, kN>;
   static constexpr int kAStages = kFromScores ? 2 : 3, kBStages = 3;
@@ -84,16 +107,19 @@ __device__ float hidden_part(const AttentionProblem& p, const AttentionGradients
   const int z = x.c.z + head, H = static_cast<int>(p.H), b = z / H, h = z % H;
   const int hk = h / (H / static_cast<int>(p.Hk));
   const RowState* const states = x.c.state + static_cast<size_t>(head) * x.c.padded;
+  const uint8_t* const w_bad = x.w_bad + static_cast<size_t>(head) * x.c.padded;
   float sum = 0.0f;
   for (int k = depth.x; k < depth.y; ++k) {
-    if (!bad[k]) continue;
-    const int i = kOp == Product::context ? m : k, j = kOp == Product::context ? k : m;
-    const float w =
-        weight_of(x.c.e[x.c.at(head, i) + j], states[i]) * factor_of(x.dropout, states[i].noise, j);
-    const float value = kOp == Product::context
+    const int i = of_contexts(kOp) ? m : k, j = of_contexts(kOp) ? k : m;
+    if (!bad[k] && !(stores_weights(kOp) && w_bad[i])) continue;
+    const float e = x.c.e[x.c.at(head, i) + j];
+    const float w = stores_weights(kOp)
+                        ? e
+                        : weight_of(e, states[i]) * factor_of(x.dropout, states[i].noise, j);
+    const float value = of_contexts(kOp)
                             ? row_of(p.v, b, hk, j)[n * p.v.c]
                             : row_of(g.d_context, b, h, x.c.row + i)[n * g.d_context.c];
-    if (w != 0.0f && !finite(value)) sum += w * value;
+    if (w != 0.0f && !(finite(value) && has_halves(w))) sum += w * value;
   }
   return sum;
 }
@@ -152,11 +178,27 @@ __device__ __forceinline__ void write_score_gradients(const AttentionProblem& p,
   x.totals[(static_cast<size_t>(head) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x] = total;
 }
 
+// The same as they are.
+__device__ __forceinline__ void write_weight_gradients(const ProductCall& x,
+                                                       const float (&dw)[2][4][4], int head,
+                                                       int2 from) {
+  const int lane = threadIdx.x % kWarp;
+#pragma unroll
+  for (int t = 0; t < 16; ++t) {
+    const int m = from.x + t / 8 * 16 + lane / 4 + t / 4 % 2 * 8;
+    const int n = from.y + lane % 4 * 2 + t % 4 * 8;
+    if (m >= x.c.rows) continue;
+    *reinterpret_cast<float2*>(x.ds + x.c.at(head, m) + n) = {dw[t / 8][t % 4][t / 4 % 2 * 2],
+                                                              dw[t / 8][t % 4][t / 4 % 2 * 2 + 1]};
+  }
+}
+
 // Where a warp's 32×32 of a product lie: the first of them, what the sum went over, and of which
 // head.
 struct ProductAt {
   int2 first, depth;
   int head, part;
+  int tile, tile_rows;  // of the block
 };
 
 // Those of a context or dv into memory; and what was left out because it is not finite.
@@ -190,13 +232,16 @@ __device__ __forceinline__ void write_product(const AttentionProblem& p,
       }
     }
   }
-  if (!has_weights(kOp)) return;
-  const uint8_t* const bad = kOp == Product::context
-                                 ? in.v_bad + static_cast<size_t>(zk) * Lk
-                                 : in.d_bad + static_cast<size_t>(z) * Lq + c.row;
+  if (!sums_values(kOp)) return;
+  const uint8_t* const bad = of_contexts(kOp) ? in.v_bad + static_cast<size_t>(zk) * Lk
+                                              : in.d_bad + static_cast<size_t>(z) * Lq + c.row;
+  const uint8_t* const w_bad = x.w_bad + static_cast<size_t>(at.head) * c.padded;
   bool any = false;
   for (int k = at.depth.x + tid; k < at.depth.y; k += static_cast<int>(blockDim.x))
-    any = any || bad[k];
+    any = any || bad[k] || (kOp == Product::d_weighted && w_bad[k]);
+  for (int m = at.tile + tid; kOp == Product::weighted && m < min(M, at.tile + at.tile_rows);
+       m += static_cast<int>(blockDim.x))
+    any = any || w_bad[m];
   if (!__syncthreads_or(any)) return;
 #pragma unroll 1
   for (int t = 0; t < 32; ++t) {
@@ -322,10 +367,10 @@ struct ProductTile {
     const auto of = [](const bf16* from, size_t row, size_t all, int width) {
       return Halves{from + row * width, all * width, width};
     };
-    if (kOp == Product::d_scores || kOp == Product::d_values) {
+    if (of_pairs(kOp) || kOp == Product::d_values || kOp == Product::d_weighted) {
       left = of(in.d_out, query, queries, in.value_width);
     }
-    right = kOp == Product::d_values    ? left
+    right = kOp == Product::d_values || kOp == Product::d_weighted ? left
             : kOp == Product::d_queries ? of(in.k, key, keys, in.half_width)
             : kOp == Product::d_keys    ? of(in.q, query, queries, in.half_width)
                                         : of(in.v, key, keys, in.value_width);
@@ -336,16 +381,16 @@ struct ProductTile {
     const Chunk& c = x.c;
     const int Lk = static_cast<int>(p.Lk), z = c.z + head;
     M = of_keys(kOp) ? Lk : c.rows;
-    N = kOp == Product::d_scores ? Lk : right.width;
-    const int K = kOp == Product::d_scores ? right.width : of_keys(kOp) ? c.rows : Lk;
+    N = of_pairs(kOp) ? Lk : right.width;
+    const int K = of_pairs(kOp) ? right.width : of_keys(kOp) ? c.rows : Lk;
     depth = {part * x.depth, min(K, part * x.depth + x.depth)};
     if (of_keys(kOp)) {
       const int2 seeing = rows_seeing(in, c, z, m0, m0 + kM);
       depth = {max(depth.x, seeing.x), min(depth.y, seeing.y)};
     } else {
       const int2 seen = keys_seen(in, c, z, m0, kM);
-      if (kOp != Product::d_scores) depth = {max(depth.x, seen.x / 32 * 32), min(depth.y, seen.y)};
-      if (kOp == Product::d_scores && (seen.x >= n0 + kN || seen.y <= n0)) depth.y = depth.x;
+      if (!of_pairs(kOp)) depth = {max(depth.x, seen.x / 32 * 32), min(depth.y, seen.y)};
+      if (of_pairs(kOp) && (seen.x >= n0 + kN || seen.y <= n0)) depth.y = depth.x;
     }
     steps = max(0, parts(depth.y - depth.x, 32));
   }
@@ -409,6 +454,10 @@ struct ProductTile {
     for (int s = 0; s < kLoads; ++s) {
       const int2 at = place(s);
       float w[4] = {scores[s].x, scores[s].y, scores[s].z, scores[s].w};
+      if (stores_weights(kOp)) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) w[e] = has_halves(w[e]) ? w[e] : 0.0f;
+      }
       if (has_weights(kOp)) {
         const RowState state = S::kADeep ? states[at.x] : of_row[s];
         const int j = S::kADeep ? k0 + at.y : m0 + at.x;
@@ -468,8 +517,11 @@ __global__ __launch_bounds__(32 * WM * WN,
   const int2 first{tile.m0 + wm, tile.n0 + wn};
   if constexpr (kOp == Product::d_scores) {
     write_score_gradients(p, x, acc, tile.head, first);
+  } else if constexpr (kOp == Product::d_weights) {
+    write_weight_gradients(x, acc, tile.head, first);
   } else {
-    write_product<kOp>(p, g, in, x, acc, {first, tile.depth, tile.head, tile.part});
+    write_product<kOp>(p, g, in, x, acc,
+                       {first, tile.depth, tile.head, tile.part, tile.m0, 32 * WM});
   }
 }
 

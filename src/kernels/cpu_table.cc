@@ -71,11 +71,13 @@ constinit const Kernels kCpu = {
     .scale = scale,
     .move_average = move_average,
     .swap = swap,
-    .refuses = [](const AttentionProblem&, const AttentionGradients*) -> const char* {
-      return nullptr;
-    },
+    .refuses = [](const AttentionProblem&) -> const char* { return nullptr; },
     .attention_forward = attention_forward,
     .attention_backward = attention_backward,
+    .attention_weights = attention_weights,
+    .attention_entropy = attention_entropy,
+    .attention_log_prob = attention_log_prob,
+    .top_of_rows = top_of_rows,
     .all_finite = all_finite,
     .steps_prepare = steps_prepare,
     .step_forward = step_forward,

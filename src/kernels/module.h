@@ -39,8 +39,7 @@ struct Module {
   void* (*stream)() = nullptr;  // a cudaStream_t, for who times
 
   // Why the device cannot do it; null where it can.
-  const char* (*refuses)(const kernels::AttentionProblem&,
-                         const kernels::AttentionGradients*) = nullptr;
+  const char* (*refuses)(const kernels::AttentionProblem&) = nullptr;
   void (*attention_forward)(const kernels::AttentionProblem&,
                             const kernels::AttentionResult&) = nullptr;
   void (*attention_backward)(const kernels::AttentionProblem&,

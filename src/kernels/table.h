@@ -107,10 +107,16 @@ struct Kernels {
   void (*move_average)(std::span<const Averaged>, float decay) = nullptr;
   void (*swap)(Values, float* other) = nullptr;
 
-  // Attention. Why the device cannot do it is null where it can; gradients: null for the way there.
-  const char* (*refuses)(const AttentionProblem&, const AttentionGradients*) = nullptr;
+  // Attention. Why the device cannot do it is null where it can.
+  const char* (*refuses)(const AttentionProblem&) = nullptr;
   void (*attention_forward)(const AttentionProblem&, const AttentionResult&) = nullptr;
   void (*attention_backward)(const AttentionProblem&, const AttentionGradients&) = nullptr;
+  void (*attention_weights)(const AttentionProblem&, const AttentionResult& done,
+                            const WeightsSelection&, const View<float>& weights) = nullptr;
+  void (*attention_entropy)(const AttentionProblem&, const float* stat, float* entropy) = nullptr;
+  void (*attention_log_prob)(const AttentionProblem&, const float* stat, const int32_t* chosen,
+                             float* log_prob) = nullptr;
+  void (*top_of_rows)(const TopRows&, const float* weights, float* top, int64_t* keys) = nullptr;
   bool (*all_finite)(const View<const float>&, int64_t B, int64_t H, int64_t R,
                      int64_t C) = nullptr;
 

@@ -209,7 +209,8 @@ void expect_near_by_largest(const Results& found, const Results& expected,
     const bool gradient = name.find(" of ") != name.npos;
     float largest = 0;
     for (const float y : x) largest = std::max(largest, std::abs(y));
-    expect_near(found.at(name), x, gradient ? Tolerance{2e-6 * largest, 0} : Tolerance{2e-6, 2e-6},
+    expect_near(found.at(name), x,
+                gradient || test::on_gpu() ? Tolerance{2e-6 * largest, 0} : Tolerance{2e-6, 2e-6},
                 what + " " + name);
     if (testing::Test::HasFatalFailure()) return;
   }

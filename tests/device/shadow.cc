@@ -146,9 +146,18 @@ void translate(kernels::Averaged& x) { go_inside(x.average, x.value); }
 void translate(kernels::AttentionProblem& p) {
   go_inside(p.q.data, p.k.data, p.v.data, p.u, p.given.data, p.begin.data, p.end.data,
             p.allowed.data, p.bias.data, p.center.data, p.sink);
+  if (p.n_conditions == 0) return;
+  thread_local std::vector<kernels::Condition> conditions;  // of one call at a time
+  go_inside(p.conditions);
+  conditions.assign(p.conditions, p.conditions + p.n_conditions);
+  for (kernels::Condition& c : conditions) {
+    go_inside(c.allowed.data, c.of_query.data, c.of_key.data);
+    if (c.forbid) throw Error("shadow", "a condition is a function of the host");
+  }
+  p.conditions = conditions.data();
 }
 void translate(kernels::AttentionResult& r) {
-  go_inside(r.context.data, r.stat, r.chosen, r.weights.data, r.kept);
+  go_inside(r.context.data, r.stat, r.chosen, r.best, r.weights.data, r.kept);
 }
 void translate(kernels::AttentionGradients& g) {
   go_inside(g.context.data, g.d_context.data, g.d_weights.data, g.d_stat, g.d_log_prob, g.d_entropy,
@@ -207,9 +216,16 @@ void elementwise(kernels::Op op, std::span<const int64_t> shape,
   }
 }
 
-void expect_done(const kernels::AttentionProblem& p, const kernels::AttentionGradients* g) {
-  if (const char* reason = kernels::refused_by_devices(p, g)) throw Error("shadow", reason);
-}
+// A member that computes attention, where devices do.
+template <auto kMember>
+struct OfAttention;
+template <class... Args, void (*Kernels::*kMember)(const kernels::AttentionProblem&, Args...)>
+struct OfAttention<kMember> {
+  static void call(const kernels::AttentionProblem& p, Args... args) {
+    if (const char* reason = kernels::refused_by_devices(p)) throw Error("shadow", reason);
+    Through<kMember>::call(p, args...);
+  }
+};
 
 Kernels make_table() {
   Kernels k;
@@ -267,6 +283,7 @@ Kernels make_table() {
   FOVEA_THROUGH(scale);
   FOVEA_THROUGH(move_average);
   FOVEA_THROUGH(swap);
+  FOVEA_THROUGH(top_of_rows);
   FOVEA_THROUGH(all_finite);
   FOVEA_THROUGH(steps_prepare);
   FOVEA_THROUGH(step_forward);
@@ -277,15 +294,11 @@ Kernels make_table() {
 #undef FOVEA_THROUGH
   k.elementwise = elementwise;
   k.refuses = kernels::refused_by_devices;
-  k.attention_forward = [](const kernels::AttentionProblem& p, const kernels::AttentionResult& r) {
-    expect_done(p, nullptr);
-    Through<&Kernels::attention_forward>::call(p, r);
-  };
-  k.attention_backward = [](const kernels::AttentionProblem& p,
-                            const kernels::AttentionGradients& g) {
-    expect_done(p, &g);
-    Through<&Kernels::attention_backward>::call(p, g);
-  };
+  k.attention_forward = OfAttention<&Kernels::attention_forward>::call;
+  k.attention_backward = OfAttention<&Kernels::attention_backward>::call;
+  k.attention_weights = OfAttention<&Kernels::attention_weights>::call;
+  k.attention_entropy = OfAttention<&Kernels::attention_entropy>::call;
+  k.attention_log_prob = OfAttention<&Kernels::attention_log_prob>::call;
   return k;
 }
 
