@@ -213,7 +213,8 @@ Attended attend_to(const Tensor& q, const Keys& keys, const Tensor& v, const Att
 Attended attended(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& attention,
                   const Computed& computed, const Want& want) {
   check_inputs(q, k, v);
-  if (!runs_where_it_is(q, {.given = k}, v, attention, want.plan)) {
+  const bool narrow = q.device() != Device::cpu && is_bf16(q);
+  if (narrow || runs(q, {.given = k}, v, attention, want.plan) == Where::by_host) {
     const auto here = [](const Tensor& t) { return t ? t.to(Device::cpu) : t; };
     const Computed brought{here(computed.context), here(computed.stat), computed.chosen};
     return through_host({q, k, v, attention}, [&](const HostCall& x) {
