@@ -1,7 +1,7 @@
 """The recurrent translator with attention beside PyTorch's: same weights, same batches, same
 threads, one run, taking turns.
 
-    ./dev bench translate [--peers torch] [--threads 2] [--device cuda] [--quick]
+    ./dev bench translate [--peers torch] [--threads 2] [--device cuda [--graph]] [--quick]
 
 Training: batches of 64 pairs of 30 words, vocabularies of 10,000, width 512 throughout, Adam with
 clipped gradients. Decoding: greedy, one sentence at a time, 30 words."""
@@ -33,6 +33,7 @@ def arguments():
     parser.add_argument("--device", default="cpu", help="cpu or cuda, for both sides")
     parser.add_argument("--quick", action="store_true", help="a smaller model and fewer turns")
     parser.add_argument("--unfused", action="store_true", help="PyTorch's Adam as it is by default")
+    parser.add_argument("--graph", action="store_true", help="PyTorch's steps as a CUDA graph")
     parser.add_argument("--without-fovea", action="store_true", help="the peer alone")
     parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/translate.json")
     options = parser.parse_args()
@@ -161,7 +162,8 @@ def measure(options, sides, n):
         tensors.save(weights, make_weights(n))
         tensors.save(batches, make_batches(n))
         load = {"vocabulary": n.V, "embedding": n.H, "hidden": n.H, "weights": weights,
-                "batches": batches, "fused": not options.unfused, "device": options.device}
+                "batches": batches, "fused": not options.unfused, "graph": options.graph,
+                "device": options.device}
         for side in sides:
             note(f"{side.label}: loads")
             side.ask({"load": load})

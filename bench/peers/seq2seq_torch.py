@@ -92,6 +92,7 @@ class Translation(ModelPeer):
     def __init__(self):
         super().__init__()
         self.model = self.batches = self.optimizer = None
+        self.graph = self.inputs = self.loss = None
 
     def load(self, options):
         model = Translator(options["vocabulary"], options["embedding"], options["hidden"])
@@ -102,21 +103,54 @@ class Translation(ModelPeer):
         device = options.get("device", "cpu")
         model.to(device)
         self.model, self.optimizer = model, torch.optim.Adam(
-            model.parameters(), lr=1e-3, fused=options.get("fused", True))
+            model.parameters(), lr=1e-3, fused=options.get("fused", True),
+            capturable=options.get("graph", False))
         self.batches = {name: torch.from_numpy(array.copy()).to(device)
                         for name, array in tensors.load(options["batches"]).items()}
+        if options.get("graph", False):
+            self.capture()
         return {"threads": torch.get_num_threads()}
 
-    def step(self, number):
-        source, target_in, target_out = (self.batches[name][number] for name in
-                                         ("source", "target_in", "target_out"))
+    def compute(self, source, target_in, target_out):
         self.optimizer.zero_grad()
         logits = self.model(source, target_in)
         loss = F.cross_entropy(logits.flatten(0, 1), target_out.flatten())
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
-        return loss.item()
+        return loss
+
+    def batch(self, number):
+        return [self.batches[name][number] for name in ("source", "target_in", "target_out")]
+
+    def capture(self):
+        """A whole step as a CUDA graph. What the steps before it change is put back."""
+        self.inputs = [x.clone() for x in self.batch(0)]
+        before = [p.detach().clone() for p in self.model.parameters()]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self.compute(*self.inputs)
+        torch.cuda.current_stream().wait_stream(side)
+        self.optimizer.zero_grad()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = self.compute(*self.inputs)
+        with torch.no_grad():
+            for weight, value in zip(self.model.parameters(), before):
+                weight.copy_(value)
+            for state in self.optimizer.state.values():
+                for value in state.values():
+                    value.zero_()
+
+    def step(self, number):
+        if self.graph is None:
+            return self.compute(*self.batch(number)).item()
+        for to, value in zip(self.inputs, self.batch(number)):
+            to.copy_(value)
+        self.graph.replay()
+        return self.loss.item()
 
     def decode(self, options):
         tokens, ns = [], []

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,9 @@
 // Layers: values that hold their learned tensors and are called like functions. Sequences are
 // time-major, [T,B,·], so that a step is a contiguous block.
 namespace fovea {
+class GruSteps;
 class LinearSteps;
-}
+}  // namespace fovea
 namespace fovea::nn {
 
 enum class Init : uint8_t {
@@ -115,13 +117,18 @@ FOVEA_API CellWeights cell_weights(Weights&, const std::string& name, Cell, int6
 class FOVEA_API Stepper {
  public:
   explicit Stepper(const CellWeights&);
-  // gates_x [B,G·H] is the input's product, bias included. Rows where `active` (bool [B];
-  // undefined: all) is false keep their state.
-  State operator()(const Tensor& gates_x, const State& before, const Tensor& active = {});
+  // With a part of the input that is known step by step, by weights [G·H,F] of its own.
+  Stepper(const CellWeights&, const Tensor& w_fed);
+  // gates_x [B,G·H] is the input's product, bias included, but for what is fed, [B,F] (undefined:
+  // nothing). Rows where `active` (bool [B]; undefined: all) is false keep their state.
+  State operator()(const Tensor& gates_x, const State& before, const Tensor& active = {},
+                   const Tensor& fed = {});
 
  private:
   Cell cell_;
   SteppedLinear recurrent_;
+  std::optional<SteppedLinear> fed_;
+  std::shared_ptr<GruSteps> whole_;  // where the device has products and cell in one
 };
 
 struct RecurrentConfig {  // layers of cells, one way or both

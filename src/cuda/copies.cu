@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/launch.cuh"
 #include "cuda/loops.cuh"
 #include "cuda/table.h"
 
@@ -22,6 +23,7 @@ __global__ __launch_bounds__(kThreads) void copy_elements(const T* from, T* to,
 
 __global__ __launch_bounds__(kThreads) void add_elements(const float* from, float* to,
                                                          const __grid_constant__ Walk<2> walk) {
+  wait_for_earlier();
   for (int64_t i = first_element(); i < walk.numel; i += element_step()) {
     int64_t at[2];
     walk.at(i, at);
@@ -48,6 +50,27 @@ __global__ __launch_bounds__(kThreads) void find_nonfinite(const float* x, int* 
     walk.at(i, at);
     if (!isfinite(x[at[0]])) *found = 1;  // all writers write the same
   }
+}
+
+// As many copies as a launch has arguments for.
+struct Copies {
+  static constexpr size_t kMost = 64;
+  Copy each[kMost];
+};
+__global__ __launch_bounds__(kThreads) void copy_several(const __grid_constant__ Copies all) {
+  wait_for_earlier();
+  const Copy& c = all.each[blockIdx.y];
+  const auto whole = [&](auto kind) {
+    using T = decltype(kind);
+    const auto* const from = static_cast<const T*>(c.from);
+    auto* const to = static_cast<T*>(c.to);
+    const int64_t n = c.bytes / static_cast<int64_t>(sizeof(T));
+    for (int64_t i = first_element(); i < n; i += element_step()) to[i] = from[i];
+  };
+  const auto at = reinterpret_cast<uintptr_t>(c.from) | reinterpret_cast<uintptr_t>(c.to) |
+                  static_cast<uintptr_t>(c.bytes);
+  if (at % sizeof(uint4) == 0) return whole(uint4{});
+  whole(uint8_t{});
 }
 
 template <class T>
@@ -149,11 +172,28 @@ void strided_add(std::span<const int64_t> shape, Bytes from, Bytes to) {
       source += at[t] * from.strides[turns[t]];
       target += at[t] * to.strides[turns[t]];
     }
-    add_elements<<<grid_for(walk.numel), kThreads, 0, stream()>>>(source, target, walk);
-    check_launch("strided add");
+    launch_early(add_elements, {grid_for(walk.numel), kThreads}, "strided add", source, target,
+                 walk);
     size_t t = turns.size();
     while (t > 0 && ++at[t - 1] == shape[turns[t - 1]]) at[--t] = 0;
     if (t == 0) return;
+  }
+}
+
+void copy_all(std::span<const Copy> copies) {
+  for (size_t first = 0; first < copies.size(); first += Copies::kMost) {
+    const size_t n = std::min(copies.size() - first, Copies::kMost);
+    Copies some;
+    int64_t most = 0;
+    for (size_t i = 0; i < n; ++i) {
+      some.each[i] = copies[first + i];
+      most = std::max(most, some.each[i].bytes);
+    }
+    if (most == 0) continue;
+    const int64_t wanted = (most + 16 * kThreads - 1) / (16 * kThreads);
+    const int64_t room = int64_t{16} * limits().processors / static_cast<int64_t>(n) + 1;
+    const dim3 grid(static_cast<unsigned>(std::min(wanted, room)), static_cast<unsigned>(n));
+    launch_early(copy_several, {grid, kThreads}, "copies", some);
   }
 }
 

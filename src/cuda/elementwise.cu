@@ -2,6 +2,8 @@
 
 #include "core/random.h"
 #include "cuda/bf16.cuh"
+#include "cuda/launch.cuh"
+#include "cuda/loops.cuh"
 #include "cuda/table.h"
 
 // One thread an element; bound by memory. What is computed is chosen by a branch that all threads
@@ -145,6 +147,7 @@ struct Dense {
 
 __global__ __launch_bounds__(kThreads) void dense_elements(Op op, int operands, Dense x, Numbers by,
                                                            int64_t n) {
+  wait_for_earlier();
   for (int64_t i = first_element(); i < n; i += element_step()) {
     float in[3];
 #pragma unroll
@@ -156,6 +159,7 @@ __global__ __launch_bounds__(kThreads) void dense_elements(Op op, int operands, 
 __global__ __launch_bounds__(kThreads) void strided_elements(Op op, int operands, Operands x,
                                                              Numbers by,
                                                              const __grid_constant__ Walk<4> walk) {
+  wait_for_earlier();
   for (int64_t i = first_element(); i < walk.numel; i += element_step()) {
     int64_t at[4];
     walk.at(i, at);
@@ -289,12 +293,12 @@ void elementwise(Op op, std::span<const int64_t> shape, std::initializer_list<So
   dense.out = static_cast<float*>(x.out);
   if (eights && by_eights(op, x, by, walk.numel)) return;
   if (plain) {
-    dense_elements<<<grid_for(walk.numel), kThreads, 0, stream()>>>(op, operands, dense, by,
-                                                                    walk.numel);
+    launch_early(dense_elements, {grid_for(walk.numel), kThreads}, "elementwise", op, operands,
+                 dense, by, walk.numel);
   } else {
-    strided_elements<<<grid_for(walk.numel), kThreads, 0, stream()>>>(op, operands, x, by, walk);
+    launch_early(strided_elements, {grid_for(walk.numel), kThreads}, "elementwise", op, operands, x,
+                 by, walk);
   }
-  check_launch("elementwise");
 }
 
 void dropout(int64_t n, const float* x, const Drop& by, float* y) {

@@ -5,8 +5,8 @@
 #include "cuda/loops.cuh"
 #include "cuda/table.h"
 
-// C = alpha·A·B + bias + plus, a batch of them: by cuBLASLt where it is here and the strides suit
-// it, else by a kernel of our own.
+// C = alpha·A·B + bias + plus, a batch of them: few rows by a kernel of our own (few.cu), others by
+// cuBLASLt where it is here and the strides suit it, else by the one below.
 namespace fovea::cuda {
 namespace {
 
@@ -133,7 +133,8 @@ bool even_steps(const int64_t* at, int64_t first, int64_t n, int64_t& step) {
 }
 
 void run(const Product& x) {
-  if (!multiply_by_library(x)) multiply_here(x);
+  if (multiply_few_rows(x.g) || multiply_by_library(x)) return;
+  multiply_here(x);
 }
 
 // Matrices `first` … of the batch, all or in as few runs of even steps as there are.

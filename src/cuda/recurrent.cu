@@ -1,3 +1,5 @@
+#include "cuda/cells.cuh"
+#include "cuda/launch.cuh"
 #include "cuda/loops.cuh"
 #include "cuda/table.h"
 
@@ -5,15 +7,10 @@
 namespace fovea::cuda {
 namespace {
 
-__device__ __forceinline__ float sigmoid_of(float x) { return 1.0f / (1.0f + expf(-x)); }
-// Through tanh and σ, by their values.
-__device__ __forceinline__ float through_tanh(float dy, float y) { return dy * fmaf(-y, y, 1.0f); }
-__device__ __forceinline__ float through_sigmoid(float dy, float y) { return dy * fmaf(-y, y, y); }
-__device__ __forceinline__ float or_zero(const float* x, int64_t at) { return x ? x[at] : 0.0f; }
-
 // f(r, i, active) for unit i of row r.
 template <class F>
 __device__ __forceinline__ void each_unit(const CellRows& rows, const F& f) {
+  wait_for_earlier();
   for (int64_t t = first_element(); t < rows.count * rows.hidden; t += element_step()) {
     const int64_t r = t / rows.hidden;
     f(r, t % rows.hidden, rows.active == nullptr || rows.active[r] != 0);
@@ -39,41 +36,15 @@ __global__ __launch_bounds__(kThreads) void d_rnn(CellRows rows, RnnGradient g) 
 __global__ __launch_bounds__(kThreads) void gru(CellRows rows, GruStep s) {
   const int64_t H = rows.hidden;
   each_unit(rows, [&](int64_t r, int64_t i, bool active) {
-    const int64_t wide = r * rows.step + i;
-    if (!active) {
-      s.h_next[wide] = s.h[wide];
-      return;
-    }
     const float *x = s.x + r * 3 * H + i, *u = s.u + r * 3 * H + i;
-    const float reset = sigmoid_of(x[0] + u[0]), z = sigmoid_of(x[H] + u[H]), u_n = u[2 * H];
-    const float n = tanhf(fmaf(reset, u_n, x[2 * H]));
-    s.h_next[wide] = fmaf(z, s.h[wide], (1.0f - z) * n);
-    if (!s.kept) return;
-    float* kept = s.kept + r * 4 * H + i;
-    kept[0] = reset, kept[H] = z, kept[2 * H] = n, kept[3 * H] = u_n;
+    if (!active) return keep_state(rows, s, r, i);
+    gru_unit(rows, s, r, i, {x[0] + u[0], x[H] + u[H], x[2 * H], u[2 * H]});
   });
 }
 
 __global__ __launch_bounds__(kThreads) void d_gru(CellRows rows, GruGradient g) {
-  const int64_t H = rows.hidden;
   each_unit(rows, [&](int64_t r, int64_t i, bool active) {
-    const int64_t at = r * H + i, wide = r * rows.step + i;
-    float *dx = g.dx + r * 3 * H + i, *du = g.du + r * 3 * H + i;
-    const float dh_before = or_zero(g.dh_next, at);
-    if (!active) {
-      dx[0] = dx[H] = dx[2 * H] = du[0] = du[H] = du[2 * H] = 0.0f;
-      g.dh[at] = dh_before;
-      return;
-    }
-    const float* kept = g.kept + r * 4 * H + i;
-    const float reset = kept[0], z = kept[H], n = kept[2 * H], u_n = kept[3 * H];
-    const float dh = or_zero(g.d_out, wide) + dh_before;
-    const float dn = through_tanh(dh * (1.0f - z), n);
-    const float dz = through_sigmoid(dh * (g.h[wide] - n), z);
-    const float dr = through_sigmoid(dn * u_n, reset);
-    dx[0] = dr, dx[H] = dz, dx[2 * H] = dn;
-    du[0] = dr, du[H] = dz, du[2 * H] = dn * reset;
-    g.dh[at] = dh * z;
+    d_gru_unit(rows, g, r, i, active, or_zero(g.dh_next, r * rows.hidden + i));
   });
 }
 
@@ -128,8 +99,7 @@ void launch(void (*kernel)(CellRows, Step), const CellRows& rows, const Step& st
             const char* operation) {
   const int64_t n = rows.count * rows.hidden;
   if (n == 0) return;
-  kernel<<<grid_for(n), kThreads, 0, stream()>>>(rows, step);
-  check_launch(operation);
+  launch_early(kernel, {grid_for(n), kThreads}, operation, rows, step);
 }
 
 }  // namespace

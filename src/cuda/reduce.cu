@@ -47,9 +47,22 @@ __global__ __launch_bounds__(kThreads) void down_columns(Reduction how,
   if (k < kept.numel) {
     int64_t at[1], row[1];
     kept.at(k, at);
-    for (int64_t r = piece * how.piece + warp; r < end; r += 8) {
+    const float* const x = how.x + at[0];
+    int64_t r = piece * how.piece + warp;
+    if (reduced.rank == 1) {  // loads that do not wait for one another
+      constexpr int kAtOnce = 8;
+      const int64_t step = reduced.strides[0][0];
+      for (; r + 8 * (kAtOnce - 1) < end; r += 8 * kAtOnce) {
+        float some[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) some[i] = x[(r + 8 * i) * step];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) total = join(how.op, total, some[i]);
+      }
+    }
+    for (; r < end; r += 8) {
       reduced.at(r, row);
-      total = join(how.op, total, how.x[at[0] + row[0]]);
+      total = join(how.op, total, x[row[0]]);
     }
   }
   by_warp[warp][lane] = total;
@@ -151,8 +164,9 @@ void reduce(Reduce op, Axes kept_axes, Axes reduced_axes, const float* x, float*
     along_short_rows<<<grid_for(K * 32), kThreads, 0, stream()>>>(how, kept, reduced);
     return check_launch("reduce");
   }
-  const int64_t tasks = columns ? (K + 31) / 32 : K, wanted = 4 * limits().processors;
-  how.pieces = std::clamp<int64_t>(wanted / tasks, 1, (R + 255) / 256);
+  const int64_t tasks = columns ? (K + 31) / 32 : K;
+  const int64_t wanted = (columns ? 16 : 4) * limits().processors, least = columns ? 128 : 256;
+  how.pieces = std::clamp<int64_t>(wanted / tasks, 1, (R + least - 1) / least);
   how.piece = (R + how.pieces - 1) / how.pieces;
   how.pieces = (R + how.piece - 1) / how.piece;
   const Scratch<double> parts(how.pieces > 1 ? static_cast<size_t>(how.pieces * K) : 0);

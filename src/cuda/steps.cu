@@ -3,9 +3,11 @@
 //   r = 1/(1 + e^{2(q+k)}), s_j = factor·Σ u·(1 − 2r) or factor·q·k_j, p = softmax(s), context = Σ
 //   p·v ds/dq = 4u(r − r²), so dq = 4u Σ_j g_j(r − r²), dk_j = 4u Σ_t g_tj(r − r²), du = −2 Σ g·r
 //
-// A step is few numbers, so what counts is how soon it ends: a block makes all weights of its row
-// by itself, some several times over.
+// A step is few numbers, so what counts is how soon it ends. The blocks of a row share its scores
+// in a cluster; where there is none, each makes all of them by itself. Loads do not wait for one
+// another.
 #include "cuda/device.cuh"
+#include "cuda/launch.cuh"
 #include "cuda/loops.cuh"
 #include "cuda/table.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr int kStepWarps = kThreads / kWarp;
 constexpr int kStepKeys = 8, kStepColumns = 128;  // of a block of the sums over steps
+constexpr int kQueryColumns = 64, kQueryGroups = kThreads / kQueryColumns;
 
 struct StepView {
   const int32_t* ends;
@@ -32,13 +35,15 @@ __device__ __forceinline__ float fraction(float q, float k) {
   return reciprocal(1.0f + exp2_of((q + k) * (2.0f * kLog2e)));
 }
 
-// e[j] = factor·score of the keys that are seen.
+// e[j] = factor·score of the keys that are seen; of blocks that share them, every `blocks`th eight.
 __device__ __forceinline__ void step_scores(const StepView& m, int b, int end, const float* q,
-                                            float factor, float* e) {
+                                            float factor, int blocks, float* e) {
   const int lane = threadIdx.x % kWarp, width = static_cast<int>(m.keys.width);
-  for (int j = threadIdx.x / kWarp; j < end; j += kStepWarps) {
+  const int first = blocks == 1 ? 0 : blockIdx.x * kStepWarps;
+  for (int j = first + threadIdx.x / kWarp; j < end; j += kStepWarps * blocks) {
     const float* const k = row_in(m.keys, b, j);
     float sum = 0.0f;
+#pragma unroll 8
     for (int d = lane; d < width; d += kWarp) {
       sum = m.u ? fmaf(m.u[d], 1.0f - 2.0f * fraction(q[d], k[d]), sum) : fmaf(q[d], k[d], sum);
     }
@@ -64,29 +69,52 @@ __device__ __forceinline__ void step_softmax(int end, float* e) {
   __syncthreads();
 }
 
+// Σ_{j<end} e_j·v_j
+__device__ __forceinline__ float weighted(const float* e, const float* v, int64_t step, int end) {
+  constexpr int kAtOnce = 16;
+  float sum = 0.0f;
+  for (int j = 0; j < end; j += kAtOnce) {
+    float some[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) some[i] = v[min(j + i, end - 1) * step];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) sum = j + i < end ? fmaf(e[j + i], some[i], sum) : sum;
+  }
+  return sum;
+}
+
 __global__ __launch_bounds__(kThreads) void attend_step(const __grid_constant__ StepView m,
-                                                        const float* q, float factor, float* p,
-                                                        float* context) {
+                                                        const float* q, float factor, int blocks,
+                                                        float* p, float* context) {
   extern __shared__ float e[];
+  wait_for_earlier();
   const int b = blockIdx.y, end = m.ends[b];
   const int d = blockIdx.x * kThreads + threadIdx.x, Dv = static_cast<int>(m.values.width);
-  step_scores(m, b, end, q + b * m.keys.width, factor, e);
-  step_softmax(end, e);
+  float* const weights = blocks == 1 ? e : e + m.Lk;
+  step_scores(m, b, end, q + b * m.keys.width, factor, blocks, e);
+  if (blocks > 1) {
+    cluster_sync();
+    for (int j = threadIdx.x; j < end; j += kThreads) {
+      weights[j] = load_from(shared_address(e + j), j / kStepWarps % blocks);
+    }
+    __syncthreads();
+  }
+  step_softmax(end, weights);
   if (blockIdx.x == 0) {
     for (int j = threadIdx.x; j < m.Lk; j += kThreads) {
-      p[static_cast<size_t>(b) * m.Lk + j] = j < end ? e[j] : 0.0f;
+      p[static_cast<size_t>(b) * m.Lk + j] = j < end ? weights[j] : 0.0f;
     }
   }
-  if (d >= Dv) return;
-  const float* const v = row_in(m.values, b, 0) + d;
-  float sum = 0.0f;
-#pragma unroll 8
-  for (int j = 0; j < end; ++j) sum = fmaf(e[j], v[j * m.values.r], sum);
-  context[b * m.values.width + d] = sum;
+  if (d < Dv) {
+    context[b * m.values.width + d] =
+        weighted(weights, row_in(m.values, b, 0) + d, m.values.r, end);
+  }
+  if (blocks > 1) cluster_sync();  // nobody leaves before the others have read its scores
 }
 
 __global__ __launch_bounds__(kThreads) void d_step_weights(const __grid_constant__ StepView m,
                                                            const float* d_context, float* dp) {
+  wait_for_earlier();
   const int b = blockIdx.y, lane = threadIdx.x % kWarp, Dv = static_cast<int>(m.values.width);
   const int j = blockIdx.x * kStepWarps + threadIdx.x / kWarp;
   if (j >= m.Lk) return;
@@ -102,6 +130,7 @@ __global__ __launch_bounds__(kThreads) void d_step_weights(const __grid_constant
 __global__ __launch_bounds__(kThreads) void d_step_query(const __grid_constant__ StepView m,
                                                          const __grid_constant__ StepGradient x) {
   extern __shared__ float g[];
+  wait_for_earlier();
   const int b = blockIdx.y, end = m.ends[b], width = static_cast<int>(m.keys.width);
   const size_t at = static_cast<size_t>(b) * m.Lk;
   float mean = 0.0f;
@@ -112,21 +141,33 @@ __global__ __launch_bounds__(kThreads) void d_step_query(const __grid_constant__
     if (blockIdx.x == 0) x.g[at + j] = g[j];
   }
   __syncthreads();
-  const int d = blockIdx.x * kThreads + threadIdx.x;
-  if (d >= width) return;
-  const float q = x.q[b * m.keys.width + d];
-  const float* const k = row_in(m.keys, b, 0) + d;
+  // A thread has a column and every fourth key.
+  const int d = blockIdx.x * kQueryColumns + threadIdx.x % kQueryColumns;
+  const int group = threadIdx.x / kQueryColumns;
   float sum = 0.0f;
-#pragma unroll 4
-  for (int j = 0; j < end; ++j) {
-    const float key = k[j * m.keys.r];
-    if (m.u) {
-      const float r = fraction(q, key);
-      sum = fmaf(g[j], fmaf(-r, r, r), sum);
-    } else {
-      sum = fmaf(g[j], key, sum);
+  if (d < width) {
+    constexpr int kAtOnce = 8;
+    const float q = x.q[b * m.keys.width + d];
+    const float* const k = row_in(m.keys, b, 0) + d;
+    for (int j = group; j < end; j += kQueryGroups * kAtOnce) {
+      float some[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        some[i] = k[min(j + i * kQueryGroups, end - 1) * m.keys.r];
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (j + i * kQueryGroups >= end) continue;
+        const float r = m.u ? fraction(q, some[i]) : 0.0f;
+        sum = fmaf(g[j + i * kQueryGroups], m.u ? fmaf(-r, r, r) : some[i], sum);
+      }
     }
   }
+  __shared__ float by_group[kThreads];
+  by_group[threadIdx.x] = sum;
+  __syncthreads();
+  if (group != 0 || d >= width) return;
+  for (int i = 1; i < kQueryGroups; ++i) sum += by_group[threadIdx.x + i * kQueryColumns];
   x.dq[b * m.keys.width + d] = m.u ? 4.0f * m.u[d] * sum : sum;
 }
 
@@ -200,8 +241,8 @@ __global__ __launch_bounds__(kThreads) void sum_step_weights(const float* gr, in
   du[d] = static_cast<float>(-2.0 * sum);
 }
 
-dim3 grid_of(const StepMemory& m, int64_t width) {
-  return {static_cast<unsigned>(parts(static_cast<int>(width), kThreads)),
+dim3 grid_of(const StepMemory& m, int64_t width, int columns) {
+  return {static_cast<unsigned>(parts(static_cast<int>(width), columns)),
           static_cast<unsigned>(m.B)};
 }
 dim3 sum_grid(const StepMemory& m, int64_t width) {
@@ -219,22 +260,24 @@ Scratch<KeptStep> on_device(std::span<const KeptStep> kept) {
 }  // namespace
 
 void step_forward(const StepMemory& m, const float* q, float factor, float* p, float* context) {
-  attend_step<<<grid_of(m, std::max<int64_t>(1, m.values.width)), kThreads, m.Lk * sizeof(float),
-                stream()>>>(StepView(m), q, factor, p, context);
-  check_launch("a step's attention");
+  const dim3 grid = grid_of(m, std::max<int64_t>(1, m.values.width), kThreads);
+  const int blocks = limits().hopper && grid.x <= 8 ? static_cast<int>(grid.x) : 1;
+  const size_t shared = m.Lk * sizeof(float) * (blocks > 1 ? 2 : 1);
+  launch_early(attend_step, {grid, kThreads, shared, blocks}, "a step's attention", StepView(m), q,
+               factor, blocks, p, context);
 }
 
 void step_d_weights(const StepMemory& m, const float* d_context, float* dp) {
   const dim3 grid(static_cast<unsigned>(parts(static_cast<int>(m.Lk), kStepWarps)),
                   static_cast<unsigned>(m.B));
-  d_step_weights<<<grid, kThreads, 0, stream()>>>(StepView(m), d_context, dp);
-  check_launch("the gradient of a step's weights");
+  launch_early(d_step_weights, {grid, kThreads}, "the gradient of a step's weights", StepView(m),
+               d_context, dp);
 }
 
 void step_d_query(const StepMemory& m, const StepGradient& x) {
-  d_step_query<<<grid_of(m, m.keys.width), kThreads, m.Lk * sizeof(float), stream()>>>(StepView(m),
-                                                                                       x);
-  check_launch("the gradient of a step's query");
+  launch_early(d_step_query,
+               {grid_of(m, m.keys.width, kQueryColumns), kThreads, m.Lk * sizeof(float)},
+               "the gradient of a step's query", StepView(m), x);
 }
 
 void steps_d_rows(const StepMemory& m, std::span<const KeptStep> kept,

@@ -15,6 +15,7 @@ void clear(void* to, size_t bytes);
 void fill(int64_t n, float value, float* y);
 void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to);
 void strided_add(std::span<const int64_t> shape, Bytes from, Bytes to);
+void copy_all(std::span<const Copy>);
 void to_floats(int64_t n, const uint8_t* x, float* y);
 void truth_of(int64_t n, const float* x, uint8_t* y);
 bool all_finite(const View<const float>&, int64_t B, int64_t H, int64_t R, int64_t C);
@@ -29,8 +30,9 @@ void rotate(const HeadSizes&, const HeadRows& x, const Angles&, const HeadRows& 
 void reduce(Reduce, Axes kept, Axes reduced, const float* x, float* out);
 void argmax(Axes kept, Candidates, const float* x, int64_t* out);
 
-// gemm.cu
+// gemm.cu, few.cu
 void gemm(const Gemm&);
+bool multiply_few_rows(const Gemm&);  // false where it is not for few.cuh
 
 // lookup.cu
 void take_rows(Middle, const int64_t* ids, int64_t n, const float* x, float* y);
@@ -57,6 +59,10 @@ void gru_forward(const CellRows&, const GruStep&);
 void gru_backward(const CellRows&, const GruGradient&);
 void lstm_forward(const CellRows&, const LstmStep&);
 void lstm_backward(const CellRows&, const LstmGradient&);
+
+// gru.cu
+void gru_whole(std::span<const GruWhole>);
+void gru_whole_backward(std::span<const GruWholeGradient>);
 
 // steps.cu
 void step_forward(const StepMemory&, const float* q, float factor, float* p, float* context);

@@ -49,6 +49,30 @@ struct LstmGradient {
   float *du, *dh, *dc;                                // dh null: not wanted
 };
 
+// A gru's step with its products, for devices that do both in one (table.h). Products are a·Wᵀ of
+// [B,k] and weights [N,k] as they are kept; k = 0: there is none.
+struct RowProduct {
+  const float* a = nullptr;
+  int64_t a_row = 0, k = 0;
+  const float* w = nullptr;
+  int64_t w_row = 0;
+};
+struct GruWhole {  // x + fed in place of x, state + bias in place of u
+  CellRows rows;
+  GruStep step;
+  RowProduct fed{}, state{};
+  const float* bias = nullptr;  // null: 0
+};
+// Back through the state's product of the step after, then through the cell: dh_next + after·W in
+// place of dh_next.
+struct GruWholeGradient {
+  CellRows rows;
+  const float* after;  // [B,3·H]: du of the step after; null: none
+  const float* w;      // [3·H,H]
+  int64_t w_row;
+  GruGradient step;
+};
+
 void rnn_forward(const CellRows&, const RnnStep&);
 void rnn_backward(const CellRows&, const RnnGradient&);
 void gru_forward(const CellRows&, const GruStep&);

@@ -48,6 +48,7 @@ struct Kernels {
   void (*strided_copy)(std::span<const int64_t> shape, int64_t element, Bytes from,
                        Bytes to) = nullptr;
   void (*strided_add)(std::span<const int64_t> shape, Bytes from, Bytes to) = nullptr;
+  void (*copy_all)(std::span<const Copy>) = nullptr;  // null: one by one
   void (*to_floats)(int64_t n, const uint8_t* x, float* y) = nullptr;
   void (*truth_of)(int64_t n, const float* x, uint8_t* y) = nullptr;
 
@@ -89,6 +90,9 @@ struct Kernels {
   void (*gru_backward)(const CellRows&, const GruGradient&) = nullptr;
   void (*lstm_forward)(const CellRows&, const LstmStep&) = nullptr;
   void (*lstm_backward)(const CellRows&, const LstmGradient&) = nullptr;
+  // Steps that do not wait for one another, with their products; null: gemm() and the above.
+  void (*gru_whole)(std::span<const GruWhole>) = nullptr;
+  void (*gru_whole_backward)(std::span<const GruWholeGradient>) = nullptr;
 
   // Images.
   void (*conv)(const Convolution&, const float* x, const float* w, float* y) = nullptr;

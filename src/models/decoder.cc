@@ -41,9 +41,12 @@ Decoder::Decoder(const Written& written, const Encoded& e, const LookPass& pass)
     : model_(written.writer), config_(written.config) {
   const Writer& m = model_;
   const WriterConfig& c = config_;
+  feeds_ = c.context != Context::fixed && (c.order == Order::bahdanau || c.input_feeding);
   for (size_t l = 0; l < m.cells.size(); ++l) {
     states_.push_back(first_state(m.initial[l], e.last[l], c.cell));
-    cells_.emplace_back(m.cells[l]);
+    const Tensor& w = m.cells[l].input.weight;
+    cells_.emplace_back(m.cells[l],
+                        l == 0 && feeds_ ? w.slice(1, c.embedding, w.size(1)) : Tensor());
     if (l > 0) inputs_.emplace_back(m.cells[l].input);
   }
   if (c.context == Context::fixed) {
@@ -52,10 +55,6 @@ Decoder::Decoder(const Written& written, const Encoded& e, const LookPass& pass)
   }
   const Tensor memory = e.sequence.transpose(0, 1);
   looker_.emplace(c, m.look, LookSource{memory, memory, e.lengths}, pass);
-  if (c.order == Order::bahdanau || c.input_feeding) {
-    const Tensor& w = m.cells[0].input.weight;
-    from_context_.emplace(nn::Linear{w.slice(1, c.embedding, w.size(1)), {}});
-  }
   if (m.gate.weight) gate_.emplace(m.gate);
   if (c.input_feeding) {
     readout_.emplace(m.readout);
@@ -72,7 +71,7 @@ Tensor Decoder::gates(const Tensor& embedded) {
   return gates + nn::Linear{input.weight.slice(1, E, input.weight.size(1)), {}}(fixed_);
 }
 
-bool Decoder::looks_once() const { return looker_ && !from_context_; }
+bool Decoder::looks_once() const { return looker_ && !feeds_; }
 
 Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
   const WriterConfig& c = config_;
@@ -82,20 +81,21 @@ Decoder::Step Decoder::step(const Tensor& gates_y, const Dropout& drop) {
     return look;
   };
   Step s;
-  Tensor gates = gates_y;
-  if (from_context_ && c.order == Order::bahdanau) {
+  Tensor gates = gates_y, fed;
+  if (feeds_ && c.order == Order::bahdanau) {
     s.query = states_.back().h;
     s.look = look_from(s.query);
-    gates = (*from_context_)(s.look.context, gates);
-  } else if (from_context_) {
-    gates = (*from_context_)(fed_, gates);
+    fed = s.look.context;
+  } else if (feeds_) {
+    fed = fed_;
   }
   for (size_t l = 0; l < cells_.size(); ++l) {
     if (l > 0) {
       const Dropout here = drop.at("decoder").at(t_).at(static_cast<int64_t>(l));
       gates = inputs_[l - 1](dropped(states_[l - 1].h, here));
+      fed = {};
     }
-    states_[l] = cells_[l](gates, states_[l]);
+    states_[l] = cells_[l](gates, states_[l], {}, fed);
   }
   s.state = states_.back().h;
   if (!s.query) s.query = s.state;

@@ -58,8 +58,9 @@ class Decoder {
   std::vector<nn::State> states_;
   std::vector<nn::Stepper> cells_;
   std::vector<nn::SteppedLinear> inputs_;  // of layers above the first
-  std::optional<nn::SteppedLinear> from_context_, readout_, gate_;
+  std::optional<nn::SteppedLinear> readout_, gate_;
   std::optional<Looker> looker_;
+  bool feeds_ = false;  // the first cell, with a context or with what was read out
   Tensor fixed_, fed_;
   int64_t t_ = 0;
 };

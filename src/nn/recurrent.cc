@@ -3,6 +3,7 @@
 #include "core/random.h"
 #include "fovea/nn.h"
 #include "fovea/ops.h"
+#include "tensor/gru_steps.h"
 #include "tensor/impl.h"
 #include "tensor/recurrent.h"
 
@@ -66,11 +67,23 @@ CellWeights cell_weights(Weights& weights, const std::string& name, Cell cell, i
   return add_cell(weights, {name, ""}, cell, input, hidden);
 }
 
-Stepper::Stepper(const CellWeights& weights) : cell_(weights.cell), recurrent_(weights.recurrent) {}
+Stepper::Stepper(const CellWeights& weights) : Stepper(weights, {}) {}
 
-State Stepper::operator()(const Tensor& gates_x, const State& before, const Tensor& active) {
-  if (cell_ == Cell::gru) return cell_step(cell_, gates_x, recurrent_(before.h), before, active);
-  return cell_step(cell_, {}, recurrent_(before.h, gates_x), before, active);
+Stepper::Stepper(const CellWeights& weights, const Tensor& w_fed)
+    : cell_(weights.cell), recurrent_(weights.recurrent) {
+  if (w_fed) fed_.emplace(Linear{w_fed, {}});
+  if (cell_ != Cell::gru || !has_gru_steps(weights.recurrent.weight)) return;
+  whole_ = std::make_shared<GruSteps>(
+      LinearWeights{weights.recurrent.weight, weights.recurrent.bias}, w_fed);
+}
+
+State Stepper::operator()(const Tensor& gates_x, const State& before, const Tensor& active,
+                          const Tensor& fed) {
+  if (fed && !fed_) throw Error("Stepper", "something is fed, and there are no weights for it");
+  if (whole_) return {(*whole_)(gates_x, fed, before.h, active), {}};
+  const Tensor gates = fed ? (*fed_)(fed, gates_x) : gates_x;
+  if (cell_ == Cell::gru) return cell_step(cell_, gates, recurrent_(before.h), before, active);
+  return cell_step(cell_, {}, recurrent_(before.h, gates), before, active);
 }
 
 Recurrent::Output Recurrent::operator()(const Tensor& x, const Tensor& lengths, float dropout,

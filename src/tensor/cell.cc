@@ -8,19 +8,15 @@ namespace {
 
 Tensor dense(const Tensor& t) { return t.detach().contiguous(); }
 
-kernels::CellRows rows_of(const Tensor& h, const Tensor& active) {
-  return {h.size(0), h.size(1), active ? raw_bools(active) : nullptr, h.size(1)};
-}
-
 Tensor rnn_step(const Tensor& gates, const Tensor& h, const Tensor& active) {
   const Tensor u = dense(gates), h0 = dense(h), y = empty_at(h, h.shape());
-  on(y).rnn_forward(rows_of(h, active), {raw(u), raw(h0), raw(y)});
+  on(y).rnn_forward(cell_rows(h, active), {raw(u), raw(h0), raw(y)});
   const bool want_dh = active.defined();  // else h is in the gates alone
   return record(
       "rnn", {gates, want_dh ? h : Tensor()}, y, [ky = Saved(y), active, want_dh](const Tensor& d) {
         const Tensor dy = d.contiguous(), du = empty_at(d, d.shape());
         const Tensor dh = want_dh ? empty_at(d, d.shape()) : Tensor();
-        on(dy).rnn_backward(rows_of(dy, active),
+        on(dy).rnn_backward(cell_rows(dy, active),
                             {raw(ky.get("rnn")), nullptr, raw(dy), raw(du), raw_or_null(dh)});
         return Grads{du, dh};
       });
@@ -32,14 +28,14 @@ Tensor gru_step(const Tensor& gates_x, const Tensor& gates_h, const Tensor& h,
   const std::vector<Tensor> inputs{gates_x, gates_h, h};
   const bool keep = needs_grad(inputs);
   const Tensor kept = keep ? empty_at(h, {h.size(0), 4 * h.size(1)}) : Tensor();
-  on(y).gru_forward(rows_of(h, active), {raw(x), raw(u), raw(h0), raw(y), raw_or_null(kept)});
+  on(y).gru_forward(cell_rows(h, active), {raw(x), raw(u), raw(h0), raw(y), raw_or_null(kept)});
   if (!keep) return y;
   return record("gru", inputs, y, [kept, kh = Saved(h0), active](const Tensor& d) {
     const Tensor dy = d.contiguous(), dh = empty_at(d, d.shape());
     const Shape gates{d.size(0), 3 * d.size(1)};
     const Tensor dx = empty_at(d, gates), du = empty_at(d, gates);
-    on(dy).gru_backward(rows_of(dy, active), {raw(kept), raw(kh.get("gru")), nullptr, raw(dy),
-                                              raw(dx), raw(du), raw(dh)});
+    on(dy).gru_backward(cell_rows(dy, active), {raw(kept), raw(kh.get("gru")), nullptr, raw(dy),
+                                                raw(dx), raw(du), raw(dh)});
     return Grads{dx, du, dh};
   });
 }
@@ -51,7 +47,7 @@ CellState lstm_step(const Tensor& gates, const CellState& before, const Tensor& 
   const bool keep = needs_grad(inputs), want_dh = active.defined();
   const Shape shape = before.h.shape();
   const Tensor kept = keep ? empty_at(h0, {shape[0], 5 * shape[1]}) : Tensor();
-  on(u).lstm_forward(rows_of(h0, active),
+  on(u).lstm_forward(cell_rows(h0, active),
                      {raw(u), raw(h0), raw(c0), raw(after.h), raw(after.c), raw_or_null(kept)});
   if (!keep) return after;
   const std::vector<Tensor> out = record(
@@ -61,7 +57,7 @@ CellState lstm_step(const Tensor& gates, const CellState& before, const Tensor& 
         const Tensor dc_next = d[1] ? d[1].contiguous() : Tensor();
         const Tensor du = empty_at(kept, {shape[0], 4 * shape[1]}), dc = empty_at(kept, shape);
         const Tensor dh = want_dh ? empty_at(kept, shape) : Tensor();
-        on(du).lstm_backward(rows_of(dc, active),
+        on(du).lstm_backward(cell_rows(dc, active),
                              {raw(kept), raw(kc.get("lstm")), nullptr, raw_or_null(dh_next),
                               raw_or_null(dc_next), raw(du), raw_or_null(dh), raw(dc)});
         return Grads{du, dh, dc};
@@ -84,6 +80,10 @@ struct CellEntry {
 constexpr CellEntry kCells[] = {{"rnn", 1}, {"gru", 3}, {"lstm", 4}};  // by Cell
 
 }  // namespace
+
+kernels::CellRows cell_rows(const Tensor& h, const Tensor& active) {
+  return {h.size(0), h.size(1), active ? raw_bools(active) : nullptr, h.size(1)};
+}
 
 const char* name_of(Cell cell) { return kCells[static_cast<int>(cell)].name; }
 int64_t gates_of(Cell cell) { return kCells[static_cast<int>(cell)].gates; }

@@ -83,6 +83,33 @@ void forward(const DirectionRun& run, const Direction& given) {
   }
 }
 
+// The same where the device has product and cell in one: all directions at once.
+void forward_whole(const std::vector<DirectionRun>& runs, std::span<const Direction> directions) {
+  std::vector<Tensor> x, weights, biases;
+  for (const Direction& d : directions) {
+    x.push_back(d.gates_x.detach().contiguous());
+    weights.push_back(d.recurrent.weight.detach().contiguous());
+    biases.push_back(d.recurrent.bias ? d.recurrent.bias.detach().contiguous() : Tensor());
+  }
+  const DirectionRun& first = runs[0];
+  std::vector<kernels::GruWhole> steps(runs.size());
+  for (int64_t i = 0; i < first.steps; ++i) {
+    for (size_t d = 0; d < runs.size(); ++d) {
+      const DirectionRun& run = runs[d];
+      steps[d] = {.rows = run.rows(i),
+                  .step = {raw(x[d]) + run.time(i) * run.batch * run.gates(), nullptr, run.h(i - 1),
+                           run.h(i), run.kept_at(i)},
+                  .state = {.a = run.h(i - 1),
+                            .a_row = run.width,
+                            .k = i > 0 ? run.hidden : 0,
+                            .w = raw(weights[d]),
+                            .w_row = run.hidden},
+                  .bias = raw_or_null(biases[d])};
+    }
+    on(first.sequence).gru_whole(steps);
+  }
+}
+
 // [B,width] and, in it, this direction's columns: to or from a dense [B,H].
 Tensor columns(const Tensor& t, const DirectionRun& run) {
   return view_of(t, {run.batch, run.hidden}, {run.width, 1}, run.offset);
@@ -138,15 +165,20 @@ Tensor d_weight(const DirectionRun& run, const Tensor& du) {
   return dw;
 }
 
-DirectionGradients backward(const DirectionRun& run, const Gradients& d, const Tensor& weight) {
-  const int64_t n = run.gates();
+DirectionGradients begun(const DirectionRun& run, const Gradients& d) {
   DirectionGradients out;
-  out.gates_h = empty_at(run.sequence, {run.steps, run.batch, n});
+  out.gates_h = empty_at(run.sequence, {run.steps, run.batch, run.gates()});
   out.gates_x = run.cell == Cell::gru ? empty_at(run.sequence, out.gates_h.shape()) : out.gates_h;
   out.h = zeros_at(run.sequence, {run.batch, run.hidden});
   if (d.h) out.h.copy_(columns(d.h, run));
   if (run.cell == Cell::lstm) out.c = zeros_at(run.sequence, {run.batch, run.hidden});
   if (d.c) out.c.copy_(columns(d.c, run));
+  return out;
+}
+
+void backward(const DirectionRun& run, const Gradients& d, const Tensor& weight,
+              const DirectionGradients& out) {
+  const int64_t n = run.gates();
   const Tensor b = weight.contiguous();
   for (int64_t i = run.steps - 1; i >= 0; --i) {
     step_back(run, i, d.sequence, out);
@@ -164,9 +196,52 @@ DirectionGradients backward(const DirectionRun& run, const Gradients& d, const T
                .plus = run.cell == Cell::gru || run.valid ? raw(out.h) : nullptr,
                .plus_row = run.hidden});
   }
-  out.weight = d_weight(run, out.gates_h);
-  out.bias = d_product_bias(out.gates_h);
-  return out;
+}
+
+// The same where the device has product and cell in one: all directions at once.
+void backward_whole(const std::vector<DirectionRun>& runs, const Gradients& d,
+                    const std::vector<Tensor>& given, const std::vector<DirectionGradients>& out) {
+  std::vector<Tensor> weights;
+  for (const Tensor& w : given) weights.push_back(w.contiguous());
+  const DirectionRun& first = runs[0];
+  std::vector<kernels::GruWholeGradient> steps(runs.size());
+  for (int64_t i = first.steps - 1; i >= 0; --i) {
+    for (size_t r = 0; r < runs.size(); ++r) {
+      const DirectionRun& run = runs[r];
+      const auto at = [&](int64_t step) { return run.time(step) * run.batch * run.gates(); };
+      const int64_t place = run.time(i) * run.batch * run.width + run.offset;
+      steps[r] = {
+          .rows = run.rows(i),
+          .after = i + 1 < run.steps ? raw(out[r].gates_h) + at(i + 1) : nullptr,
+          .w = raw(weights[r]),
+          .w_row = run.hidden,
+          .step = {run.kept_at(i), run.h(i - 1), raw_or_null(d.sequence, place), raw(out[r].h),
+                   raw(out[r].gates_x) + at(i), raw(out[r].gates_h) + at(i), raw(out[r].h)}};
+    }
+    on(first.sequence).gru_whole_backward(steps);
+  }
+}
+
+bool whole(const DirectionRun& run) {
+  return run.cell == Cell::gru && on(run.sequence).gru_whole != nullptr;
+}
+
+std::vector<DirectionGradients> backward(const std::vector<DirectionRun>& runs, const Gradients& d,
+                                         const std::vector<Tensor>& weights) {
+  std::vector<DirectionGradients> all;
+  if (whole(runs[0])) {
+    for (const DirectionRun& run : runs) all.push_back(begun(run, d));
+    backward_whole(runs, d, weights, all);
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!whole(runs[i])) {
+      all.push_back(begun(runs[i], d));
+      backward(runs[i], d, weights[i], all[i]);
+    }
+    all[i].weight = d_weight(runs[i], all[i].gates_h);
+    all[i].bias = d_product_bias(all[i].gates_h);
+  }
+  return all;
 }
 
 struct Layer {
@@ -212,9 +287,10 @@ Unrolled unroll(const Layer& layer, std::span<const Direction> directions) {
   // The runs go into the graph of the output: were it the same tensor, neither would ever be freed.
   Unrolled out{first.sequence.detach(), {empty_at(first.zeros, first.zeros.shape()), {}}};
   if (first.cell == Cell::lstm) out.last.c = empty_at(first.zeros, first.zeros.shape());
+  if (whole(first)) forward_whole(layer.runs, directions);
   for (size_t d = 0; d < directions.size(); ++d) {
     const DirectionRun& run = layer.runs[d];
-    forward(run, directions[d]);
+    if (!whole(first)) forward(run, directions[d]);
     const int64_t end = run.time(run.steps - 1);
     const Tensor last =
         view_of(run.sequence, run.zeros.shape(), {run.width, 1}, end * run.batch * run.width);
@@ -247,9 +323,10 @@ Unrolled recurrent_layer(Cell cell, std::span<const Direction> directions, const
                sequence.get("recurrent");
                const auto dense = [](const Tensor& d) { return d ? d.contiguous() : d; };
                const Gradients d{dense(d_outputs[0]), dense(d_outputs[1]), dense(d_outputs[2])};
+               std::vector<Tensor> now;
+               for (const Saved& w : weights) now.push_back(w.get("recurrent"));
                Grads grads;
-               for (size_t i = 0; i < runs.size(); ++i) {
-                 const DirectionGradients g = backward(runs[i], d, weights[i].get("recurrent"));
+               for (const DirectionGradients& g : backward(runs, d, now)) {
                  grads.insert(grads.end(), {g.gates_x, g.weight, g.bias});
                }
                return grads;

@@ -3,9 +3,13 @@
 #include <span>
 
 #include "fovea/cell.h"
+#include "kernels/recurrent.h"
 #include "tensor/linear.h"
 
 namespace fovea {
+
+// The rows of h [B,H], dense; active: bool [B] or undefined.
+kernels::CellRows cell_rows(const Tensor& h, const Tensor& active);
 
 // One step of a cell after its products, on the tape. `gates_x` is undefined where it is already
 // part of gates_h: for rnn and lstm.
