@@ -1,6 +1,4 @@
-// Products of few rows with weights, on tensor cores and in float32.
-//
-//   x = high + low, both tf32;  a·b ≈ high·high + high·low + low·high, off by 2^-21 of it
+// Products of few rows with weights, in float32 on tensor cores (tf32.cuh).
 //
 // A block has 64 rows and 32 columns, the blocks of a cluster and the warps of a block a share of k
 // each. What a warp multiplies is its own, so it comes from memory straight into registers: each
@@ -12,6 +10,7 @@
 #include "cuda/device.cuh"
 #include "cuda/device_memory.h"
 #include "cuda/launch.cuh"
+#include "cuda/tf32.cuh"
 
 namespace fovea::cuda {
 
@@ -19,21 +18,6 @@ constexpr int kFewRows = 64, kFewColumns = 32, kFewDeep = 16;  // of a block; k 
 constexpr int kFewWarps = 8, kFewThreads = kFewWarps * kWarp;
 constexpr int kFewLd = kFewColumns + 4;  // of the sums in shared memory
 constexpr int kFewShared = kFewWarps * kFewRows * kFewLd * static_cast<int>(sizeof(float));
-
-// c[16×8] += a[16×8]·b[8×8], tf32 into float.
-__device__ __forceinline__ void multiply_tf32(float (&c)[4], const uint32_t (&a)[4],
-                                              const uint32_t (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-      "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// Of the low part the tensor cores read as much as tf32 has.
-__device__ __forceinline__ void split_tf32(float x, uint32_t& high, uint32_t& low) {
-  high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
-  low = __float_as_uint(x - __uint_as_float(high));
-}
 
 __device__ __forceinline__ float4 load4(const float* p) {
   return __ldg(reinterpret_cast<const float4*>(p));
@@ -231,10 +215,6 @@ inline int blocks_for(int64_t tiles, int64_t chunks) {
     blocks *= 2;
   }
   return blocks;
-}
-
-inline bool aligned16(const void* p, int64_t step) {
-  return reinterpret_cast<uintptr_t>(p) % 16 == 0 && step % 4 == 0;
 }
 
 // Grid x is tiles, each by `blocks` in a cluster.

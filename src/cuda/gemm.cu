@@ -133,7 +133,7 @@ bool even_steps(const int64_t* at, int64_t first, int64_t n, int64_t& step) {
 }
 
 void run(const Product& x) {
-  if (multiply_few_rows(x.g) || multiply_by_library(x)) return;
+  if (multiply_few_rows(x.g) || multiply_many_rows(x.g) || multiply_by_library(x)) return;
   multiply_here(x);
 }
 

@@ -40,6 +40,11 @@ __device__ __forceinline__ void wait_for_earlier() {
 #endif
 }
 
+// Whether rows of floats can be read 16 bytes at a time.
+inline bool aligned16(const void* p, int64_t step) {
+  return reinterpret_cast<uintptr_t>(p) % 16 == 0 && step % 4 == 0;
+}
+
 struct EarlyGrid {
   dim3 grid;
   unsigned threads;

@@ -30,9 +30,10 @@ void rotate(const HeadSizes&, const HeadRows& x, const Angles&, const HeadRows& 
 void reduce(Reduce, Axes kept, Axes reduced, const float* x, float* out);
 void argmax(Axes kept, Candidates, const float* x, int64_t* out);
 
-// gemm.cu, few.cu
+// gemm.cu, few.cu, wide.cu
 void gemm(const Gemm&);
-bool multiply_few_rows(const Gemm&);  // false where it is not for few.cuh
+bool multiply_few_rows(const Gemm&);  // false where it is not for these
+bool multiply_many_rows(const Gemm&);
 
 // lookup.cu
 void take_rows(Middle, const int64_t* ids, int64_t n, const float* x, float* y);

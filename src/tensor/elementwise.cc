@@ -87,10 +87,12 @@ Tensor affine(const char* name, const Tensor& x, float p, float q) {
 
 Tensor add(const Tensor& a, const Tensor& b) {
   const Pair x = broadcast("add", a, b);
-  return record("add", {a, b}, apply(Op::add, x.a, x.b),
-                [sa = a.shape(), sb = b.shape()](const Tensor& dy) {
-                  return Grads{sum_to(dy, sa), sum_to(dy, sb)};
-                });
+  const bool want_da = a.requires_grad(), want_db = b.requires_grad();
+  return record(
+      "add", {a, b}, apply(Op::add, x.a, x.b),
+      [sa = a.shape(), sb = b.shape(), want_da, want_db](const Tensor& dy) {
+        return Grads{want_da ? sum_to(dy, sa) : Tensor(), want_db ? sum_to(dy, sb) : Tensor()};
+      });
 }
 
 Tensor sub(const Tensor& a, const Tensor& b) {

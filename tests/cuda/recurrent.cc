@@ -1,4 +1,4 @@
-// Products of few rows, and a gru's steps with their products, against float64.
+// Products, and a gru's steps with their products, against float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,20 +26,23 @@ struct ProductCase {
   int64_t more = 0;  // of each row, beside the matrix
   bool bias = true, plus = true;
   float alpha = 1.0f;
+  bool a_by_row = false;  // A with rows next to each other
 };
 std::string name_of(const testing::TestParamInfo<ProductCase>& info) {
   const ProductCase& c = info.param;
   return std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) +
-         (c.by_k ? "_by_k" : "_by_column") + (c.more ? "_more" : "") + (c.bias ? "" : "_bare");
+         (c.by_k ? "_by_k" : "_by_column") + (c.a_by_row ? "_a_by_row" : "") +
+         (c.more ? "_more" : "") + (c.bias ? "" : "_bare");
 }
 
-class FewRows : public testing::TestWithParam<ProductCase> {};
+class Products : public testing::TestWithParam<ProductCase> {};
 
-TEST_P(FewRows, LikeFloat64) {
+TEST_P(Products, LikeFloat64) {
   const ProductCase& c = GetParam();
-  const int64_t a_row = c.k + c.more, b_row = c.by_k ? 1 : c.n + c.more;
+  const int64_t a_row = c.a_by_row ? 1 : c.k + c.more, a_col = c.a_by_row ? c.m + c.more : 1;
+  const int64_t b_row = c.by_k ? 1 : c.n + c.more;
   const int64_t b_col = c.by_k ? c.k + c.more : 1, c_row = c.n + c.more;
-  const There a = There::random(c.m * a_row, 1);
+  const There a = There::random(c.a_by_row ? c.k * a_col : c.m * a_row, 1);
   const There b = There::random(c.by_k ? c.n * b_col : c.k * b_row, 2);
   const There bias = There::random(c.n, 3), out = There::random(c.m * c_row, 4);
   const Gemm g{.m = c.m,
@@ -47,6 +50,7 @@ TEST_P(FewRows, LikeFloat64) {
                .k = c.k,
                .a = a.data(),
                .a_row = a_row,
+               .a_col = a_col,
                .b = b.data(),
                .b_row = b_row,
                .b_col = b_col,
@@ -69,7 +73,7 @@ TEST_P(FewRows, LikeFloat64) {
       }
       double sum = 0.0;
       for (int64_t k = 0; k < c.k; ++k) {
-        sum += double{a.here()[r * a_row + k]} * b.here()[k * b_row + j * b_col];
+        sum += double{a.here()[r * a_row + k * a_col]} * b.here()[k * b_row + j * b_col];
       }
       should.push_back(c.alpha * sum + (c.bias ? bias.here()[j] : 0.0f) + (c.plus ? before : 0.0f));
       inside.push_back(is[r * c_row + j]);
@@ -79,31 +83,38 @@ TEST_P(FewRows, LikeFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Products, FewRows,
+    Sizes, Products,
     testing::Values(ProductCase{64, 512, 512, true}, ProductCase{64, 512, 1536, false},
                     ProductCase{64, 1024, 1536, false}, ProductCase{64, 1536, 1024, true, 512},
                     ProductCase{16, 40, 128, true, 4}, ProductCase{17, 44, 144, false, 8},
                     ProductCase{65, 37, 160, true}, ProductCase{128, 100, 272, false},
                     ProductCase{33, 96, 2048, true, 0, false, false},
                     ProductCase{64, 2048, 512, true, 0, false, true, 0.5f},
-                    ProductCase{63, 36, 1040, false, 4, true, false}),
+                    ProductCase{63, 36, 1040, false, 4, true, false},
+                    ProductCase{260, 132, 100, true}, ProductCase{300, 200, 516, false, 4},
+                    ProductCase{128, 64, 2048, true, 0, false, false},
+                    ProductCase{192, 100, 1924, false, 0, false, false, 1.0f, true},
+                    ProductCase{516, 72, 320, false, 8, true, true, 0.5f, true},
+                    ProductCase{1000, 640, 68, true, 4}),
     name_of);
 
-TEST(FewRows, TheSameBitsTwice) {
-  const There a = There::random(64 * 1536, 1), b = There::random(1536 * 512, 2);
-  const There one = There::unwritten(64 * 512), two = There::unwritten(64 * 512);
-  for (const There* to : {&one, &two}) {
-    gpu().gemm({.m = 64,
-                .n = 512,
-                .k = 1536,
-                .a = a.data(),
-                .a_row = 1536,
-                .b = b.data(),
-                .b_row = 512,
-                .c = to->data(),
-                .c_row = 512});
+TEST(ProductsOnce, TheSameBitsTwice) {
+  for (const int64_t m : {64, 384}) {
+    const There a = There::random(m * 1536, 1), b = There::random(1536 * 512, 2);
+    const There one = There::unwritten(m * 512), two = There::unwritten(m * 512);
+    for (const There* to : {&one, &two}) {
+      gpu().gemm({.m = m,
+                  .n = 512,
+                  .k = 1536,
+                  .a = a.data(),
+                  .a_row = 1536,
+                  .b = b.data(),
+                  .b_row = 512,
+                  .c = to->data(),
+                  .c_row = 512});
+    }
+    EXPECT_EQ(one.now(), two.now()) << m;
   }
-  EXPECT_EQ(one.now(), two.now());
 }
 
 // ---- gru ----------------------------------------------------------------------------------------
