@@ -48,6 +48,7 @@ Tensor empty_in_order_of(const Tensor& like, const Shape& shape, DType dtype) {
 // their numbers, so that heads split off a sequence give the bits of heads apart.
 Tensor project(const Tensor& x, const Tensor& w, const Tensor& b) {
   const auto product = [](const Tensor& rows, const Tensor& weight, const Tensor& bias) {
+    if (rows.device() != Device::cpu) return linear(rows, weight, bias);  // one launch
     const Tensor y = matmul(rows, weight.transpose(0, 1));
     return bias ? y + bias : y;
   };

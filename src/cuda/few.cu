@@ -7,11 +7,21 @@
 namespace fovea::cuda {
 namespace {
 
+// One product or two of as many rows, side by side.
+struct Products {
+  Gemm of[2];
+  int tiles[2];  // of columns
+};
+
 template <class Right>
-__global__ __launch_bounds__(kFewThreads, 1) void multiply_rows(const __grid_constant__ Gemm g,
-                                                                int blocks) {
+__global__ __launch_bounds__(kFewThreads,
+                             1) void multiply_rows(const __grid_constant__ Products both,
+                                                   int blocks) {
   extern __shared__ __align__(16) float few_shared[];
-  const int rank = blockIdx.x % blocks, first = static_cast<int>(blockIdx.x) / blocks * kFewColumns;
+  const int rank = blockIdx.x % blocks, tile = static_cast<int>(blockIdx.x) / blocks;
+  const bool second = tile >= both.tiles[0];
+  const Gemm& g = both.of[second];
+  const int first = (second ? tile - both.tiles[0] : tile) * kFewColumns;
   const int row = static_cast<int>(blockIdx.y) * kFewRows;
   const int rows = min(kFewRows, static_cast<int>(g.m) - row), columns = static_cast<int>(g.n);
   const FewLeft left{g.a + row * g.a_row, g.a_row, rows};
@@ -40,27 +50,45 @@ __global__ __launch_bounds__(kFewThreads, 1) void multiply_rows(const __grid_con
   few_done(blocks);
 }
 
+bool few_fits(const Gemm& g) {
+  constexpr int64_t kMost = 1 << 20;
+  if (g.m < 16 || g.m > 2 * kFewRows || g.n < kFewColumns || g.n > kMost || g.k > kMost) {
+    return false;
+  }
+  if (g.k % kFewDeep != 0 || g.k < kFewDeep * kFewWarps || g.a_col != 1) return false;
+  if (g.batch != 1 || g.b_type != Number::f32 || !aligned16(g.a, g.a_row)) return false;
+  if (g.b_row == 1) return aligned16(g.b, g.b_col);
+  return g.b_col == 1 && g.n % 4 == 0 && aligned16(g.b, g.b_row);
+}
+
+// g and, where there is one, another.
+void multiply_them(const Gemm& g, const Gemm* other) {
+  const auto tiles = [](const Gemm& x) { return parts(static_cast<int>(x.n), kFewColumns); };
+  const Products both{{g, other ? *other : g}, {tiles(g), other ? tiles(*other) : 0}};
+  const dim3 grid(static_cast<unsigned>(both.tiles[0] + both.tiles[1]),
+                  static_cast<unsigned>(parts(static_cast<int>(g.m), kFewRows)));
+  const int64_t chunks = g.k / kFewDeep;
+  if (g.b_row == 1) {
+    launch_few<multiply_rows<FewByK<4>>>(grid, chunks, "product of few rows", both);
+  } else {
+    launch_few<multiply_rows<FewByColumn>>(grid, chunks, "product of few rows", both);
+  }
+}
+
 }  // namespace
 
 bool multiply_few_rows(const Gemm& g) {
-  constexpr int64_t kMost = 1 << 20;
-  if (g.m < 16 || g.m > 2 * kFewRows || g.n < kFewColumns || g.n > kMost || g.k > kMost)
-    return false;
-  if (g.k % kFewDeep != 0 || g.k < kFewDeep * kFewWarps || g.a_col != 1) return false;
-  if (g.batch != 1 || !aligned16(g.a, g.a_row)) return false;
-  const bool by_k = g.b_row == 1;
-  if (by_k ? !aligned16(g.b, g.b_col) : g.b_col != 1 || g.n % 4 != 0 || !aligned16(g.b, g.b_row)) {
-    return false;
-  }
-  const dim3 grid(static_cast<unsigned>(parts(static_cast<int>(g.n), kFewColumns)),
-                  static_cast<unsigned>(parts(static_cast<int>(g.m), kFewRows)));
-  const int blocks = blocks_for(int64_t{grid.x} * grid.y, g.k / kFewDeep);
-  if (by_k) {
-    launch_few<multiply_rows<FewByK<4>>>(grid, blocks, "product of few rows", g, blocks);
-  } else {
-    launch_few<multiply_rows<FewByColumn>>(grid, blocks, "product of few rows", g, blocks);
-  }
+  if (!few_fits(g)) return false;
+  multiply_them(g, nullptr);
   return true;
+}
+
+void gemm_two(const Gemm& a, const Gemm& b) {
+  if (few_fits(a) && few_fits(b) && a.m == b.m && (a.b_row == 1) == (b.b_row == 1)) {
+    return multiply_them(a, &b);
+  }
+  cuda::gemm(a);
+  cuda::gemm(b);
 }
 
 }  // namespace fovea::cuda

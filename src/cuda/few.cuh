@@ -134,24 +134,29 @@ __device__ __forceinline__ int multiply_few(const FewLeft& left, const Right& ri
         split_tf32(Right::at(b, j, k + 1), high[j][1], low[j][1]);
       }
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        uint32_t up[4], down[4];
-        split_tf32(part(a.x[2 * i], k), up[0], down[0]);
-        split_tf32(part(a.x[2 * i + 1], k), up[1], down[1]);
-        split_tf32(part(a.x[2 * i], k + 1), up[2], down[2]);
-        split_tf32(part(a.x[2 * i + 1], k + 1), up[3], down[3]);
+      for (int i = 0; i < 4; i += 2) {
+        uint32_t up[2][4], down[2][4];
 #pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-          multiply_tf32(sum[i][j == kTiles - 1 ? kLast : j], down, high[j]);
+        for (int h = 0; h < 2; ++h) {
+          const float4 &above = a.x[2 * (i + h)], &below = a.x[2 * (i + h) + 1];
+          split_tf32(part(above, k), up[h][0], down[h][0]);
+          split_tf32(part(below, k), up[h][1], down[h][1]);
+          split_tf32(part(above, k + 1), up[h][2], down[h][2]);
+          split_tf32(part(below, k + 1), up[h][3], down[h][3]);
         }
+        // Eight sums in turn, so that none waits for itself.
+        const auto each = [&](const uint32_t(&x)[2][4], const uint32_t(&y)[kTiles][2]) {
 #pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-          multiply_tf32(sum[i][j == kTiles - 1 ? kLast : j], up, low[j]);
-        }
+          for (int h = 0; h < 2; ++h) {
 #pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-          multiply_tf32(sum[i][j == kTiles - 1 ? kLast : j], up, high[j]);
-        }
+            for (int j = 0; j < kTiles; ++j) {
+              multiply_tf32(sum[i + h][j == kTiles - 1 ? kLast : j], x[h], y[j]);
+            }
+          }
+        };
+        each(down, high);
+        each(up, low);
+        each(up, high);
       }
     }
   }
@@ -206,25 +211,56 @@ __device__ __forceinline__ void few_done(int blocks) {
 
 // ---- launching ----------------------------------------------------------------------------------
 
-// How many blocks should share k, where there are `tiles` of them otherwise.
-inline int blocks_for(int64_t tiles, int64_t chunks) {
-  if (!limits().hopper) return 1;
-  int blocks = 1;
-  while (blocks < 8 && tiles * blocks * 2 <= limits().processors &&
-         chunks >= int64_t{2} * kFewWarps * blocks) {
-    blocks *= 2;
-  }
-  return blocks;
+// How many clusters of 1, 2, 4 and 8 blocks run at once.
+struct Clusters {
+  int at_once[4] = {};
+};
+template <auto kKernel>
+const Clusters& clusters_of() {
+  static const Clusters found = [] {
+    check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kFewShared),
+          "asking for shared memory");
+    Clusters c;
+    c.at_once[0] = limits().processors;
+    for (int i = 1; i < 4 && limits().hopper; ++i) {
+      cudaLaunchAttribute cluster{};
+      cluster.id = cudaLaunchAttributeClusterDimension;
+      cluster.val.clusterDim = {1u << i, 1, 1};
+      cudaLaunchConfig_t how{};
+      how.gridDim = dim3(1u << i);
+      how.blockDim = dim3(kFewThreads);
+      how.dynamicSmemBytes = kFewShared;
+      how.attrs = &cluster;
+      how.numAttrs = 1;
+      check(cudaOccupancyMaxActiveClusters(&c.at_once[i], kKernel, &how), "counting clusters");
+    }
+    return c;
+  }();
+  return found;
 }
 
-// Grid x is tiles, each by `blocks` in a cluster.
-template <auto kKernel, class... Args>
-void launch_few(dim3 grid, int blocks, const char* operation, const Args&... args) {
-  static const cudaError_t roomy =
-      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kFewShared);
-  check(roomy, operation);
+// How many blocks should share k, where there are `tiles` of them otherwise. A launch costs about
+// what four chunks of k do.
+inline int blocks_for(const Clusters& clusters, int64_t tiles, int64_t chunks) {
+  int best = 1;
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < 4; ++i) {
+    if (clusters.at_once[i] == 0) continue;
+    const int64_t rounds = (tiles + clusters.at_once[i] - 1) / clusters.at_once[i];
+    const int64_t own = (chunks + (kFewWarps << i) - 1) / (kFewWarps << i);
+    if (rounds * (4 + own) >= least) continue;
+    least = rounds * (4 + own);
+    best = 1 << i;
+  }
+  return best;
+}
+
+// Grid x is tiles, each by a cluster of blocks that share `chunks` of k; they are told how many.
+template <auto kKernel, class Arg>
+void launch_few(dim3 grid, int64_t chunks, const char* operation, const Arg& arg) {
+  const int blocks = blocks_for(clusters_of<kKernel>(), int64_t{grid.x} * grid.y * grid.z, chunks);
   grid.x *= static_cast<unsigned>(blocks);
-  launch_early(kKernel, {grid, kFewThreads, kFewShared, blocks}, operation, args...);
+  launch_early(kKernel, {grid, kFewThreads, kFewShared, blocks}, operation, arg, blocks);
 }
 
 }  // namespace fovea::cuda

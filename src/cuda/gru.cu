@@ -181,18 +181,16 @@ dim3 grid_of(const CellRows& rows, int units, unsigned n) {
 void gru_whole(std::span<const GruWhole> steps) {
   by_twos(steps, [](const Both<GruWhole>& both, unsigned n) {
     const GruWhole& g = both.of[0];
-    const dim3 grid = grid_of(g.rows, kFewUnits, n);
-    const int blocks = blocks_for(int64_t{grid.x} * grid.y * n, (g.fed.k + g.state.k) / kFewDeep);
-    launch_few<step_gru>(grid, blocks, "gru with its products", both, blocks);
+    launch_few<step_gru>(grid_of(g.rows, kFewUnits, n), (g.fed.k + g.state.k) / kFewDeep,
+                         "gru with its products", both);
   });
 }
 
 void gru_whole_backward(std::span<const GruWholeGradient> steps) {
   by_twos(steps, [](const Both<GruWholeGradient>& both, unsigned n) {
-    const GruWholeGradient& g = both.of[0];
-    const dim3 grid = grid_of(g.rows, kFewColumns, n);
-    const int blocks = blocks_for(int64_t{grid.x} * grid.y * n, 3 * g.rows.hidden / kFewDeep);
-    launch_few<step_gru_back>(grid, blocks, "gru with its products, backward", both, blocks);
+    const CellRows& rows = both.of[0].rows;
+    launch_few<step_gru_back>(grid_of(rows, kFewColumns, n), 3 * rows.hidden / kFewDeep,
+                              "gru with its products, backward", both);
   });
 }
 

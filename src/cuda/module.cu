@@ -37,6 +37,7 @@ constexpr kernels::Kernels kKernels = {
     .reduce = reduce,
     .argmax = argmax,
     .gemm = gemm,
+    .gemm_two = gemm_two,
     .take_rows = take_rows,
     .add_rows = add_rows,
     .take_along = take_along,

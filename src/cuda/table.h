@@ -32,6 +32,7 @@ void argmax(Axes kept, Candidates, const float* x, int64_t* out);
 
 // gemm.cu, few.cu, wide.cu
 void gemm(const Gemm&);
+void gemm_two(const Gemm&, const Gemm&);
 bool multiply_few_rows(const Gemm&);  // false where it is not for these
 bool multiply_many_rows(const Gemm&);
 

@@ -58,6 +58,8 @@ struct Kernels {
   void (*reduce)(Reduce, Axes kept, Axes reduced, const float* x, float* out) = nullptr;
   void (*argmax)(Axes kept, Candidates, const float* x, int64_t* out) = nullptr;
   void (*gemm)(const Gemm&) = nullptr;
+  // Two that do not wait for each other; null: one by one.
+  void (*gemm_two)(const Gemm&, const Gemm&) = nullptr;
 
   // Lookup.
   void (*take_rows)(Middle, const int64_t* ids, int64_t n, const float* x, float* y) = nullptr;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fovea/ops.h"
+#include "kernels/gemm.h"
 #include "kernels/recurrent.h"
 #include "tensor/impl.h"
 #include "tensor/recurrent.h"
@@ -20,6 +21,22 @@ Tensor with_dense_rows(const Tensor& t) {
 
 kernels::RowProduct row_product(const Tensor& a, const Tensor& w) {
   return {raw(a), a.strides()[0], a.size(1), raw(w), w.strides()[0]};
+}
+
+// to = dy·W, or what is there and that.
+kernels::Gemm d_rows(const Tensor& dy, const Tensor& w, const Tensor& to, bool add) {
+  return {.m = dy.size(0),
+          .n = w.size(1),
+          .k = dy.size(1),
+          .a = raw(dy),
+          .a_row = dy.size(1),
+          .b = raw(w),
+          .b_row = w.strides()[0],
+          .b_col = w.strides()[1],
+          .c = raw(to),
+          .c_row = w.size(1),
+          .plus = add ? raw(to) : nullptr,
+          .plus_row = w.size(1)};
 }
 
 // What a step's backward needs.
@@ -109,22 +126,16 @@ Tensor GruSteps::operator()(const Tensor& gates, const Tensor& fed, const Tensor
       all->h.push_back(before);
       all->du.push_back(du);
     }
-    const Tensor d_fed = s.want_fed ? d_product_x(dx, s.w_fed.get(kGru)) : Tensor();
-    if (!s.want_h) return Grads{dx, d_fed, Tensor()};
-    const Tensor& weight = s.w.get(kGru);
-    on(dy).gemm({.m = dh.size(0),
-                 .n = dh.size(1),
-                 .k = du.size(1),
-                 .a = raw(du),
-                 .a_row = du.size(1),
-                 .b = raw(weight),
-                 .b_row = weight.strides()[0],
-                 .b_col = weight.strides()[1],
-                 .c = raw(dh),
-                 .c_row = dh.size(1),
-                 .plus = raw(dh),
-                 .plus_row = dh.size(1)});
-    return Grads{dx, d_fed, dh};
+    const Tensor d_fed = s.want_fed ? empty_at(d, {d.size(0), from_outside.size(1)}) : Tensor();
+    const kernels::Gemm state = d_rows(du, s.w.get(kGru), dh, true);
+    if (s.want_fed && s.want_h) {
+      on(dy).gemm_two(d_rows(dx, s.w_fed.get(kGru), d_fed, false), state);
+    } else if (s.want_fed) {
+      on(dy).gemm(d_rows(dx, s.w_fed.get(kGru), d_fed, false));
+    } else if (s.want_h) {
+      on(dy).gemm(state);
+    }
+    return Grads{dx, d_fed, s.want_h ? dh : Tensor()};
   });
 }
 

@@ -216,6 +216,75 @@ void elementwise(kernels::Op op, std::span<const int64_t> shape,
   }
 }
 
+// What only a GPU has in one call, of the CPU's parts.
+void copy_all(std::span<const kernels::Copy> copies) {
+  for (const kernels::Copy& c : copies) {
+    if (c.bytes > 0) std::memcpy(region().inside(c.to), region().inside(c.from), c.bytes);
+  }
+}
+
+void gemm_two(const kernels::Gemm& a, const kernels::Gemm& b) {
+  Through<&Kernels::gemm>::call(a);
+  Through<&Kernels::gemm>::call(b);
+}
+
+// a·Wᵀ + bias + plus of rows inside.
+std::vector<float> times(const kernels::CellRows& rows, const kernels::RowProduct& x,
+                         const float* bias, const float* plus) {
+  const int64_t n = 3 * rows.hidden;
+  std::vector<float> y(static_cast<size_t>(rows.count * n));
+  kCpu.gemm({.m = rows.count,
+             .n = n,
+             .k = x.k,
+             .a = x.a,
+             .a_row = x.a_row,
+             .b = x.w,
+             .b_row = 1,
+             .b_col = x.w_row,
+             .c = y.data(),
+             .c_row = n,
+             .bias = bias,
+             .plus = plus,
+             .plus_row = n});
+  return y;
+}
+
+void gru_whole(std::span<const kernels::GruWhole> steps) {
+  for (kernels::GruWhole g : steps) {
+    translate(g.rows);
+    translate(g.step);
+    go_inside(g.fed.a, g.fed.w, g.state.a, g.state.w, g.bias);
+    const std::vector<float> x = times(g.rows, g.fed, nullptr, g.step.x);
+    const std::vector<float> u = times(g.rows, g.state, g.bias, nullptr);
+    g.step.x = x.data();
+    g.step.u = u.data();
+    kCpu.gru_forward(g.rows, g.step);
+  }
+}
+
+void gru_whole_backward(std::span<const kernels::GruWholeGradient> steps) {
+  for (kernels::GruWholeGradient g : steps) {
+    translate(g.rows);
+    translate(g.step);
+    go_inside(g.after, g.w);
+    const int64_t H = g.rows.hidden;
+    std::vector<float> dh(static_cast<size_t>(g.rows.count * H));
+    kCpu.gemm({.m = g.rows.count,
+               .n = H,
+               .k = g.after ? 3 * H : 0,
+               .a = g.after,
+               .a_row = 3 * H,
+               .b = g.w,
+               .b_row = g.w_row,
+               .c = dh.data(),
+               .c_row = H,
+               .plus = g.step.dh_next,
+               .plus_row = H});
+    g.step.dh_next = dh.data();
+    kCpu.gru_backward(g.rows, g.step);
+  }
+}
+
 // A member that computes attention, where devices do.
 template <auto kMember>
 struct OfAttention;
@@ -293,6 +362,10 @@ Kernels make_table() {
   FOVEA_THROUGH(steps_d_additive);
 #undef FOVEA_THROUGH
   k.elementwise = elementwise;
+  k.copy_all = copy_all;
+  k.gemm_two = gemm_two;
+  k.gru_whole = gru_whole;
+  k.gru_whole_backward = gru_whole_backward;
   k.refuses = kernels::refused_by_devices;
   k.attention_forward = OfAttention<&Kernels::attention_forward>::call;
   k.attention_backward = OfAttention<&Kernels::attention_backward>::call;
