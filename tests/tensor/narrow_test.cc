@@ -32,6 +32,16 @@ std::vector<float> off_in_bytes(const Tensor& x, const Tensor& w) {
   return (most * sizes * (1.0f / 254.0f)).to_vector();
 }
 
+// And 16 bits where weights are bf16: 2⁻⁸·Σ|x·w| at most.
+std::vector<float> off_in_bf16(const Tensor& x, const Tensor& w) {
+  return (matmul(abs(x.detach()), abs(w).transpose(0, 1)) * 0x1p-8f).to_vector();
+}
+
+std::vector<float> off_of_many_rows(DType type, const Tensor& x, const Tensor& w) {
+  if (type == DType::i8) return off_in_bytes(x, w);
+  return type == DType::bf16 ? off_in_bf16(x, w) : std::vector<float>();
+}
+
 TEST(NarrowTensor, LinearIsThatOfTheSameWeightsInFloats) {
   const Tensor w = Tensor::randn({37, 65}, 1), bias = Tensor::randn({37}, 2);
   for (const DType type : kNarrow) {
@@ -43,8 +53,8 @@ TEST(NarrowTensor, LinearIsThatOfTheSameWeightsInFloats) {
       x.set_requires_grad();
       y.set_requires_grad();
       const Tensor out = linear(x, kept, bias), expected = linear(y, floats, bias);
-      const bool in_bytes = type == DType::i8 && 2 * rows >= 20;
-      expect_close(out, expected, in_bytes ? off_in_bytes(x, floats) : std::vector<float>());
+      const bool many = 2 * rows >= 20;
+      expect_close(out, expected, many ? off_of_many_rows(type, x, floats) : std::vector<float>());
       const Tensor d = Tensor::randn(out.shape(), 4);
       out.backward(d);
       expected.backward(d);
