@@ -136,7 +136,7 @@ class Training(Board):
             self.wait(lambda d: (run / "results.json").exists(), 90)
             self.wait(lambda d: "Report of this run" in self.text("#about"), 30)
             self.assertIn("Train further", self.text("#training-now"))
-            self.assertTrue(self.all("#output .said"))
+            self.wait(lambda d: self.all("#output .said"), 30)
         self.assertEqual(site.code, 0)
         self.driver.get("about:blank")
         self.driver.get_log("browser")  # the program has ended, and the page says so
