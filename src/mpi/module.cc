@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,12 @@ struct Pieces {
   std::vector<size_t> begin;  // of each message, the index of its first request, and their end
 };
 Pieces sent, received;
+
+// Messages between two ranks keep their order, so that one tag serves all; who waits tells so by
+// another, with the number of what it waits for.
+enum Tag : int { kData, kWaiting };
+int64_t under_way = 0;
+std::vector<int64_t> told;  // by rank: the last that it told
 
 const char* sentence_of(int code) {
   static char text[MPI_MAX_ERROR_STRING + 1];
@@ -37,7 +44,6 @@ const char* join(int* rank, int* size) {
   return sentence_of(code);
 }
 
-// Messages between two ranks keep their order, so that one tag serves all.
 template <class Start>
 int start(Pieces& pieces, const Message* messages, size_t n, const Start& start_one) {
   pieces.requests.clear();
@@ -58,13 +64,14 @@ int start(Pieces& pieces, const Message* messages, size_t n, const Start& start_
 
 const char* begin(const Message* to_send, size_t n_sent, const Message* to_receive,
                   size_t n_received) {
+  ++under_way;
   int code = start(received, to_receive, n_received,
                    [](void* bytes, int n, int peer, MPI_Request* request) {
-                     return MPI_Irecv(bytes, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, request);
+                     return MPI_Irecv(bytes, n, MPI_BYTE, peer, kData, MPI_COMM_WORLD, request);
                    });
   if (code == MPI_SUCCESS) {
     code = start(sent, to_send, n_sent, [](void* bytes, int n, int peer, MPI_Request* request) {
-      return MPI_Isend(bytes, n, MPI_BYTE, peer, 0, MPI_COMM_WORLD, request);
+      return MPI_Isend(bytes, n, MPI_BYTE, peer, kData, MPI_COMM_WORLD, request);
     });
   }
   return sentence_of(code);
@@ -86,10 +93,10 @@ const char* poll(bool* done) {
   return sentence_of(code);
 }
 
-bool has_come(size_t message) {
-  for (size_t i = received.begin[message]; i < received.begin[message + 1]; ++i) {
+bool is_done(const Pieces& pieces, size_t message) {
+  for (size_t i = pieces.begin[message]; i < pieces.begin[message + 1]; ++i) {
     int flag = 0;
-    if (MPI_Request_get_status(received.requests[i], &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+    if (MPI_Request_get_status(pieces.requests[i], &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
         flag == 0) {
       return false;
     }
@@ -97,7 +104,50 @@ bool has_come(size_t message) {
   return true;
 }
 
-void leave() { MPI_Finalize(); }
+bool has_come(size_t message) { return is_done(received, message); }
+bool has_gone(size_t message) { return is_done(sent, message); }
+
+void tell_waiting() {
+  static int64_t number;
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  number = under_way;
+  for (int r = 0; r < size; ++r) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (r != rank &&
+        MPI_Isend(&number, 1, MPI_INT64_T, r, kWaiting, MPI_COMM_WORLD, &request) == MPI_SUCCESS) {
+      MPI_Request_free(&request);
+    }
+  }
+}
+
+void hear_who_waits() {
+  int size = 0, there = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  told.resize(static_cast<size_t>(size));
+  MPI_Status status;
+  while (MPI_Iprobe(MPI_ANY_SOURCE, kWaiting, MPI_COMM_WORLD, &there, &status) == MPI_SUCCESS &&
+         there != 0) {
+    int64_t number = 0;
+    if (MPI_Recv(&number, 1, MPI_INT64_T, status.MPI_SOURCE, kWaiting, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+      return;
+    }
+    told[static_cast<size_t>(status.MPI_SOURCE)] = number;
+  }
+}
+
+// It may be one behind: what it waits for need not be what this rank waits for.
+bool waits(int rank) {
+  hear_who_waits();
+  return told[static_cast<size_t>(rank)] >= std::max<int64_t>(1, under_way - 1);
+}
+
+void leave() {
+  hear_who_waits();
+  MPI_Finalize();
+}
 
 void abort_all(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
 
@@ -120,6 +170,9 @@ extern "C" __attribute__((visibility("default"))) const Module* fovea_team_modul
                              .begin = begin,
                              .poll = poll,
                              .has_come = has_come,
+                             .has_gone = has_gone,
+                             .tell_waiting = tell_waiting,
+                             .waits = waits,
                              .leave = leave,
                              .abort = abort_all};
   return version == fovea::team::kModuleVersion ? &module : nullptr;

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
+#include <set>
 
 #include "core/module_file.h"
 #include "team/module.h"
@@ -85,36 +87,55 @@ class MpiTeam : public Team {
       if (!to.empty()) in.push_back({r, to.data(), to.size()});
     }
     expect_done(module_, module_.begin(out.data(), out.size(), in.data(), in.size()));
-    wait_for(in);
+    wait_for(out, in);
   }
 
   void abort(int code) noexcept override { module_.abort(code); }
   void leave() const noexcept { module_.leave(); }
 
  private:
-  void wait_for(const std::vector<Message>& in) const {
+  void wait_for(const std::vector<Message>& out, const std::vector<Message>& in) const {
     const double began = seconds();
+    bool told = module_.tell_waiting == nullptr;
     for (;;) {
       bool done = false;
       expect_done(module_, module_.poll(&done));
       if (done) return;
       const double waited = seconds() - began;
-      if (waited > deadline_) fail_late(in);
+      if (!told && waited > deadline_ / 4) {
+        module_.tell_waiting();
+        told = true;
+      }
+      if (waited > deadline_) fail_late(out, in);
       pause_after(waited);
     }
   }
 
-  [[noreturn]] void fail_late(const std::vector<Message>& in) const {
-    std::vector<int> missing;
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (module_.has_come != nullptr && !module_.has_come(i)) missing.push_back(in[i].peer);
-    }
+  // Who has not sent or taken what is under way; of these, whoever waits itself is not the cause.
+  std::vector<int> missing(const std::vector<Message>& out, const std::vector<Message>& in) const {
+    std::set<int> all;
+    const auto add = [&](const std::vector<Message>& messages, bool (*done)(size_t)) {
+      for (size_t i = 0; i < messages.size() && done != nullptr; ++i) {
+        if (!done(i)) all.insert(messages[i].peer);
+      }
+    };
+    add(in, module_.has_come);
+    add(out, module_.has_gone);
+    std::vector<int> idle;
+    std::ranges::copy_if(all, std::back_inserter(idle),
+                         [&](int r) { return module_.waits == nullptr || !module_.waits(r); });
+    return idle.empty() ? std::vector<int>(all.begin(), all.end()) : idle;
+  }
+
+  [[noreturn]] void fail_late(const std::vector<Message>& out,
+                              const std::vector<Message>& in) const {
+    const std::vector<int> late = missing(out, in);
     throw Error("team",
                 fmt::format("{} {} not answered for {} s (FOVEA_DEADLINE), so that all end; what "
                             "was saved is kept",
-                            missing.empty() ? "some other rank"
-                                            : fmt::format("rank {}", fmt::join(missing, ", ")),
-                            missing.size() > 1 ? "have" : "has", deadline_));
+                            late.empty() ? "some other rank"
+                                         : fmt::format("rank {}", fmt::join(late, ", ")),
+                            late.size() > 1 ? "have" : "has", deadline_));
   }
 
   const Module& module_;

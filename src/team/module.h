@@ -6,7 +6,7 @@
 // src/nccl/module.cc, that needs this header and <mpi.h> or <nccl.h>; whoever opens it needs none.
 namespace fovea::team {
 
-inline constexpr int kModuleVersion = 1;  // of the table below
+inline constexpr int kModuleVersion = 2;  // of the table below
 inline constexpr const char* kModuleEntry = "fovea_team_module";
 
 struct Message {
@@ -26,7 +26,13 @@ struct Module {
   const char* (*begin)(const Message* sent, size_t n_sent, const Message* received,
                        size_t n_received) = nullptr;
   const char* (*poll)(bool* done) = nullptr;
-  bool (*has_come)(size_t received) = nullptr;  // of what is under way; null: it cannot tell
+  // Of what is under way, where it can tell; null: it cannot.
+  bool (*has_come)(size_t received) = nullptr;
+  bool (*has_gone)(size_t sent) = nullptr;
+  // Tells all others that this rank waits for what is under way, and whether a rank has told so.
+  // One that waits is no cause of a delay.
+  void (*tell_waiting)() = nullptr;
+  bool (*waits)(int rank) = nullptr;
   void (*leave)() = nullptr;
   void (*abort)(int code) = nullptr;
 };
