@@ -4,82 +4,44 @@
 
 docs/benchmarks.md says how to read what it prints."""
 
-import argparse
 import fnmatch
 import json
 import os
-import platform
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from harness import floors, sides, table
-from harness.workers import ISAS, Worker, WorkerError
+from harness import floors, program, sides, table
+from harness.program import cpu_name, note, others_share
+from harness.workers import ISAS, Worker, WorkerError, in_turn
 
 OURS_WIDE = "fovea float32"
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench attention", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="the build folder")
+    parser = program.parser_of("attention", __doc__, quick="fewer and shorter rounds",
+                               only="cases whose name has this in it, or matches this shell pattern")
     parser.add_argument("--peers", default=",".join(sides.PEERS),
                         help="which to compare with, or none (default: those installed)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--isa", choices=sorted(ISAS),
                         help="hold everyone to these instructions (default: the best there are)")
-    parser.add_argument("--only", default="", metavar="PATTERN",
-                        help="cases whose name has this in it, or matches this shell pattern")
     parser.add_argument("--pass", dest="which", choices=("forward", "both"),
                         help="one pass only (both: forward and backward)")
     parser.add_argument("--type", choices=("f32", "bf16"), default="f32",
                         help="of queries, keys and values; bf16 runs beside Fovea's float32 too")
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--rounds", type=int, help="turns each side takes (default 5, quick 2)")
-    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/attention.json")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown too")
     parser.add_argument("--from", dest="source", metavar="FILE",
                         help="run nothing: print the Markdown table of an earlier run's JSON")
-    options = parser.parse_args()
+    options = program.parse(parser)
     options.rounds = options.rounds or (2 if options.quick else 5)
     options.seconds = 0.08 if options.quick else 0.25
-    options.json = options.json or os.path.join(options.build, "bench", "attention.json")
     options.peers = [p for p in options.peers.split(",") if p and p != "none"]
     unknown = set(options.peers) - set(sides.PEERS)
     if unknown:
         parser.error(f"no peer '{unknown.pop()}'; there are {', '.join(sides.PEERS)}")
-    if options.threads < 1:
-        parser.error("--threads must be at least 1")
     return options
-
-
-def note(message):
-    """Progress: one line that is overwritten on a terminal, nothing elsewhere."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{message[:100]}")
-        sys.stderr.flush()
-
-
-def cpu_name():
-    with open("/proc/cpuinfo", encoding="utf-8") as info:
-        for line in info:
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
-def others_share(seconds=0.5):
-    """The share of all cores that runs something while everyone here waits."""
-    def ticks():
-        with open("/proc/stat", encoding="ascii") as stat:
-            numbers = [int(x) for x in stat.readline().split()[1:9]]
-        return sum(numbers), numbers[3] + numbers[4]  # all, idle
-    total, idle = ticks()
-    time.sleep(seconds)
-    total_after, idle_after = ticks()
-    return 1 - (idle_after - idle) / max(1, total_after - total)
 
 
 def wanted(name, pattern):
@@ -139,13 +101,9 @@ class Bench:
             if self.narrow and peer not in sides.NARROW:
                 print(f"without {peer}: it is not asked for {self.options.type}")
                 continue
-            version, missing = sides.version_of(peer)
-            if version is None:
-                print(f"without {peer}: {missing}")
-                continue
-            self.versions[peer] = version
-            self.workers[peer] = Worker(sides.script(peer), self.options.threads,
-                                        self.options.isa)
+            for version, command in program.peer(f"{peer}_peer", peer, sides.GET[peer]):
+                self.versions[peer] = version
+                self.workers[peer] = Worker(command, self.options.threads, self.options.isa)
 
     def measure_machine(self, cases):
         sizes = {floors.cache_bytes(c) for c in cases if c["group"] == "decode"}
@@ -223,8 +181,7 @@ class Bench:
 
     def take_turns(self, case, which, all_sides):
         for turn in range(self.options.rounds):
-            order = all_sides if turn % 2 == 0 else all_sides[::-1]
-            for side in order:
+            for side in in_turn(all_sides, turn):
                 note(f"{case['name']} {table.PASS[which]}: {side.label}, round {turn + 1}")
                 side.take_turn(self.options.seconds)
 
@@ -274,8 +231,8 @@ def selected(options, cases):
 
 
 def run_all(options):
-    program = os.path.join(options.build, "bench", "attention")
-    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True)
+    ours = os.path.join(options.build, "bench", "attention")
+    listed = subprocess.run([ours, "--list"], capture_output=True, text=True, check=True)
     chosen = list(selected(options, json.loads(listed.stdout)))
     if not chosen:
         sys.exit(f"bench: no case has '{options.only}' in its name")
@@ -328,21 +285,12 @@ def finish(options, report):
     print(table.narrow_text(report["rows"]), end="")
     for line in report["skipped"]:
         print(f"skipped: {line}")
-    if report["others_share"] > 0.1:
-        print(f"NOT A QUIET MACHINE: other programs took up to {report['others_share']:.0%} of it; "
-              "times and ratios are not to be relied on")
     if options.markdown:
         print("\n" + table.markdown(report))
-    with open(options.json, "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=1)
-    print(f"\nwritten to {options.json}")
-    for line in report["faults"]:
-        print(f"WRONG: {line}", file=sys.stderr)
-    return 1 if report["faults"] else 0
+    return program.finish(options, report, report["faults"])
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers are stopped
     options = arguments()
     if options.source:
         with open(options.source, encoding="utf-8") as file:

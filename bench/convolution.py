@@ -5,18 +5,14 @@
 Outputs and gradients are compared before anything is timed. PyTorch is asked twice, with planes as
 they come and with channels last; a ratio is to the faster of the two."""
 
-import argparse
 import os
-import signal
-import subprocess
+import statistics
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 
-from attention import cpu_name, note, others_share
-from harness.workers import Worker, WorkerError
-from translate import save
+from harness import program, workers
+from harness.program import median, note
 
 TOLERANCE = 2e-5  # of the largest element
 PASSES = {"forward": 2, "both": 6}  # operations for each multiply-add of the forward pass
@@ -58,47 +54,23 @@ CASES = (Case("first layer, 28 × 28", 32, 1, 28, 32),
          Case("one image, 64 channels, 56 × 56", 1, 64, 56, 64))
 
 
-class Side:
+class Side(workers.Side):
     def __init__(self, label, command, path, threads):
-        self.label, self.path, self.worker = label, path, Worker(command, threads)
-        self.ns = []
+        super().__init__(label, command, threads)
+        self.path = path
 
     def ask(self, request):
         note(f"{self.label}: {request['case']['name']}")
-        answer = self.worker.ask(request | {"path": self.path})
-        self.worker.settle()
-        return answer
-
-
-def arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench convolution", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="the build folder")
-    parser.add_argument("--peers", default="torch", help="torch or none")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases with this in their name")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--quick", action="store_true", help="fewer turns")
-    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/convolution.json")
-    options = parser.parse_args()
-    options.json = options.json or os.path.join(options.build, "bench", "convolution.json")
-    if options.peers not in ("torch", "none"):
-        parser.error(f"no peer '{options.peers}'; there is torch")
-    return options
+        return super().ask(request | {"path": self.path})
 
 
 def sides_of(options):
-    here = os.path.dirname(os.path.abspath(__file__))
     sides = [Side("fovea", [os.path.join(options.build, "bench", "convolution")], "",
                   options.threads)]
-    if options.peers == "none":
-        return sides
-    command = [sys.executable, os.path.join(here, "peers", "convolution_torch.py")]
-    ran = subprocess.run(command + ["--version"], capture_output=True, text=True, check=False)
-    if ran.returncode != 0:
-        print("without torch: python3 -m pip install torch numpy gives it")
-        return sides
-    return sides + [Side(f"torch {ran.stdout.strip()}, {path}", command, path, options.threads)
-                    for path in PATHS]
+    for version, command in program.peer("convolution_torch") if options.peers == "torch" else ():
+        sides += [Side(f"torch {version}, {path}", command, path, options.threads)
+                  for path in PATHS]
+    return sides
 
 
 def make_inputs(case):
@@ -132,9 +104,9 @@ def run(case, which, sides, rounds):
         faults = faults_of(case, which, files, sides)
         best = {side.label: float("inf") for side in sides}
         for number in range(rounds):
-            for side in sides if number % 2 == 0 else sides[::-1]:
+            for side in workers.in_turn(sides, number):
                 ns = side.ask(request | {"reps": 3, "seconds": 0.25})["ns"]
-                best[side.label] = min(best[side.label], sorted(ns)[len(ns) // 2])
+                best[side.label] = min(best[side.label], median(ns))
     note("")
     return {"case": asdict(case), "pass": which, "ns": best, "faults": faults}
 
@@ -151,39 +123,31 @@ def show(result, case):
     print(line, flush=True)
 
 
+def show_means(results):
+    for which in PASSES:
+        ratios = [r["ratio"] for r in results if r["pass"] == which and "ratio" in r]
+        if ratios:
+            print(f"{which}: {statistics.geometric_mean(ratios):.2f} × in the geometric mean, "
+                  f"{min(ratios):.2f} at least")
+
+
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers are stopped
-    options = arguments()
-    busy = others_share()
-    print(f"{cpu_name()}, {options.threads} threads\n")
+    options = program.parse_with_torch(program.parser_of(
+        "convolution", __doc__, quick="fewer turns", only="cases with this in their name"))
+    report = program.begin(options)
     sides, results = sides_of(options), []
     try:
         for case in CASES:
             for which in PASSES if options.only in case.name else ():
                 results.append(run(case, which, sides, 2 if options.quick else 5))
                 show(results[-1], case)
-    except WorkerError as error:
+    except workers.WorkerError as error:
         sys.exit(f"bench: {error}")
     finally:
-        for side in sides:
-            side.worker.stop()
-    for which in PASSES:
-        ratios = [r["ratio"] for r in results if r["pass"] == which and "ratio" in r]
-        if ratios:
-            product = 1.0
-            for ratio in ratios:
-                product *= ratio
-            print(f"{which}: {product ** (1 / len(ratios)):.2f} × in the geometric mean, "
-                  f"{min(ratios):.2f} at least")
-    if busy > 0.1:
-        print(f"NOT A QUIET MACHINE: other programs took {busy:.0%} of it; "
-              "times and ratios are not to be relied on")
-    save(options.json, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cpu": cpu_name(),
-                        "threads": options.threads, "others_share": busy, "cases": results})
-    faults = [line for result in results for line in result["faults"]]
-    for line in faults:
-        print(f"WRONG: {line}", file=sys.stderr)
-    return 1 if faults else 0
+        workers.stop(sides)
+    show_means(results)
+    return program.finish(options, report | {"cases": results},
+                          [line for result in results for line in result["faults"]])
 
 
 if __name__ == "__main__":

@@ -6,18 +6,13 @@ one run, taking turns.
 A step: glimpses, backward, clipped gradients, Adam. Losses are compared while both still look at the
 same places: a place is rounded to a pixel, which a last digit may decide."""
 
-import argparse
 import os
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 
-from attention import cpu_name, note, others_share
-from harness.workers import Worker, WorkerError
-from translate import median, save
+from harness import program, workers
+from harness.program import median, note
 
 COMPARED_STEPS, LOSS_TOLERANCE = 5, 5e-3  # relative
 
@@ -47,22 +42,6 @@ TRAININGS = (Training("28 × 28, six glimpses of 8 × 8", Model(28, 6, 8, 1), 20
              Training("60 × 60, eight glimpses of 12 × 12 × 3", Model(60, 8, 12, 3), 20),
              Training("the same, 128 images", Model(60, 8, 12, 3), 128, 30, 5),
              Training("the same, LSTM", Model(60, 8, 12, 3, cell="lstm"), 128, 20, 5))
-
-
-def arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench glimpse", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="the build folder")
-    parser.add_argument("--peers", default="torch", help="torch or none")
-    parser.add_argument("--only", default="", metavar="TEXT", help="trainings with this in their name")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--quick", action="store_true", help="fewer turns")
-    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/glimpse.json")
-    options = parser.parse_args()
-    options.json = options.json or os.path.join(options.build, "bench", "glimpse.json")
-    if options.peers not in ("torch", "none"):
-        parser.error(f"no peer '{options.peers}'; there is torch")
-    return options
 
 
 def make_weights(n):
@@ -102,16 +81,7 @@ def make_batches(training):
                                             np.float32)}
 
 
-class Side:
-    def __init__(self, label, command, threads):
-        self.label, self.worker = label, Worker(command, threads)
-        self.losses, self.ns = [], []
-
-    def ask(self, request):
-        answer = self.worker.ask(request)
-        self.worker.settle()
-        return answer
-
+class Side(workers.Side):
     def load(self, model, files):
         note(f"{self.label}: loads")
         self.losses, self.ns = [], []
@@ -125,16 +95,10 @@ class Side:
 
 
 def sides_of(options):
-    here = os.path.dirname(os.path.abspath(__file__))
     sides = [Side("fovea", [os.path.join(options.build, "bench", "glimpse")], options.threads)]
-    if options.peers == "none":
-        return sides
-    command = [sys.executable, os.path.join(here, "peers", "glimpse_torch.py")]
-    ran = subprocess.run(command + ["--version"], capture_output=True, text=True, check=False)
-    if ran.returncode != 0:
-        print("without torch: python3 -m pip install torch numpy gives it")
-        return sides
-    return sides + [Side(f"torch {ran.stdout.strip()}", command, options.threads)]
+    peers = program.peer("glimpse_torch") if options.peers == "torch" else ()
+    return sides + [Side(f"torch {version}", command, options.threads)
+                    for version, command in peers]
 
 
 def train(training, sides, quick):
@@ -147,7 +111,7 @@ def train(training, sides, quick):
         for side in sides:
             side.load(training.model, files)
         for number, first in enumerate(range(0, steps, training.turn)):
-            for side in sides if number % 2 == 0 else sides[::-1]:
+            for side in workers.in_turn(sides, number):
                 side.train(first, training.turn)
     note("")
     ms = {side.label: median(side.ns) / 1e6 for side in sides}
@@ -175,30 +139,21 @@ def show(result):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers are stopped
-    options = arguments()
-    busy = others_share()
-    print(f"{cpu_name()}, {options.threads} threads\n")
+    options = program.parse_with_torch(program.parser_of(
+        "glimpse", __doc__, quick="fewer turns", only="trainings with this in their name"))
+    report = program.begin(options)
     sides, results = sides_of(options), []
     try:
         for training in TRAININGS:
             if options.only in training.name:
                 results.append(train(training, sides, options.quick))
                 show(results[-1])
-    except WorkerError as error:
+    except workers.WorkerError as error:
         sys.exit(f"bench: {error}")
     finally:
-        for side in sides:
-            side.worker.stop()
-    if busy > 0.1:
-        print(f"NOT A QUIET MACHINE: other programs took {busy:.0%} of it; "
-              "times and ratios are not to be relied on")
-    save(options.json, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cpu": cpu_name(),
-                        "threads": options.threads, "others_share": busy, "train": results})
-    faults = [line for result in results for line in result["faults"]]
-    for line in faults:
-        print(f"WRONG: {line}", file=sys.stderr)
-    return 1 if faults else 0
+        workers.stop(sides)
+    return program.finish(options, report | {"train": results},
+                          [line for result in results for line in result["faults"]])
 
 
 if __name__ == "__main__":

@@ -10,18 +10,14 @@ float32, which is Fovea without it.
 Generation: one sequence, greedily, with a cache, beside PyTorch and CTranslate2; tokens are compared.
 Linear attention: what twice the length costs."""
 
-import argparse
 import os
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass, replace
 
-from attention import cpu_name, note, others_share
-from harness.workers import Worker, WorkerError
-from translate import median, save
+from harness import program, workers
+from harness.program import median, note
+from harness.workers import in_turn
 
 COMPARED_STEPS, LOSS_TOLERANCE = 20, 1e-3  # relative
 BF16_STEPS, BF16_TOLERANCE = 200, 1e-2
@@ -79,23 +75,16 @@ LINEAR = {"width": 256, "heads": 4}
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench lm", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="the build folder")
+    parser = program.parser_of("lm", __doc__, quick="fewer turns, shorter sequences",
+                               only="trainings and generations with this in their name")
     parser.add_argument("--parts", default=",".join(PARTS), help="of " + ", ".join(PARTS))
     parser.add_argument("--peers", help="which to compare with, or none; of " + ", ".join(PEERS))
-    parser.add_argument("--only", default="", metavar="TEXT",
-                        help="trainings and generations with this in their name")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--device", default="cpu", help="cpu or cuda, for all sides")
     parser.add_argument("--type", default="f32", choices=("f32", "bf16"),
                         help="what blocks compute in, where a GPU trains")
     parser.add_argument("--batch", type=int, help="sequences of a training's step")
     parser.add_argument("--steps", type=int, help="of a training")
-    parser.add_argument("--quick", action="store_true", help="fewer turns, shorter sequences")
-    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/lm.json")
-    options = parser.parse_args()
-    options.json = options.json or os.path.join(options.build, "bench", "lm.json")
+    options = program.parse(parser)
     options.parts = options.parts.split(",")
     if options.peers is None:
         options.peers = ",".join(p for p in PEERS if p != "float32")
@@ -155,15 +144,10 @@ def make_ids(training):
         p=p / p.sum()).astype(np.int64)
 
 
-class Side:
-    def __init__(self, label, worker, extra):
-        self.label, self.worker, self.extra = label, worker, extra
-        self.losses, self.step_ns, self.tokens, self.token_ns = [], [], [], []
-
-    def ask(self, request):
-        answer = self.worker.ask(request)
-        self.worker.settle()
-        return answer
+class Side(workers.Side):
+    def __init__(self, label, command, threads, extra):
+        super().__init__(label, command, threads)
+        self.extra = extra
 
     def load(self, model, files):
         note(f"{self.label}: loads")
@@ -185,34 +169,19 @@ class Side:
 
 def sides_of(options, part):
     """Fovea, and the peers that are installed and take part; a line for each that is not."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    program = os.path.join(options.build, "bench", "lm")
+    ours = [os.path.join(options.build, "bench", "lm")]
     place = {"device": options.device, "type": options.type}
-    sides = [Side("fovea", Worker([program], options.threads), place)]
+    sides = [Side("fovea", ours, options.threads, place)]
     for name in options.peers:
         script, parts, extra, packages = PEERS[name]
         if part not in parts:
             continue
         if script is None:
-            sides.append(Side(name, Worker([program], options.threads), place | extra))
+            sides.append(Side(name, ours, options.threads, place | extra))
             continue
-        command = [sys.executable, os.path.join(here, "peers", script + ".py")]
-        ran = subprocess.run(command + ["--version"], capture_output=True, text=True, check=False)
-        if ran.returncode != 0:
-            print(f"without {name}: python3 -m pip install {packages} gives it")
-            continue
-        label = f"{name} {ran.stdout.strip()}"
-        sides.append(Side(label, Worker(command, options.threads), extra | place))
+        sides += [Side(f"{name} {version}", command, options.threads, extra | place)
+                  for version, command in program.peer(script, name, packages)]
     return sides
-
-
-def stop(sides):
-    for side in sides:
-        side.worker.stop()
-
-
-def in_turn(sides, number):
-    return sides if number % 2 == 0 else sides[::-1]
 
 
 def speeds(sides, ns_of):
@@ -367,28 +336,19 @@ def run_part(options, part):
                 show(results[-1])
                 sys.stdout.flush()
     finally:
-        stop(sides)
+        workers.stop(sides)
     return results
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers are stopped
     options = arguments()
-    busy = others_share()
-    print(f"{cpu_name()}, {options.threads} threads\n")
+    report = program.begin(options)
     try:
         results = {part: run_part(options, part) for part in options.parts}
-    except WorkerError as error:
+    except workers.WorkerError as error:
         sys.exit(f"bench: {error}")
-    if busy > 0.1:
-        print(f"NOT A QUIET MACHINE: other programs took {busy:.0%} of it; "
-              "times and ratios are not to be relied on")
     faults = [line for part in results.values() for result in part for line in result["faults"]]
-    save(options.json, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cpu": cpu_name(),
-                        "threads": options.threads, "others_share": busy} | results)
-    for line in faults:
-        print(f"WRONG: {line}", file=sys.stderr)
-    return 1 if faults else 0
+    return program.finish(options, report | results, faults)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,17 @@ The model is the recurrent translator with attention of `./dev bench translate`,
 train on a laptop: batches of 32 pairs of 15 words, vocabularies of 1,000, width 192. It runs alone,
 beside programs that do nothing but take a core, and beside trainings like itself."""
 
-import argparse
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
-from attention import cpu_name, note, others_share
-from harness import tensors
+from harness import program, tensors
+from harness.program import note
 from harness.workers import Worker, WorkerError
-from translate import Shape, make_batches, make_weights, peer, save
+from translate import Shape, commands_of, make_batches, make_weights
 
 # What is beside the training, and the share of the quiet speed that Fovea has to keep.
 CONDITIONS = (("one busy loop", 1, 1, 0.55), ("two busy loops", 2, 1, 0.35),
@@ -27,18 +25,9 @@ CONDITIONS = (("one busy loop", 1, 1, 0.55), ("two busy loops", 2, 1, 0.35),
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench load", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="the build folder")
-    parser.add_argument("--peers", default="torch", help="torch, or none")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser = program.parser_of("load", __doc__)
     parser.add_argument("--seconds", type=float, default=6, help="of each measurement")
-    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/load.json")
-    options = parser.parse_args()
-    options.json = options.json or os.path.join(options.build, "bench", "load.json")
-    if options.peers not in ("torch", "none"):
-        parser.error(f"no peer '{options.peers}'; there is torch")
-    return options
+    return program.parse_with_torch(parser)
 
 
 def shape():
@@ -108,11 +97,6 @@ def measure(label, command, options, load):
             worker.stop()
 
 
-def sides_of(options):
-    us = [("fovea", [os.path.join(options.build, "bench", "translate")])]
-    return us + (peer() if options.peers == "torch" else [])
-
-
 def show(results):
     print(f"{'steps a second':24}" + "".join(f"{label:>22}" for label in results))
     print(f"{'alone':24}" + "".join(f"{r['alone']:22.2f}" for r in results.values()))
@@ -122,11 +106,9 @@ def show(results):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers are stopped
     options = arguments()
     n = shape()
-    busy = others_share()
-    print(f"{cpu_name()}, {options.threads} threads; B={n.B} T={n.T} V={n.V} H={n.H}\n")
+    report = program.begin(options, f"; B={n.B} T={n.T} V={n.V} H={n.H}")
     results = {}
     with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
         weights, batches = (os.path.join(folder, name) for name in ("weights", "batches"))
@@ -135,22 +117,15 @@ def main():
         load = {"vocabulary": n.V, "embedding": n.H, "hidden": n.H, "weights": weights,
                 "batches": batches, "fused": True}
         try:
-            for label, command in sides_of(options):
+            for label, command in commands_of(options):
                 results[label] = measure(label, command, options, load)
         except WorkerError as error:
             sys.exit(f"bench: {error}")
     note("")
     show(results)
-    if busy > 0.1:
-        print(f"NOT A QUIET MACHINE: other programs took {busy:.0%} of it; "
-              "shares are not to be relied on")
-    short = [name for name, _, _, least in CONDITIONS
+    short = [f"{name}: too slow" for name, _, _, least in CONDITIONS
              if results["fovea"][name] < least * results["fovea"]["alone"]]
-    save(options.json, {"cpu": cpu_name(), "threads": options.threads, "others_share": busy,
-                        "steps_per_second": results, "too_slow": short})
-    for name in short:
-        print(f"TOO SLOW: {name}", file=sys.stderr)
-    return 1 if short else 0
+    return program.finish(options, report | {"steps_per_second": results, "too_slow": short}, short)
 
 
 if __name__ == "__main__":

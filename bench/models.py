@@ -7,27 +7,22 @@ threads, one run, taking turns.
 Reading is the time to the first token, writing that of each further one, by the clock and by the
 processor. Tokens of the same type are compared."""
 
-import argparse
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import asdict
 
-from attention import cpu_name, note, others_share
-from harness import tensors
-from harness.workers import Worker, WorkerError, cpu_nanoseconds
-from lm import GENERATIONS, VARIED, in_turn, make_weights, stop
-from translate import median, save
+from harness import program, tensors, workers
+from harness.program import median, note
+from harness.workers import WorkerError, cpu_nanoseconds, in_turn, stop
+from lm import GENERATIONS, VARIED, make_weights
 
 MODEL = GENERATIONS[-1].model
 SAME_TOKENS = 0.9  # a share, in float32: a near tie may fall either way and changes all that follows
 # A side: who, the type it is asked for, what it stands beside.
 OURS = ("float32", "bf16", "int8")
-PEERS = {"transformers": (("float32", "bfloat16"), "torch transformers"),
-         "ctranslate2": (("float32", "int8"), "ctranslate2 numpy")}
+PEERS = {"transformers": ("models_transformers", ("float32", "bfloat16"), "torch transformers"),
+         "ctranslate2": ("lm_ctranslate2", ("float32", "int8"), "ctranslate2 numpy")}
 BITS = {"float32": 32, "bf16": 16, "bfloat16": 16, "int8": 8}
 # Ours, over what, and how many times as fast it is asked to be.
 ASKED = (("float32", "the best peer in float32", 1.0), ("bf16", "fovea float32", 1.7),
@@ -35,17 +30,12 @@ ASKED = (("float32", "the best peer in float32", 1.0), ("bf16", "fovea float32",
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench models", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="the build folder")
+    parser = program.parser_of("models", __doc__)
     parser.add_argument("--peers", default=",".join(PEERS), help="which to compare with, or none")
     parser.add_argument("--prompts", default="16,512", help="lengths, in tokens")
     parser.add_argument("--count", type=int, default=48, help="tokens to write")
     parser.add_argument("--turns", type=int, default=4)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/models.json")
-    options = parser.parse_args()
-    options.json = options.json or os.path.join(options.build, "bench", "models.json")
+    options = program.parse(parser)
     options.peers = [p for p in options.peers.split(",") if p and p != "none"]
     options.prompts = [int(n) for n in options.prompts.split(",")]
     for name in options.peers:
@@ -86,17 +76,16 @@ def write_model(folder):
                    "tie_word_embeddings": True}, file)
 
 
-class Side:
+class Side(workers.Side):
     def __init__(self, who, kind, command, threads):
-        self.label, self.who, self.kind = f"{who} {kind}", who, kind
-        self.worker = Worker(command, threads)
+        super().__init__(f"{who} {kind}", command, threads)
+        self.who, self.kind = who, kind
         self.tokens, self.read, self.write = {}, {}, {}  # by the prompt's length
 
-    def ask(self, request):
+    def generate(self, request):
         pid = self.worker.process.pid
         before = cpu_nanoseconds(pid)
-        answer = self.worker.ask({"generate": request})
-        self.worker.settle()
+        answer = self.ask({"generate": request})
         return answer["tokens"], answer["ns"] / 1e6, (cpu_nanoseconds(pid) - before) / 1e6
 
     def load(self, folder):
@@ -108,8 +97,8 @@ class Side:
     def turn(self, prompt, count):
         note(f"{self.label}: reads {len(prompt)}, writes {count}")
         length = len(prompt)
-        _, read, read_cpu = self.ask({"prompt": prompt, "count": 1})
-        found, all_ms, all_cpu = self.ask({"prompt": prompt, "count": count})
+        _, read, read_cpu = self.generate({"prompt": prompt, "count": 1})
+        found, all_ms, all_cpu = self.generate({"prompt": prompt, "count": count})
         self.tokens.setdefault(length, []).append(found)
         self.read.setdefault(length, []).append((read, read_cpu))
         self.write.setdefault(length, []).append(
@@ -118,19 +107,13 @@ class Side:
 
 def sides_of(options):
     """Fovea in its types, and the peers that are installed in theirs."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    program = [os.path.join(options.build, "bench", "models")]
-    sides = [Side("fovea", kind, program, options.threads) for kind in OURS]
+    ours = [os.path.join(options.build, "bench", "models")]
+    sides = [Side("fovea", kind, ours, options.threads) for kind in OURS]
     for name in options.peers:
-        kinds, packages = PEERS[name]
-        script = "lm_ctranslate2.py" if name == "ctranslate2" else "models_transformers.py"
-        command = [sys.executable, os.path.join(here, "peers", script)]
-        ran = subprocess.run(command + ["--version"], capture_output=True, text=True, check=False)
-        if ran.returncode != 0:
-            print(f"without {name}: python3 -m pip install {packages} gives it")
-            continue
-        print(f"{name} {ran.stdout.strip()}")
-        sides += [Side(name, kind, command, options.threads) for kind in kinds]
+        script, kinds, packages = PEERS[name]
+        for version, command in program.peer(script, name, packages):
+            print(f"{name} {version}")
+            sides += [Side(name, kind, command, options.threads) for kind in kinds]
     return sides
 
 
@@ -210,10 +193,8 @@ def run(options, sides):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers are stopped
     options = arguments()
-    busy = others_share()
-    print(f"{cpu_name()}, {options.threads} threads")
+    report = program.begin(options)
     sides = sides_of(options)
     try:
         results, faults = run(options, sides)
@@ -221,15 +202,7 @@ def main():
         sys.exit(f"bench: {error}")
     finally:
         stop(sides)
-    if busy > 0.1:
-        print(f"NOT A QUIET MACHINE: other programs took {busy:.0%} of it; "
-              "times and ratios are not to be relied on")
-    save(options.json, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cpu": cpu_name(),
-                        "threads": options.threads, "others_share": busy, "model": asdict(MODEL),
-                        "prompts": results})
-    for line in faults:
-        print(f"WRONG: {line}", file=sys.stderr)
-    return 1 if faults else 0
+    return program.finish(options, report | {"model": asdict(MODEL), "prompts": results}, faults)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,12 @@ threads, one run, taking turns.
 Training: batches of 64 pairs of 30 words, vocabularies of 10,000, width 512 throughout, Adam with
 clipped gradients. Decoding: greedy, one sentence at a time, 30 words."""
 
-import argparse
-import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 
-from attention import cpu_name, note, others_share
-from harness.workers import Worker, WorkerError
+from harness import program, workers
+from harness.program import median, note
 
 LOSS_TOLERANCE = 1e-3
 SAME_SENTENCES = 0.9  # a share: a near tie may fall either way and changes all that follows
@@ -25,22 +20,12 @@ END = 3
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench translate", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build", help="the build folder")
-    parser.add_argument("--peers", default="torch", help="torch, or none")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser = program.parser_of("translate", __doc__, quick="a smaller model and fewer turns")
     parser.add_argument("--device", default="cpu", help="cpu or cuda, for both sides")
-    parser.add_argument("--quick", action="store_true", help="a smaller model and fewer turns")
     parser.add_argument("--unfused", action="store_true", help="PyTorch's Adam as it is by default")
     parser.add_argument("--graph", action="store_true", help="PyTorch's steps as a CUDA graph")
     parser.add_argument("--without-fovea", action="store_true", help="the peer alone")
-    parser.add_argument("--json", metavar="FILE", help="default: BUILD/bench/translate.json")
-    options = parser.parse_args()
-    options.json = options.json or os.path.join(options.build, "bench", "translate.json")
-    if options.peers not in ("torch", "none"):
-        parser.error(f"no peer '{options.peers}'; there is torch")
-    return options
+    return program.parse_with_torch(parser)
 
 
 class Shape:
@@ -93,15 +78,10 @@ def make_batches(n):
             "target_out": out}
 
 
-class Side:
-    def __init__(self, label, worker):
-        self.label, self.worker = label, worker
+class Side(workers.Side):
+    def __init__(self, label, command, threads):
+        super().__init__(label, command, threads)
         self.losses, self.step_ns, self.tokens, self.sentence_ns = [], [], [], []
-
-    def ask(self, request):
-        answer = self.worker.ask(request)
-        self.worker.settle()
-        return answer
 
     def train(self, first, steps):
         answer = self.ask({"train": {"from": first, "steps": steps}})
@@ -123,36 +103,17 @@ def distinct_of(side):
     return len({tuple(tokens) for tokens in side.tokens})
 
 
-def median(values):
-    return sorted(values)[len(values) // 2]
-
-
-def peer():
-    """(label, command) of PyTorch's worker, or nothing, with a line that says how to have it."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    command = [sys.executable, os.path.join(here, "peers", "seq2seq_torch.py")]
-    ran = subprocess.run(command + ["--version"], capture_output=True, text=True, check=False)
-    if ran.returncode == 0:
-        return [(f"torch {ran.stdout.strip()}", command)]
-    print("without torch: python3 -m pip install torch numpy gives it")
-    return []
-
-
-def save(path, report):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=1)
-    print(f"\nwritten to {path}")
+def commands_of(options):
+    """[(label, command)] of Fovea and, where it is wanted and there, of PyTorch."""
+    peers = program.peer("seq2seq_torch") if options.peers == "torch" else []
+    return ([("fovea", [os.path.join(options.build, "bench", "translate")])]
+            + [(f"torch {version}", command) for version, command in peers])
 
 
 def sides_of(options):
-    sides = []
-    if not options.without_fovea:
-        program = os.path.join(options.build, "bench", "translate")
-        sides.append(Side("fovea", Worker([program], options.threads)))
-    if options.peers == "torch":
-        sides += [Side(label, Worker(command, options.threads)) for label, command in peer()]
-    return sides
+    first = 1 if options.without_fovea else 0
+    return [Side(label, command, options.threads)
+            for label, command in commands_of(options)[first:]]
 
 
 def measure(options, sides, n):
@@ -169,11 +130,11 @@ def measure(options, sides, n):
             side.ask({"load": load})
         rest = n.sentences // 4
         for first in range(0, n.sentences, rest):  # before training: weights are the same
-            for side in sides if first // rest % 2 == 0 else sides[::-1]:
+            for side in workers.in_turn(sides, first // rest):
                 note(f"{side.label}: decodes from {first}")
                 side.decode(first, rest, n.T)
         for first in range(0, n.steps, n.turn):
-            for side in sides if first // n.turn % 2 == 0 else sides[::-1]:
+            for side in workers.in_turn(sides, first // n.turn):
                 note(f"{side.label}: trains from {first}")
                 side.train(first, n.turn)
     note("")
@@ -212,30 +173,20 @@ def show(sides):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that workers are stopped
     options = arguments()
     n = Shape(options.quick)
     sides = sides_of(options)
-    busy = others_share()
-    print(f"{cpu_name()}, {options.threads} threads; B={n.B} T={n.T} V={n.V} H={n.H}\n")
+    report = program.begin(options, f"; B={n.B} T={n.T} V={n.V} H={n.H}")
     try:
         measure(options, sides, n)
-    except WorkerError as error:
+    except workers.WorkerError as error:
         sys.exit(f"bench: {error}")
     finally:
-        for side in sides:
-            side.worker.stop()
+        workers.stop(sides)
     show(sides)
     faults = faults_of(*sides) if len(sides) == 2 else []
-    if busy > 0.1:
-        print(f"NOT A QUIET MACHINE: other programs took {busy:.0%} of it; "
-              "times and ratios are not to be relied on")
-    save(options.json, {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "cpu": cpu_name(),
-                        "threads": options.threads, "others_share": busy,
-                        "sides": {side.label: side.result() for side in sides}, "faults": faults})
-    for line in faults:
-        print(f"WRONG: {line}", file=sys.stderr)
-    return 1 if faults else 0
+    report |= {"sides": {side.label: side.result() for side in sides}, "faults": faults}
+    return program.finish(options, report, faults)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,2 @@
-"""What bench/attention.py is made of: workers, inputs and their comparison, floors, tables."""
+"""What benchmarks are made of: a program's options and end, workers, inputs and their comparison,
+floors, tables."""

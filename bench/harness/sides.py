@@ -1,9 +1,5 @@
 """Who takes part in a case: Fovea, and the peers that can do the same."""
 
-import os
-import subprocess
-import sys
-
 from harness import floors
 
 PEERS = ("torch", "onnxruntime", "jax")
@@ -14,20 +10,6 @@ DOT_GROUPS = ("dot", "causal", "short", "decode")
 
 # Tensors of the size of all terms that an implementation without fusion holds at once.
 TERM_TENSORS = {("eager", "forward"): 2, ("eager", "both"): 4, ("compiled", "both"): 2}
-
-
-def script(peer):
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return [sys.executable, os.path.join(here, "peers", f"{peer}_peer.py")]
-
-
-def version_of(peer):
-    """(version, None), or (None, what is missing)."""
-    ran = subprocess.run(script(peer) + ["--version"], capture_output=True, text=True, check=False)
-    if ran.returncode == 0:
-        return ran.stdout.strip(), None
-    last = (ran.stderr.strip().splitlines() or ["it does not start"])[-1]
-    return None, f"{last}; to have it: python3 -m pip install {GET[peer]}"
 
 
 def paths(peer, case, which):

@@ -110,6 +110,28 @@ class Worker:
         return time.monotonic() - start
 
 
+class Side:
+    """Who takes turns with others: a worker that is idle when it has answered."""
+
+    def __init__(self, label, command, threads):
+        self.label, self.worker = label, Worker(command, threads)
+
+    def ask(self, request):
+        answer = self.worker.ask(request)
+        self.worker.settle()
+        return answer
+
+
+def in_turn(sides, number):
+    """Nobody is always the first."""
+    return sides if number % 2 == 0 else sides[::-1]
+
+
+def stop(sides):
+    for side in sides:
+        side.worker.stop()
+
+
 def cpu_nanoseconds(pid):
     """Processor time of all threads of a process so far."""
     total = 0
