@@ -224,6 +224,28 @@ TEST(NanAmongWeights, ComesFirstInTheTop) {
   EXPECT_TRUE(std::isnan(top.weights.to_vector()[0]));
 }
 
+// Without weights' sums a score that is NaN spoils no gradient but those of its own features, and
+// these no other, although additive features share divisions.
+TEST(NanInOneFeature, StaysThere) {
+  const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 9, .Lk = 21, .Dq = 40, .Dk = 40, .Dv = 3};
+  for (const Mask& mask : {Mask{}, masks::causal()}) {
+    for (const bool in_key : {true, false}) {
+      SCOPED_TRACE(std::string(in_key ? "of a key" : "of a query") +
+                   (mask.terms.empty() ? "" : ", causal"));
+      Call x = call(n, {score_for("additive_keras", n), mask, weighting("none")}, 5);
+      Tensor& spoilt = in_key ? x.k : x.q;
+      std::vector<float> values = spoilt.to_vector();
+      values[4 * n.Dq + 21] = kNan;
+      spoilt = Tensor::from(values, spoilt.shape());
+      x.want.plan = Plan::reference;
+      const Results expected = results(x);
+      x.want.plan = Plan::fused;
+      on_every_isa([&](const std::string&) { expect_near(results(x), expected, {1e-4, 1e-4}); });
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(NanInAPredictedCentre, Shows) {
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 4, .Lk = 30, .Dq = 6, .Dk = 6, .Dv = 3};
   for (const Plan plan : {Plan::reference, Plan::fused, Plan::composed}) {

@@ -242,7 +242,8 @@ HWY_INLINE AdditiveGrad From(const AdditiveGrad& x, int64_t i, int64_t j) {
 
 // 1/x of a row's features. Two vectors of them share a division, 1/x₁ = x₂/(x₁x₂): the unit that
 // divides takes six cycles, a product one. Of four rows two have one each, so that it and the
-// multipliers are equally busy. Rows never share one: a row's gradient depends on no other.
+// multipliers are equally busy. Rows never share one: a row's gradient depends on no other. Nor do
+// features that may not be finite.
 template <int kVectors>
 HWY_INLINE void Inverses(const Vec (&x)[kVectors], Vec (&r)[kVectors], bool shared) {
   const Vec one = hn::Set(F(), 1.0f);
@@ -257,7 +258,7 @@ HWY_INLINE void Inverses(const Vec (&x)[kVectors], Vec (&r)[kVectors], bool shar
 }
 
 // kVectors vectors of features from the c-th vector on.
-template <int MR, int kVectors, Range kRange>
+template <int MR, int kVectors, Range kRange, bool kFinite>
 HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
   const int64_t ld = t.ld, ldg = t.ldg, column = t.column;
   const float* HWY_RESTRICT g = t.g;
@@ -284,7 +285,7 @@ HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
       Vec x[kVectors], r[kVectors];
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) x[v] = AdditiveX<kRange>(e[i][v], k[v]);
-      Inverses(x, r, i % 2 == 0);
+      Inverses(x, r, kFinite && i % 2 == 0);
       const Vec gi = hn::Set(d, g[i * ldg + j]);
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) {
@@ -313,12 +314,12 @@ HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
   for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, t.gr_sum + (c + v) * kLanes);
 }
 
-template <int MR, Range kRange>
+template <int MR, Range kRange, bool kFinite = true>
 HWY_INLINE void AdditiveGradTiles(const AdditiveGrad& t, int64_t n) {
   const int64_t vectors = t.ld / kLanes;
   int64_t c = 0;
-  for (; c + 2 <= vectors; c += 2) AdditiveGradTile<MR, 2, kRange>(t, n, c);
-  if (c < vectors) AdditiveGradTile<MR, 1, kRange>(t, n, c);
+  for (; c + 2 <= vectors; c += 2) AdditiveGradTile<MR, 2, kRange, kFinite>(t, n, c);
+  if (c < vectors) AdditiveGradTile<MR, 1, kRange, kFinite>(t, n, c);
 }
 
 // m rows and n keys. What is not finite is kept out of sums where its g is 0.
@@ -333,7 +334,7 @@ HWY_NOINLINE void AdditiveGradRows(const AdditiveGrad& x, int64_t m, int64_t n, 
   }
   for (; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      if (x.g[i * x.ldg + j] != 0.0f) AdditiveGradTiles<1, kRange>(From(x, i, j), 1);
+      if (x.g[i * x.ldg + j] != 0.0f) AdditiveGradTiles<1, kRange, false>(From(x, i, j), 1);
     }
   }
 }
