@@ -32,11 +32,29 @@ using fovea::cases::AttentionCase;
 using fovea::cases::Backward;
 using Json = nlohmann::json;
 
-// Every score of the library at one small shape, so that a new one is timed as soon as it exists.
-std::deque<AttentionCase> score_cases() {
+// Every score and every soft weighting of the library at one small shape, so that a new one is
+// timed as soon as it exists.
+std::deque<AttentionCase> listed_cases() {
   static std::deque<std::string> names;
   static std::deque<std::string> scores;
+  static std::deque<std::string> weightings;
   std::deque<AttentionCase> cases;
+  for (const fovea::Listed& listed : fovea::list_weightings()) {
+    if (listed.hard) continue;
+    weightings.push_back(listed.name);
+    names.push_back("weighting/" + listed.name);
+    cases.push_back({.name = names.back(),
+                     .group = "weighting",
+                     .B = 1,
+                     .H = 8,
+                     .Hk = 8,
+                     .Lq = 512,
+                     .Lk = 512,
+                     .D = 64,
+                     .Dv = 64,
+                     .A = 64,
+                     .weighting = weightings.back()});
+  }
   for (const fovea::Listed& listed : fovea::list_scores()) {
     scores.push_back(listed.name);
     names.push_back("score/" + listed.name);
@@ -56,10 +74,10 @@ std::deque<AttentionCase> score_cases() {
 }
 
 std::vector<AttentionCase> all_cases() {
-  static const std::deque<AttentionCase> scores = score_cases();
+  static const std::deque<AttentionCase> listed = listed_cases();
   std::vector<AttentionCase> all;
   for (const AttentionCase& c : fovea::cases::all()) all.push_back(c);
-  for (const AttentionCase& c : scores) all.push_back(c);
+  for (const AttentionCase& c : listed) all.push_back(c);
   return all;
 }
 

@@ -138,7 +138,7 @@ class Bench:
         self.fovea.stop()  # each case in a process of its own: resident memory starts from nothing
         with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
             inputs = ""
-            if self.workers and case["group"] != "score":
+            if self.workers and case["group"] not in sides.OWN_GROUPS:
                 from harness import tensors  # numpy is there when a peer is
                 inputs = os.path.join(folder, "inputs.safetensors")
                 made = tensors.make_inputs(case)

@@ -7,6 +7,7 @@ GET = {"torch": "torch numpy", "onnxruntime": "onnxruntime onnx numpy", "jax": "
 OWN_ISA = ("onnxruntime",)  # which choose their instructions themselves
 NARROW = ("torch",)  # which are asked for 16 bits
 DOT_GROUPS = ("dot", "causal", "short", "decode")
+OWN_GROUPS = ("score", "weighting")  # which no peer has
 
 # Tensors of the size of all terms that an implementation without fusion holds at once.
 TERM_TENSORS = {("eager", "forward"): 2, ("eager", "both"): 4, ("compiled", "both"): 2}
@@ -18,7 +19,7 @@ def paths(peer, case, which):
     if peer == "torch":
         if group in DOT_GROUPS:
             return ["sdpa", "eager", "compiled"]
-        return ["eager", "compiled"] if group != "score" else []
+        return ["eager", "compiled"] if group not in OWN_GROUPS else []
     if group not in DOT_GROUPS:
         return []
     if peer == "jax":

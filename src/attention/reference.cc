@@ -348,24 +348,29 @@ void row_backward(const Reference& r, const ReferenceValues<double>& values,
 }
 
 void formula_forward(const void* self, int64_t n, const float* s, float* w) {
+  const auto& weighting = *static_cast<const Weighting*>(self);
+  const WeightingDef& def = def_of(weighting);
+  if (def.rows.forward) return def.rows.forward(weighting.numbers, n, s, w);
   const std::vector<double> scores(s, s + n), noise(n, 0.0);
   std::vector<double> weights(n);
-  const auto& weighting = *static_cast<const Weighting*>(self);
   weigh_row(
-      def_of(weighting),
+      def,
       Row<double>{
           .scores = scores, .gumbel = noise, .numbers = weighting.numbers, .weights = weights});
   std::copy(weights.begin(), weights.end(), w);
 }
 
-void formula_backward(const void* self, int64_t n, const float* s, const float* dw, float* ds) {
+void formula_backward(const void* self, int64_t n, const float* s, const float* w, const float* dw,
+                      float* ds) {
+  const auto& weighting = *static_cast<const Weighting*>(self);
+  const WeightingDef& def = def_of(weighting);
+  if (def.rows.backward) return def.rows.backward(weighting.numbers, n, s, w, dw, ds);
   VarScope scope;
   const std::vector<double> noise(n, 0.0);
   std::vector<Var> scores, weights(n);
   for (int64_t j = 0; j < n; ++j) scores.push_back(scope.leaf(s[j]));
-  const auto& weighting = *static_cast<const Weighting*>(self);
   weigh_row(
-      def_of(weighting),
+      def,
       Row<Var>{
           .scores = scores, .gumbel = noise, .numbers = weighting.numbers, .weights = weights});
   Var loss = 0;
@@ -432,7 +437,10 @@ ReferenceGradients reference_backward(const ReferenceInputs& in, const Reference
 }
 
 kernels::RowFormula row_formula(const Weighting& w) {
-  return {.forward = formula_forward, .backward = formula_backward, .self = &w};
+  return {.normalised = def_of(w).normalised,
+          .forward = formula_forward,
+          .backward = formula_backward,
+          .self = &w};
 }
 
 }  // namespace fovea

@@ -19,7 +19,7 @@ enum class Backward : uint8_t {
 struct AttentionCase {
   std::string_view name;
   std::string_view
-      group;  // dot, causal, short, decode, additive, projected, weights, sample, score
+      group;  // dot, causal, short, decode, additive, projected, weights, sample, score, weighting
   int64_t B, H, Hk, Lq, Lk, D, Dv;
   int64_t A = 0;  // the additive width; 0 where the score has none
   std::string_view score = "scaled_dot";

@@ -272,32 +272,32 @@ std::vector<std::string> picture(const Mask& mask, Sizes n) {
 }
 
 TEST(MaskPictures, AreWhatTheFormulasSay) {
-  using Rows = std::vector<std::string>;
+  using Lines = std::vector<std::string>;
   const Sizes wide{.Lq = 3, .Lk = 5}, tall{.Lq = 4, .Lk = 2};
-  EXPECT_EQ(picture(masks::everything(), wide), (Rows{"xxxxx", "xxxxx", "xxxxx"}));
-  EXPECT_EQ(picture(masks::causal(), wide), (Rows{"xxx..", "xxxx.", "xxxxx"}));
-  EXPECT_EQ(picture(masks::causal(), tall), (Rows{"..", "..", "x.", "xx"}));
-  EXPECT_EQ(picture(masks::window(1), wide), (Rows{"xx...", "xxx..", ".xxx."}));
-  EXPECT_EQ(picture(masks::window(0), tall), (Rows{"x.", ".x", "..", ".."}));
-  EXPECT_EQ(picture(masks::causal() & masks::window(1), wide), (Rows{".xx..", "..xx.", "...xx"}));
-  EXPECT_EQ(picture(mask("window:1+causal"), wide), (Rows{".xx..", "..xx.", "...xx"}));
-  EXPECT_EQ(picture(masks::window(1, 2), wide), (Rows{"xxx..", "xxxx.", ".xxxx"}));
-  EXPECT_EQ(picture(mask("window:0,1"), tall), (Rows{"xx", ".x", "..", ".."}));
-  EXPECT_EQ(picture(masks::window(masks::kUnbounded, 0), wide), (Rows{"x....", "xx...", "xxx.."}));
-  EXPECT_EQ(picture(mask("window:inf,0+causal"), wide), (Rows{"xxx..", "xxxx.", "xxxxx"}));
-  EXPECT_EQ(picture(mask("window:0,inf"), wide), (Rows{"xxxxx", ".xxxx", "..xxx"}));
-  EXPECT_EQ(picture(mask("causal+window:1,5"), wide), (Rows{".xx..", "..xx.", "...xx"}));
-  EXPECT_EQ(picture(mask("window:3,1+window:0,2"), wide), (Rows{"xx...", ".xx..", "..xx."}));
+  EXPECT_EQ(picture(masks::everything(), wide), (Lines{"xxxxx", "xxxxx", "xxxxx"}));
+  EXPECT_EQ(picture(masks::causal(), wide), (Lines{"xxx..", "xxxx.", "xxxxx"}));
+  EXPECT_EQ(picture(masks::causal(), tall), (Lines{"..", "..", "x.", "xx"}));
+  EXPECT_EQ(picture(masks::window(1), wide), (Lines{"xx...", "xxx..", ".xxx."}));
+  EXPECT_EQ(picture(masks::window(0), tall), (Lines{"x.", ".x", "..", ".."}));
+  EXPECT_EQ(picture(masks::causal() & masks::window(1), wide), (Lines{".xx..", "..xx.", "...xx"}));
+  EXPECT_EQ(picture(mask("window:1+causal"), wide), (Lines{".xx..", "..xx.", "...xx"}));
+  EXPECT_EQ(picture(masks::window(1, 2), wide), (Lines{"xxx..", "xxxx.", ".xxxx"}));
+  EXPECT_EQ(picture(mask("window:0,1"), tall), (Lines{"xx", ".x", "..", ".."}));
+  EXPECT_EQ(picture(masks::window(masks::kUnbounded, 0), wide), (Lines{"x....", "xx...", "xxx.."}));
+  EXPECT_EQ(picture(mask("window:inf,0+causal"), wide), (Lines{"xxx..", "xxxx.", "xxxxx"}));
+  EXPECT_EQ(picture(mask("window:0,inf"), wide), (Lines{"xxxxx", ".xxxx", "..xxx"}));
+  EXPECT_EQ(picture(mask("causal+window:1,5"), wide), (Lines{".xx..", "..xx.", "...xx"}));
+  EXPECT_EQ(picture(mask("window:3,1+window:0,2"), wide), (Lines{"xx...", ".xx..", "..xx."}));
   const Tensor lengths = Tensor::from_ids(std::vector<int64_t>{2}, {1});
-  EXPECT_EQ(picture(masks::lengths(lengths), wide), (Rows{"xx...", "xx...", "xx..."}));
+  EXPECT_EQ(picture(masks::lengths(lengths), wide), (Lines{"xx...", "xx...", "xx..."}));
   const Tensor q_segments = Tensor::from_ids(std::vector<int64_t>{0, 1, 1}, {1, 3});
   const Tensor k_segments = Tensor::from_ids(std::vector<int64_t>{0, 0, 1, 2, 1}, {1, 5});
   EXPECT_EQ(picture(masks::segments(q_segments, k_segments), wide),
-            (Rows{"xx...", "..x.x", "..x.x"}));
+            (Lines{"xx...", "..x.x", "..x.x"}));
   const Tensor keys = Tensor::from_bools(std::vector<uint8_t>{1, 0, 0, 1, 0}, {5});
-  EXPECT_EQ(picture(masks::matrix(keys), wide), (Rows{"x..x.", "x..x.", "x..x."}));
+  EXPECT_EQ(picture(masks::matrix(keys), wide), (Lines{"x..x.", "x..x.", "x..x."}));
   const Tensor rows = Tensor::from_bools(std::vector<uint8_t>{1, 0, 1}, {1, 3, 1});
-  EXPECT_EQ(picture(masks::matrix(rows), wide), (Rows{"xxxxx", ".....", "xxxxx"}));
+  EXPECT_EQ(picture(masks::matrix(rows), wide), (Lines{"xxxxx", ".....", "xxxxx"}));
 }
 
 TEST(Names, AreForgivingAndHelpful) {

@@ -237,7 +237,7 @@ TEST_P(EveryWeighting, WorksRowByRowForTheKernels) {
   const Weighting chosen{.def = GetParam(), .numbers = generate::numbers(GetParam())};
   const kernels::RowFormula f = row_formula(chosen);
   f.forward(f.self, 5, s.data(), w.data());
-  f.backward(f.self, 5, s.data(), dw.data(), ds.data());
+  f.backward(f.self, 5, s.data(), w.data(), dw.data(), ds.data());
   const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = 1, .Lk = 5, .Dq = 0, .Dk = 0, .Dv = 1};
   ReferenceInputs in =
       inputs(n, {.weighting = {.def = GetParam(), .numbers = generate::numbers(GetParam())}});

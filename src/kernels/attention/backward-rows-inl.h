@@ -122,21 +122,35 @@ HWY_NOINLINE void ElementGradRow(Weigh weigh, float* s, float* dw, int64_t n) {
 
 HWY_NOINLINE void FormulaGradRow(const AttentionProblem& p, const Stretch& x, float* s, float* dw,
                                  float* spare) {
-  const float* scores_at = s - x.origin;
+  float* at = s - x.origin;
   float* dw_at = dw - x.origin;
+  const RowFormula& f = p.formula;
+  if (!LookOver(at + x.from, x.size()).hidden) {
+    if (x.size() == 0) return;
+    f.forward(f.self, x.size(), at + x.from, spare);
+    f.backward(f.self, x.size(), at + x.from, spare, dw_at + x.from, dw_at + x.from);
+    std::copy(spare, spare + x.size(), at + x.from);
+    return;
+  }
   float* scores = spare;
-  float* upstream = spare + x.size();
-  float* ds = spare + 2 * x.size();
+  float* ds = spare + x.size();  // dw at first
+  float* weights = spare + 2 * x.size();
   int64_t n = 0;
   for (int64_t j = x.from; j < x.to; ++j) {
-    if (scores_at[j] == -kInf) continue;
-    scores[n] = scores_at[j];
-    upstream[n++] = dw_at[j];
+    if (at[j] == -kInf) continue;
+    scores[n] = at[j];
+    ds[n++] = dw_at[j];
   }
-  if (n > 0) p.formula.backward(p.formula.self, n, scores, upstream, ds);
+  if (n > 0) {
+    f.forward(f.self, n, scores, weights);
+    f.backward(f.self, n, scores, weights, ds, ds);
+  }
   n = 0;
-  for (int64_t j = x.from; j < x.to; ++j) dw_at[j] = scores_at[j] == -kInf ? 0.0f : ds[n++];
-  FormulaRow(p, x, s, spare);
+  for (int64_t j = x.from; j < x.to; ++j) {
+    const bool seen = at[j] != -kInf;
+    dw_at[j] = seen ? ds[n] : 0.0f;
+    at[j] = seen ? weights[n++] : 0.0f;
+  }
 }
 
 // Σ_j x_j·(j − c)/σ²

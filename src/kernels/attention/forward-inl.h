@@ -209,7 +209,7 @@ HWY_NOINLINE float AdvanceRow(const AttentionProblem& p, const Stretch& x, RowSc
       WeighRow(p, at, x.size(), 0.0f);
       break;
     case Weigh::formula:
-      FormulaRow(p, x, s, spare);
+      state.m[i] = FormulaRow(p, x, s, spare);
       break;
   }
   return decay;

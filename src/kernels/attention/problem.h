@@ -40,10 +40,13 @@ enum class Weigh : uint8_t {
   formula
 };
 
-// A weighting without a kernel of its own, row by row: n permitted scores → n weights, and back.
+// A weighting without a kernel of its own, row by row: n permitted scores → n weights, and from
+// both and dw the gradient of the scores. w may be s, and ds may be dw. Of a weighting whose
+// weights sum to 1 (normalised) it is not asked where a score is NaN or +inf.
 struct RowFormula {
+  bool normalised = true;
   void (*forward)(const void* self, int64_t n, const float* s, float* w) = nullptr;
-  void (*backward)(const void* self, int64_t n, const float* s, const float* dw,
+  void (*backward)(const void* self, int64_t n, const float* s, const float* w, const float* dw,
                    float* ds) = nullptr;
   const void* self = nullptr;
 };

@@ -165,9 +165,7 @@ HWY_NOINLINE float Recenter(float* s, int64_t n, float& sink) {
 
 // No weights sum to 1 where a score is NaN or +inf: the row's statistic is NaN then, and so is
 // every weight that the row sees, and nothing else. Sigmoid and none weigh each score by itself.
-inline bool WeighsRows(Weigh w) {
-  return w != Weigh::sigmoid && w != Weigh::none && w != Weigh::formula;
-}
+inline bool WeighsRows(Weigh w) { return w != Weigh::sigmoid && w != Weigh::none; }
 inline bool Undefined(Weigh w, float stat) { return WeighsRows(w) && std::isnan(stat); }
 
 HWY_NOINLINE void SpreadNan(const float* s, int64_t n, float* to) {
@@ -338,18 +336,49 @@ HWY_NOINLINE void WeighRow(const AttentionProblem& p, float* s, int64_t n, float
     hn::StoreU(WeightOf(weigh, hn::LoadU(d, s + j), v), d, s + j);
 }
 
-// `formula`: gathers the permitted scores, calls, and spreads the weights.
-HWY_NOINLINE void FormulaRow(const AttentionProblem& p, const Stretch& x, float* s, float* spare) {
+// What is among the scores of a row: keys that are hidden (−∞), and NaN or +∞.
+struct RowLook {
+  bool hidden, undefined;
+};
+HWY_INLINE RowLook LookOver(const float* s, int64_t n) {
+  const F d;
+  const Vec low = hn::Set(d, -kInf), high = hn::Set(d, kInf);
+  const auto look = [&](Vec x, auto& hidden, auto& defined) HWY_ATTR {
+    hidden = hn::Or(hidden, hn::Eq(x, low));
+    defined = hn::And(defined, hn::Lt(x, high));
+  };
+  auto hidden = hn::Lt(high, low), defined = hn::Lt(low, high);
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) look(hn::LoadU(d, s + j), hidden, defined);
+  if (j < n) {
+    const auto part = hn::FirstN(d, static_cast<size_t>(n - j));
+    look(hn::IfThenElse(part, hn::LoadU(d, s + j), hn::Zero(d)), hidden, defined);
+  }
+  return {!hn::AllFalse(d, hidden), !hn::AllTrue(d, defined)};
+}
+
+// `formula`: calls with the permitted scores, gathered where not all are, and spreads the weights.
+// The row's statistic: NaN where there are none, else 0.
+HWY_NOINLINE float FormulaRow(const AttentionProblem& p, const Stretch& x, float* s, float* spare) {
   float* at = s - x.origin;
-  float* scores = spare;
-  float* weights = spare + x.size();
+  const RowFormula& f = p.formula;
+  const RowLook look = LookOver(at + x.from, x.size());
+  if (f.normalised && look.undefined) {
+    SpreadNan(at + x.from, x.size(), at + x.from);
+    return kNan;
+  }
+  if (!look.hidden) {
+    if (x.size() > 0) f.forward(f.self, x.size(), at + x.from, at + x.from);
+    return 0.0f;
+  }
   int64_t n = 0;
   for (int64_t j = x.from; j < x.to; ++j) {
-    if (at[j] != -kInf) scores[n++] = at[j];
+    if (at[j] != -kInf) spare[n++] = at[j];
   }
-  if (n > 0) p.formula.forward(p.formula.self, n, scores, weights);
+  if (n > 0) f.forward(f.self, n, spare, spare);
   n = 0;
-  for (int64_t j = x.from; j < x.to; ++j) at[j] = at[j] != -kInf ? weights[n++] : 0.0f;
+  for (int64_t j = x.from; j < x.to; ++j) at[j] = at[j] != -kInf ? spare[n++] : 0.0f;
+  return 0.0f;
 }
 
 struct RowScores {
