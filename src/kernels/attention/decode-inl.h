@@ -7,6 +7,8 @@
 #define FOVEA_ATTENTION_DECODE_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -20,6 +22,7 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kDecodeRows = 8;    // heads of the group × queries
 constexpr int64_t kDecodeKeys = 512;  // keys of one part; fixed, so that threads change nothing
+constexpr int64_t kDecodeStep = 16;   // of them, whose values are summed at a time
 constexpr int64_t kDecodeHead = std::max<int64_t>(kLanes, 2);  // {m, l} before a part's sum
 
 inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
@@ -27,6 +30,17 @@ inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
          p.Lq * p.group() <= kDecodeRows && !out.weights && !out.kept && !p.bias && !p.allowed &&
          !p.conditions && !p.center && !p.noisy && p.dropout == 0.0f && KeysOf(p, 0, 0).c == 1 &&
          ValuesOf(p, 0, 0).c == 1 && p.D % kLanes == 0 && p.Dv % kLanes == 0 && p.D > 0;
+}
+
+// Rows are fetched so many bytes before they are read: what fetches by itself stops at a page's
+// end.
+constexpr int64_t kDecodeAhead = 8192;
+HWY_INLINE int64_t RowsAhead(int64_t width) {
+  return std::max<int64_t>(2, kDecodeAhead / (width * static_cast<int64_t>(sizeof(float))));
+}
+HWY_INLINE void FetchRow(const float* row, int64_t width) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  for (int64_t c = 0; c < width; c += kLine) hwy::Prefetch(row + c);
 }
 
 struct DotProducts {
@@ -45,8 +59,13 @@ HWY_INLINE void DotRows(const DotProducts& x, int64_t first) {
   const float* HWY_RESTRICT q = x.q + first * ldq;
   const float* HWY_RESTRICT k = x.k;
   float* HWY_RESTRICT s = x.s.data + first * lds;
+  const int64_t ahead = RowsAhead(D);
   int64_t j = 0;
   for (; j + 2 <= n; j += 2) {
+    if (first == 0) {
+      FetchRow(k + (j + ahead) * ldk, D);
+      FetchRow(k + (j + ahead + 1) * ldk, D);
+    }
     Vec a[R], b[R];
     for (int r = 0; r < R; ++r) a[r] = b[r] = hn::Zero(d);
     for (int64_t c = 0; c < D; c += kLanes) {
@@ -142,15 +161,25 @@ HWY_NOINLINE void DecodeValues(const AttentionProblem& p, const Rows& values, in
   Buffer<float> wide(values.halves ? n * p.Dv : 0);
   if (values.halves) PackRows(values, n, p.Dv, 1.0f, {wide.data(), p.Dv});
   auto* product = careful ? &MatMulSkippingZeros : &MatMul;
-  product({.a = {s.data, s.ld, 1},
-           .b = values.halves ? wide.data() : values.data,
-           .ldb = values.halves ? p.Dv : values.row,
-           .c = to.data,
-           .ldc = to.ld,
-           .m = rows,
-           .n = p.Dv,
-           .K = n,
-           .accumulate = false});
+  Product part{.a = {s.data, s.ld, 1},
+               .b = values.halves ? wide.data() : values.data,
+               .ldb = values.halves ? p.Dv : values.row,
+               .c = to.data,
+               .ldc = to.ld,
+               .m = rows,
+               .n = p.Dv,
+               .K = n,
+               .accumulate = false};
+  // Some rows at a time, whole: a tile is narrower than a row, and would read parts of all of them.
+  const int64_t ahead = RowsAhead(p.Dv);
+  for (int64_t j = 0; j < n; j += kDecodeStep) {
+    part.K = std::min(kDecodeStep, n - j);
+    for (int64_t i = 0; i < part.K; ++i) FetchRow(part.b + (ahead + i) * part.ldb, p.Dv);
+    product(part);
+    part.a.data += part.K * part.a.k;
+    part.b += part.K * part.ldb;
+    part.accumulate = true;
+  }
 }
 
 HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, int64_t j0,
