@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "../tests/attention/cases.h"
@@ -32,43 +34,37 @@ using fovea::cases::AttentionCase;
 using fovea::cases::Backward;
 using Json = nlohmann::json;
 
+// Self-attention of L rows.
+AttentionCase listed_case(std::string_view name, std::string_view group, int64_t B, int64_t H,
+                          int64_t L) {
+  return {.name = name,
+          .group = group,
+          .B = B,
+          .H = H,
+          .Hk = H,
+          .Lq = L,
+          .Lk = L,
+          .D = 64,
+          .Dv = 64,
+          .A = 64};
+}
+
 // Every score and every soft weighting of the library at one small shape, so that a new one is
 // timed as soon as it exists.
 std::deque<AttentionCase> listed_cases() {
   static std::deque<std::string> names;
-  static std::deque<std::string> scores;
-  static std::deque<std::string> weightings;
+  const auto keep = [](std::string name) -> std::string_view {
+    return names.emplace_back(std::move(name));
+  };
   std::deque<AttentionCase> cases;
   for (const fovea::Listed& listed : fovea::list_weightings()) {
     if (listed.hard) continue;
-    weightings.push_back(listed.name);
-    names.push_back("weighting/" + listed.name);
-    cases.push_back({.name = names.back(),
-                     .group = "weighting",
-                     .B = 1,
-                     .H = 8,
-                     .Hk = 8,
-                     .Lq = 512,
-                     .Lk = 512,
-                     .D = 64,
-                     .Dv = 64,
-                     .A = 64,
-                     .weighting = weightings.back()});
+    cases.push_back(listed_case(keep("weighting/" + listed.name), "weighting", 1, 8, 512));
+    cases.back().weighting = keep(listed.name);
   }
   for (const fovea::Listed& listed : fovea::list_scores()) {
-    scores.push_back(listed.name);
-    names.push_back("score/" + listed.name);
-    cases.push_back({.name = names.back(),
-                     .group = "score",
-                     .B = 2,
-                     .H = 4,
-                     .Hk = 4,
-                     .Lq = 128,
-                     .Lk = 128,
-                     .D = 64,
-                     .Dv = 64,
-                     .A = 64,
-                     .score = scores.back()});
+    cases.push_back(listed_case(keep("score/" + listed.name), "score", 2, 4, 128));
+    cases.back().score = keep(listed.name);
   }
   return cases;
 }
