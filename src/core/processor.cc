@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -44,7 +45,21 @@ std::vector<Cache> caches() {
   return found;
 }
 
+enum class Divisions : uint8_t { as_they_are, fast, slow };
+std::atomic<Divisions> assumed{Divisions::as_they_are};
+
 }  // namespace
+
+// Of 16 floats: 6 products on Zen 4, 5 on Zen 5, some 32 on Intel's.
+bool divides_slowly() {
+  static const bool slow = processor().vendor == "GenuineIntel";
+  const Divisions now = assumed.load(std::memory_order_relaxed);
+  return now == Divisions::as_they_are ? slow : now == Divisions::slow;
+}
+
+void assume_slow_divisions(std::optional<bool> slow) {
+  assumed = !slow ? Divisions::as_they_are : *slow ? Divisions::slow : Divisions::fast;
+}
 
 Processor processor() {
   Processor p{.caches = caches()};
@@ -55,6 +70,7 @@ Processor processor() {
     const std::string key = line.substr(0, line.find_last_not_of(" \t:", colon) + 1);
     std::istringstream words(line.substr(colon + 1));
     if (key == "model name") p.name = line.substr(std::min(line.size(), colon + 2));
+    if (key == "vendor_id") words >> p.vendor;
     if (key != "flags" && key != "Features") continue;
     for (std::string word; words >> word;) {
       if (std::find(kArithmetic.begin(), kArithmetic.end(), word) != kArithmetic.end()) {

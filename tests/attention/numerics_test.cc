@@ -3,6 +3,7 @@
 
 #include "attention/expect.h"
 #include "core/memory.h"
+#include "core/processor.h"
 #include "fovea/ops.h"
 #include "tests/host.h"
 
@@ -360,6 +361,27 @@ TEST(Extremes, AKeyRowOfMinusInfinityIsAsInTheReference) {
         expect_near(results(x, Ask::context), expected, {1e-5, 1.3e-6}, {2e-5, 1e-4}, "");
       });
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// However many of the divisions a processor has replaced by estimates: inputs small and at the end
+// of the range that takes them, widths with a rest.
+TEST(Extremes, AdditiveScoresAreTheSameByDivisionsAndEstimates) {
+  for (const int64_t width : {3, 37, 64}) {
+    const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 19, .Lk = 70, .Dq = width, .Dk = width, .Dv = 4};
+    for (const float sigma : {0.5f, 3.0f}) {
+      Call x = call(n, {score_for("additive_keras", n), masks::causal()});
+      x.q = (x.q * sigma).detach();
+      const auto expected = reference_results(x);
+      for (const bool slow : {false, true}) {
+        assume_slow_divisions(slow);
+        on_every_isa([&](const std::string&) {
+          expect_near(results(x), expected, {1e-5, 1e-5}, {2e-5, 1e-4},
+                      slow ? "by estimates" : "by divisions");
+        });
+      }
+      assume_slow_divisions({});
     }
   }
 }

@@ -321,9 +321,7 @@ HWY_INLINE void AddQueryGradients(const BackwardTask& t, DenseRows dq) {
                .K = z - a,
                .accumulate = !c.covers || x.j0 > 0});
     } else {
-      auto* add = range == Range::small    ? &AdditiveGradRows<Range::small>
-                  : range == Range::medium ? &AdditiveGradRows<Range::medium>
-                                           : &AdditiveGradRows<Range::large>;
+      auto* add = AdditiveGradOf(range, c.w.slow_divisions);
       add({.ea = mem.q_rows + i * c.ld,
            .ek = k_rows.data + a * kLanes,
            .ld = c.ld,

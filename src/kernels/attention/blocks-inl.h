@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "core/memory.h"
+#include "core/processor.h"
 #include "core/threads.h"
 #include "kernels/attention/pack-inl.h"
 #include "kernels/attention/problem.h"
@@ -151,6 +152,7 @@ inline AdditiveStore PrepareAdditive(const AttentionProblem& p) {
   }
   w.total = static_cast<float>(total);
   w.offset = static_cast<float>(total + 2.0 * w.most * nothing);
+  w.slow_divisions = divides_slowly();
   w.reach = (62.0f - std::log2(largest)) * 0.34657f;  // x·largest < 2⁶², x = 1 + e^{2(a+κ)}
   return store;
 }

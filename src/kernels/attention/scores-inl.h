@@ -69,6 +69,7 @@ struct AdditiveWeights {
   float total = 0.0f;               // Σu
   float offset = 0.0f;              // the same, and 2·most/kNothing for each of those
   float reach = 0.0f;               // |a| + |κ| up to which the range is small
+  bool slow_divisions = false;
 };
 
 constexpr float kNothing = 0x1p32f;
@@ -115,12 +116,14 @@ struct AdditivePanel {
 };
 
 // Of 16 features one pair is computed by an estimate, where the processor has good ones: then the
-// division unit and the multipliers are busy for equally long.
+// division unit and the multipliers are busy for equally long. All are where divisions are slow.
 constexpr bool kEstimates = HWY_TARGET <= HWY_AVX3;
 constexpr int64_t kFeatures = 16, kEstimated = 6;
 
+enum class Divide : uint8_t { guarded, mostly, never };
+
 // Rows first … first + MR.
-template <int MR, bool kGuard>
+template <int MR, Divide kDivide>
 HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
   const F d;
   const AdditiveWeights& w = x.w;
@@ -129,6 +132,7 @@ HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
   const float* HWY_RESTRICT panel = x.panel;
   const float* HWY_RESTRICT constant = w.constant;
   float* HWY_RESTRICT s = x.s.data + first * lds;
+  constexpr bool kGuard = kDivide == Divide::guarded;
   const Vec offset = hn::Set(d, kGuard ? w.total : w.offset);
   const Vec factor = hn::Set(d, kGuard ? 2.0f : 2.0f * w.most);
   for (int64_t j = 0; j < n; j += kLanes) {
@@ -153,9 +157,11 @@ HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
     int64_t a = 0;
     for (; kEstimates && !kGuard && a + kFeatures <= width; a += kFeatures) {
       HWY_UNROLL(8)
-      for (int64_t f = 0; f < kFeatures; f += 2) add(a + f, f == kEstimated);
+      for (int64_t f = 0; f < kFeatures; f += 2) {
+        add(a + f, kDivide == Divide::never || f == kEstimated);
+      }
     }
-    for (; a < width; a += 2) add(a, false);
+    for (; a < width; a += 2) add(a, kDivide == Divide::never);
     HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) {
       hn::StoreU(hn::NegMulAdd(factor, sum[i], offset), d, s + i * lds + j);
@@ -190,11 +196,18 @@ HWY_NOINLINE void AdditiveDirect(const AdditivePanel& x, int64_t m) {
   }
 }
 
-template <bool kGuard>
+template <Divide kDivide>
 HWY_NOINLINE void AdditiveRows(const AdditivePanel& x, int64_t m) {
   int64_t i = 0;
-  for (; i + 4 <= m; i += 4) AdditiveTile<4, kGuard>(x, i);
-  for (; i < m; ++i) AdditiveTile<1, kGuard>(x, i);
+  for (; i + 4 <= m; i += 4) AdditiveTile<4, kDivide>(x, i);
+  for (; i < m; ++i) AdditiveTile<1, kDivide>(x, i);
+}
+
+HWY_INLINE void SmallAdditiveRows(const AdditivePanel& x, int64_t m) {
+  if constexpr (kEstimates) {
+    if (x.w.slow_divisions) return AdditiveRows<Divide::never>(x, m);
+  }
+  AdditiveRows<Divide::mostly>(x, m);
 }
 
 // e^{2a}, or that over u.
@@ -243,10 +256,18 @@ HWY_INLINE AdditiveGrad From(const AdditiveGrad& x, int64_t i, int64_t j) {
 // 1/x of a row's features. Two vectors of them share a division, 1/x₁ = x₂/(x₁x₂): the unit that
 // divides takes six cycles, a product one. Of four rows two have one each, so that it and the
 // multipliers are equally busy. Rows never share one: a row's gradient depends on no other. Nor do
-// features that may not be finite.
-template <int kVectors>
+// features that may not be finite. Where divisions take far longer, all are estimated.
+template <int kVectors, bool kEstimate>
 HWY_INLINE void Inverses(const Vec (&x)[kVectors], Vec (&r)[kVectors], bool shared) {
   const Vec one = hn::Set(F(), 1.0f);
+  if constexpr (kEstimate) {
+    HWY_UNROLL(2)
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec near = hn::ApproximateReciprocal(x[v]);
+      r[v] = hn::Mul(near, hn::NegMulAdd(x[v], near, hn::Set(F(), 2.0f)));
+    }
+    return;
+  }
   if (kVectors == 2 && shared) {
     const Vec both = hn::Div(one, hn::Mul(x[0], x[kVectors - 1]));
     r[0] = hn::Mul(both, x[kVectors - 1]);
@@ -258,7 +279,7 @@ HWY_INLINE void Inverses(const Vec (&x)[kVectors], Vec (&r)[kVectors], bool shar
 }
 
 // kVectors vectors of features from the c-th vector on.
-template <int MR, int kVectors, Range kRange, bool kFinite>
+template <int MR, int kVectors, Range kRange, bool kFinite, bool kEstimate>
 HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
   const int64_t ld = t.ld, ldg = t.ldg, column = t.column;
   const float* HWY_RESTRICT g = t.g;
@@ -285,7 +306,7 @@ HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
       Vec x[kVectors], r[kVectors];
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) x[v] = AdditiveX<kRange>(e[i][v], k[v]);
-      Inverses(x, r, kFinite && i % 2 == 0);
+      Inverses<kVectors, kEstimate>(x, r, kFinite && i % 2 == 0);
       const Vec gi = hn::Set(d, g[i * ldg + j]);
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) {
@@ -314,29 +335,42 @@ HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
   for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, t.gr_sum + (c + v) * kLanes);
 }
 
-template <int MR, Range kRange, bool kFinite = true>
+template <int MR, Range kRange, bool kFinite, bool kEstimate>
 HWY_INLINE void AdditiveGradTiles(const AdditiveGrad& t, int64_t n) {
   const int64_t vectors = t.ld / kLanes;
   int64_t c = 0;
-  for (; c + 2 <= vectors; c += 2) AdditiveGradTile<MR, 2, kRange, kFinite>(t, n, c);
-  if (c < vectors) AdditiveGradTile<MR, 1, kRange, kFinite>(t, n, c);
+  for (; c + 2 <= vectors; c += 2) AdditiveGradTile<MR, 2, kRange, kFinite, kEstimate>(t, n, c);
+  if (c < vectors) AdditiveGradTile<MR, 1, kRange, kFinite, kEstimate>(t, n, c);
 }
 
 // m rows and n keys. What is not finite is kept out of sums where its g is 0.
-template <Range kRange>
+template <Range kRange, bool kEstimate = false>
 HWY_NOINLINE void AdditiveGradRows(const AdditiveGrad& x, int64_t m, int64_t n, bool finite) {
   int64_t i = 0;
   if (finite) {
-    for (; kManyRegisters && i + 4 <= m; i += 4) AdditiveGradTiles<4, kRange>(From(x, i, 0), n);
-    for (; i + 2 <= m; i += 2) AdditiveGradTiles<2, kRange>(From(x, i, 0), n);
-    if (i < m) AdditiveGradTiles<1, kRange>(From(x, i, 0), n);
+    for (; kManyRegisters && i + 4 <= m; i += 4) {
+      AdditiveGradTiles<4, kRange, true, kEstimate>(From(x, i, 0), n);
+    }
+    for (; i + 2 <= m; i += 2) AdditiveGradTiles<2, kRange, true, kEstimate>(From(x, i, 0), n);
+    if (i < m) AdditiveGradTiles<1, kRange, true, kEstimate>(From(x, i, 0), n);
     return;
   }
   for (; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      if (x.g[i * x.ldg + j] != 0.0f) AdditiveGradTiles<1, kRange, false>(From(x, i, j), 1);
+      if (x.g[i * x.ldg + j] != 0.0f) {
+        AdditiveGradTiles<1, kRange, false, false>(From(x, i, j), 1);
+      }
     }
   }
+}
+
+inline auto AdditiveGradOf(Range range, bool slow_divisions) {
+  if (range == Range::large) return &AdditiveGradRows<Range::large>;
+  if (range == Range::medium) return &AdditiveGradRows<Range::medium>;
+  if constexpr (kEstimates) {
+    if (slow_divisions) return &AdditiveGradRows<Range::small, true>;
+  }
+  return &AdditiveGradRows<Range::small>;
 }
 
 // κ, or e^{2κ} with a look at the size of κ, into columns of vectors.
@@ -464,9 +498,9 @@ HWY_INLINE void RawPanel(const ScoreSides& x, const RowAt& at, RowsPart rows, Pa
   } else if (p.family == Family::additive) {
     switch (x.keys.range) {
       case Range::small:
-        return AdditiveRows<false>({q, ldq, x.w, k, part.n, width, s}, rows.m);
+        return SmallAdditiveRows({q, ldq, x.w, k, part.n, width, s}, rows.m);
       case Range::medium:
-        return AdditiveRows<true>({q, ldq, x.w, k, part.n, width, s}, rows.m);
+        return AdditiveRows<Divide::guarded>({q, ldq, x.w, k, part.n, width, s}, rows.m);
       case Range::large:
         return AdditiveDirect({q, ldq, x.w, k, part.n, p.D, s}, rows.m);
     }
