@@ -5,6 +5,7 @@
 docs/benchmarks.md says how to read what it prints."""
 
 import fnmatch
+import importlib.util
 import json
 import os
 import subprocess
@@ -41,6 +42,8 @@ def arguments():
     unknown = set(options.peers) - set(sides.PEERS)
     if unknown:
         parser.error(f"no peer '{unknown.pop()}'; there are {', '.join(sides.PEERS)}")
+    if options.type != "f32" and importlib.util.find_spec("numpy") is None:
+        parser.error(f"--type {options.type} is held against float64 by numpy, which is not installed")
     return options
 
 
@@ -138,8 +141,8 @@ class Bench:
         self.fovea.stop()  # each case in a process of its own: resident memory starts from nothing
         with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
             inputs = ""
-            if self.workers and case["group"] not in sides.OWN_GROUPS:
-                from harness import tensors  # numpy is there when a peer is
+            if (self.workers or self.narrow) and case["group"] not in sides.OWN_GROUPS:
+                from harness import tensors  # numpy is there when a peer is, and asked for by --type
                 inputs = os.path.join(folder, "inputs.safetensors")
                 made = tensors.make_inputs(case)
                 tensors.save(inputs, tensors.rounded(made) if self.narrow else made)

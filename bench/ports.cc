@@ -62,9 +62,7 @@ float Run(int kind, float start) {
     case 5:
       return Chains(start, [&](Vec x) HWY_ATTR { return hn::ApproximateReciprocal(x); });
     case 6:
-      return Chains(start, [&](Vec x) HWY_ATTR {
-        return Better(x, hn::ApproximateReciprocal(x));
-      });
+      return Chains(start, [&](Vec x) HWY_ATTR { return Better(x, hn::ApproximateReciprocal(x)); });
     case 7:  // (x + a)/(x·a), two terms of an additive score by one division
       return Chains(start, [&](Vec x) HWY_ATTR { return hn::Div(hn::Add(x, a), hn::Mul(x, a)); });
     default:  // the same by an estimate
@@ -122,11 +120,10 @@ void print_table() {
       best[kind] = std::max(best[kind], rate);
     }
   }
-  fmt::print("{}, {}\n\n{:<30}{:>12}{:>16}\n", processor().name, used, "a vector's",
-             "G numbers/s", "multiply-adds");
+  fmt::print("{}, {}\n\n{:<30}{:>12}{:>16}\n", processor().name, used, "a vector's", "G numbers/s",
+             "multiply-adds");
   for (size_t kind = 0; kind < kKinds.size(); ++kind) {
-    fmt::print("{:<30}{:>12.1f}{:>16.2f}\n", kKinds[kind], best[kind] * 1e-9,
-               best[0] / best[kind]);
+    fmt::print("{:<30}{:>12.1f}{:>16.2f}\n", kKinds[kind], best[kind] * 1e-9, best[0] / best[kind]);
   }
 }
 

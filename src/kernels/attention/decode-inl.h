@@ -7,8 +7,6 @@
 #define FOVEA_ATTENTION_DECODE_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -32,17 +30,6 @@ inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
          ValuesOf(p, 0, 0).c == 1 && p.D % kLanes == 0 && p.Dv % kLanes == 0 && p.D > 0;
 }
 
-// Rows are fetched so many bytes before they are read: what fetches by itself stops at a page's
-// end.
-constexpr int64_t kDecodeAhead = 8192;
-HWY_INLINE int64_t RowsAhead(int64_t width) {
-  return std::max<int64_t>(2, kDecodeAhead / (width * static_cast<int64_t>(sizeof(float))));
-}
-HWY_INLINE void FetchRow(const float* row, int64_t width) {
-  constexpr int64_t kLine = 64 / sizeof(float);
-  for (int64_t c = 0; c < width; c += kLine) hwy::Prefetch(row + c);
-}
-
 struct DotProducts {
   const float* q;  // [rows][D], ldq apart
   int64_t ldq, D;
@@ -59,12 +46,12 @@ HWY_INLINE void DotRows(const DotProducts& x, int64_t first) {
   const float* HWY_RESTRICT q = x.q + first * ldq;
   const float* HWY_RESTRICT k = x.k;
   float* HWY_RESTRICT s = x.s.data + first * lds;
-  const int64_t ahead = RowsAhead(D);
+  const int64_t ahead = RowsAhead(D * kFloat);
   int64_t j = 0;
   for (; j + 2 <= n; j += 2) {
     if (first == 0) {
-      FetchRow(k + (j + ahead) * ldk, D);
-      FetchRow(k + (j + ahead + 1) * ldk, D);
+      FetchRow(k + (j + ahead) * ldk, D * kFloat);
+      FetchRow(k + (j + ahead + 1) * ldk, D * kFloat);
     }
     Vec a[R], b[R];
     for (int r = 0; r < R; ++r) a[r] = b[r] = hn::Zero(d);
@@ -171,10 +158,10 @@ HWY_NOINLINE void DecodeValues(const AttentionProblem& p, const Rows& values, in
                .K = n,
                .accumulate = false};
   // Some rows at a time, whole: a tile is narrower than a row, and would read parts of all of them.
-  const int64_t ahead = RowsAhead(p.Dv);
+  const int64_t ahead = RowsAhead(p.Dv * kFloat);
   for (int64_t j = 0; j < n; j += kDecodeStep) {
     part.K = std::min(kDecodeStep, n - j);
-    for (int64_t i = 0; i < part.K; ++i) FetchRow(part.b + (ahead + i) * part.ldb, p.Dv);
+    for (int64_t i = 0; i < part.K; ++i) FetchRow(part.b + (ahead + i) * part.ldb, p.Dv * kFloat);
     product(part);
     part.a.data += part.K * part.a.k;
     part.b += part.K * part.ldb;

@@ -6,6 +6,8 @@
 #define FOVEA_ATTENTION_DECODE_WORDS_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -15,6 +17,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
+// Rows are fetched so many bytes before they are read: what fetches by itself stops at a page's
+// end.
+constexpr int64_t kDecodeAhead = 8192, kFloat = sizeof(float);
+HWY_INLINE int64_t RowsAhead(int64_t bytes) { return std::max<int64_t>(2, kDecodeAhead / bytes); }
+HWY_INLINE void FetchRow(const void* row, int64_t bytes) {
+  for (int64_t c = 0; c < bytes; c += 64) hwy::Prefetch(static_cast<const char*>(row) + c);
+}
+
 // n rows of bf16, `row` numbers apart; of any alignment.
 struct WordRows {
   const uint16_t* data;
@@ -22,6 +32,7 @@ struct WordRows {
   HWY_INLINE Words At(int64_t i, int64_t word) const {
     return hn::LoadU(U(), reinterpret_cast<const uint32_t*>(data + i * row + 2 * word));
   }
+  HWY_INLINE void Fetch(int64_t i, int64_t bytes) const { FetchRow(data + i * row, bytes); }
 };
 
 #if HWY_TARGET == HWY_SCALAR
@@ -56,9 +67,10 @@ HWY_INLINE void StoreFourSums(Vec a, Vec b, Vec c, Vec e, float* to) {
 // s[r][j] = factor·q[r]·k[j] for R rows. Words of q, or its even numbers and then its odd ones.
 template <int R, bool kDots>
 HWY_INLINE void WordScoresOf(const float* queries, int64_t D, const WordRows& k, DenseRows s,
-                             float factor) {
+                             float factor, bool fetch) {
   const F d;
-  const int64_t words = D / 2;
+  const int64_t words = D / 2, bytes = fetch ? words * kFloat : 0,
+                ahead = RowsAhead(words * kFloat);
   const float* HWY_RESTRICT q = queries;
   const auto add = [&](int r, int64_t c, Words key, Vec sum) HWY_ATTR {
     const float* at = q + r * D + c;
@@ -68,6 +80,7 @@ HWY_INLINE void WordScoresOf(const float* queries, int64_t D, const WordRows& k,
   };
   int64_t j = 0;
   for (; j + 4 <= k.n; j += 4) {
+    for (int i = 0; i < 4; ++i) k.Fetch(j + ahead + i, bytes);
     Vec sum[R][4];
     HWY_UNROLL(4)
     for (int r = 0; r < R; ++r) {
@@ -105,10 +118,10 @@ HWY_INLINE void WordScoreRows(const float* q, int64_t rows, int64_t D, const Wor
   constexpr int kRows = kManyRegisters ? 4 : 2;
   int64_t r = 0;
   for (; r + kRows <= rows; r += kRows) {
-    WordScoresOf<kRows, kDots>(q + r * D, D, k, {s.data + r * s.ld, s.ld}, factor);
+    WordScoresOf<kRows, kDots>(q + r * D, D, k, {s.data + r * s.ld, s.ld}, factor, r == 0);
   }
   for (; r < rows; ++r) {
-    WordScoresOf<1, kDots>(q + r * D, D, k, {s.data + r * s.ld, s.ld}, factor);
+    WordScoresOf<1, kDots>(q + r * D, D, k, {s.data + r * s.ld, s.ld}, factor, r == 0);
   }
 }
 
@@ -145,11 +158,14 @@ struct ValueWeights {
   }
 };
 
-// to[r] = Σ_j s[r][j]·v[j] for R rows and NV vectors of words from `word` on.
+// to[r] = Σ_j s[r][j]·v[j] for R rows and NV vectors of words from `word` on. Of rows to come
+// `bytes` are fetched.
 template <int R, int NV, bool kDots>
-HWY_INLINE void WordValuesOf(const ValueWeights& w, const WordRows& v, int64_t word, DenseRows to) {
+HWY_INLINE void WordValuesOf(const ValueWeights& w, const WordRows& v, int64_t word, int64_t bytes,
+                             DenseRows to) {
   const F d;
   const U du;
+  const int64_t ahead = bytes > 0 ? RowsAhead(bytes) : 0;
   Vec sum[R][NV][2];
   HWY_UNROLL(4)
   for (int r = 0; r < R; ++r) {
@@ -158,6 +174,8 @@ HWY_INLINE void WordValuesOf(const ValueWeights& w, const WordRows& v, int64_t w
   }
   // Two rows of words [a0,a1] and [b0,b1] become [a0,b0] and [a1,b1].
   for (int64_t j = 0; kDots && j < v.n; j += 2) {
+    v.Fetch(j + ahead, bytes);
+    v.Fetch(j + ahead + 1, bytes);
     HWY_UNROLL(4)
     for (int i = 0; i < NV; ++i) {
       const Words a = v.At(j, word + i * kLanes);
@@ -174,6 +192,7 @@ HWY_INLINE void WordValuesOf(const ValueWeights& w, const WordRows& v, int64_t w
     }
   }
   for (int64_t j = 0; !kDots && j < v.n; ++j) {
+    v.Fetch(j + ahead, bytes);
     HWY_UNROLL(4)
     for (int i = 0; i < NV; ++i) {
       const Words pair = v.At(j, word + i * kLanes);
@@ -198,13 +217,14 @@ HWY_INLINE void WordValuesOf(const ValueWeights& w, const WordRows& v, int64_t w
 
 template <int R, bool kDots>
 HWY_INLINE void WordValueColumns(const ValueWeights& w, const WordRows& v, int64_t words,
-                                 DenseRows to) {
+                                 bool fetch, DenseRows to) {
   constexpr int kVecs = (kManyRegisters ? 8 : 4) / R;  // 16 or 8 sums
+  const auto bytes = [&](int64_t at) { return fetch && at == 0 ? words * kFloat : 0; };
   int64_t at = 0;
   for (; at + kVecs * kLanes <= words; at += kVecs * kLanes) {
-    WordValuesOf<R, kVecs, kDots>(w, v, at, to);
+    WordValuesOf<R, kVecs, kDots>(w, v, at, bytes(at), to);
   }
-  for (; at < words; at += kLanes) WordValuesOf<R, 1, kDots>(w, v, at, to);
+  for (; at < words; at += kLanes) WordValuesOf<R, 1, kDots>(w, v, at, bytes(at), to);
 }
 
 template <bool kDots>
@@ -212,9 +232,9 @@ HWY_INLINE void WordValueRows(const ValueWeights& w, int64_t rows, const WordRow
                               DenseRows to) {
   const auto from = [&](int64_t r) { return DenseRows{to.data + r * to.ld, to.ld}; };
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) WordValueColumns<4, kDots>(w.From(r), v, words, from(r));
-  for (; r + 2 <= rows; r += 2) WordValueColumns<2, kDots>(w.From(r), v, words, from(r));
-  if (r < rows) WordValueColumns<1, kDots>(w.From(r), v, words, from(r));
+  for (; r + 4 <= rows; r += 4) WordValueColumns<4, kDots>(w.From(r), v, words, r == 0, from(r));
+  for (; r + 2 <= rows; r += 2) WordValueColumns<2, kDots>(w.From(r), v, words, r == 0, from(r));
+  if (r < rows) WordValueColumns<1, kDots>(w.From(r), v, words, r == 0, from(r));
 }
 
 // to[r] = Σ_j s[r][j]·v[j]; weights after the last key, up to a whole vector, are 0.
