@@ -46,6 +46,15 @@ HWY_INLINE DotSums AddDots(DotSums sum, DotWords, DotWords) { return sum; }
 HWY_INLINE DotInts AddDots(DotInts sum, DotInts, DotInts) { return sum; }
 #endif
 
+// The two bf16 of a word, as floats.
+HWY_INLINE DotSums FirstOf(DotWords pair) {
+  return hn::BitCast(hn::ScalableTag<float>(), hn::ShiftLeft<16>(pair));
+}
+HWY_INLINE DotSums SecondOf(DotWords pair) {
+  const hn::ScalableTag<uint32_t> d;
+  return hn::BitCast(hn::ScalableTag<float>(), hn::And(pair, hn::Set(d, 0xffff0000u)));
+}
+
 // The nearest bf16 of floats, of two the even one, in the lower halves. A NaN stays one.
 HWY_INLINE DotWords NearestBf16(DotSums x) {
   const hn::ScalableTag<uint32_t> d;

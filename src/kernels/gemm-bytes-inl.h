@@ -13,13 +13,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/gemm-words-inl.h"
 #include "kernels/gemm.h"
 #include "kernels/narrow-inl.h"
+#include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
@@ -77,39 +77,19 @@ HWY_INLINE void LeftBytes::Tile(int64_t row, const uint8_t* HWY_RESTRICT panel,
   const F d;
   const hn::Rebind<int32_t, F> di;
   for (int64_t p = 0; p < parts; ++p) {
-    const int64_t last = std::min(depth, (p + 1) * kPart);
-    const int8_t* HWY_RESTRICT left = q.data() + row * depth;
-    const int64_t at = row * parts + p;
+    const int64_t k = p * kPart, bytes = std::min(kPart, depth - k), at = row * parts + p;
+    const auto* left = reinterpret_cast<const int32_t*>(q.data() + row * depth + k);
+    const auto* words = reinterpret_cast<const int32_t*>(panel + k * kPanel);
     DotInts sum[kTileRows][kPanelVecs];
-    HWY_UNROLL(8)
-    for (int i = 0; i < kTileRows; ++i) {
-      HWY_UNROLL(4)
-      for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = hn::Set(di, begin[at + i * parts]);
-    }
-    for (int64_t k = p * kPart; k < last; k += 4) {
-      DotInts right[kPanelVecs];
-      const auto* words = reinterpret_cast<const int32_t*>(panel + k * kPanel);
-      HWY_UNROLL(4)
-      for (int j = 0; j < kPanelVecs; ++j) right[j] = hn::Load(di, words + j * kLanes);
-      HWY_UNROLL(8)
-      for (int i = 0; i < kTileRows; ++i) {
-        int32_t four = 0;
-        std::memcpy(&four, left + i * depth + k, sizeof four);
-        const DotInts x = hn::Set(di, four);
-        HWY_UNROLL(4)
-        for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = AddDots(sum[i][j], right[j], x);
-      }
-    }
-    HWY_UNROLL(8)
-    for (int i = 0; i < kTileRows; ++i) {
+    EachSum<kTileRows, kPanelVecs>(
+        [&](int i, int j) HWY_ATTR { sum[i][j] = hn::Set(di, begin[at + i * parts]); });
+    AddProducts<ByByteWords>({left, depth / 4, 1}, {words, kPanel}, bytes / 4, sum);
+    EachSum<kTileRows, kPanelVecs>([&](int i, int j) HWY_ATTR {
       const Vec s = hn::Set(d, scale[at + i * parts]);
-      HWY_UNROLL(4)
-      for (int j = 0; j < kPanelVecs; ++j) {
-        float* sums = to + i * kPanel + j * kLanes;
-        const Vec before = p > 0 ? hn::Load(d, sums) : hn::Zero(d);
-        hn::Store(hn::MulAdd(hn::ConvertTo(d, sum[i][j]), s, before), d, sums);
-      }
-    }
+      float* sums = to + i * kPanel + j * kLanes;
+      const Vec before = p > 0 ? hn::Load(d, sums) : hn::Zero(d);
+      hn::Store(hn::MulAdd(hn::ConvertTo(d, sum[i][j]), s, before), d, sums);
+    });
   }
 }
 

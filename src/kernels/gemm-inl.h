@@ -49,11 +49,11 @@ HWY_NOINLINE void ByTiles(Strided<float> a, Strided<T> b, Corner c, Extent e, fl
   float *panel = scratch.data(), *packed = panel + deepest * kPanel;
   for (int64_t k = 0; k < e.depth; k += kDepth, c.plus = Added::more(c)) {
     Extent part{e.m, kPanel, std::min(kDepth, e.depth - k)};
-    const Left left = pack_left ? PackLeft(a.from(0, k), e.m, part.depth, packed)
-                                : Left{a.at(0, k), a.row, 1, kTileRows * a.row};
+    const LeftRows left = pack_left ? PackLeft(a.from(0, k), e.m, part.depth, packed)
+                                    : LeftRows{{a.at(0, k), a.row, 1}, kTileRows * a.row};
     for (int64_t j = 0; j < e.n; j += kPanel) {
       part.n = std::min(kPanel, e.n - j);
-      Right right{panel, kPanel};
+      Right<float> right{panel, kPanel};
       if (!in_place || part.n < kPanel) {
         const auto pack = HasRows(b) ? PackRows<T> : PackColumns<T>;
         pack(b.from(k, j), part, factor, panel);
@@ -120,8 +120,8 @@ HWY_NOINLINE void Rows(Strided<float> a, Slab slab, Corner c, int64_t m, Range p
   const Buffer<float> packed(pack_left ? PackedLeft(m, std::min(slab.depth, kDepth)) : 0);
   for (int64_t k = 0; k < slab.depth; k += kDepth, c.plus = Added::more(c)) {
     const int64_t depth = slab.depth_at(k);
-    const Left left = pack_left ? PackLeft(a.from(0, k), m, depth, packed.data())
-                                : Left{a.at(0, k), a.row, 1, kTileRows * a.row};
+    const LeftRows left = pack_left ? PackLeft(a.from(0, k), m, depth, packed.data())
+                                    : LeftRows{{a.at(0, k), a.row, 1}, kTileRows * a.row};
     for (int64_t p = panels.first; p < panels.last; ++p) {
       // The last panel fetches what is packed next; sooner, and the panels would drive it out.
       Ahead ahead;

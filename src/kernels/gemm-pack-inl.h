@@ -82,8 +82,8 @@ int64_t PackedLeft(int64_t m, int64_t depth) {
 
 // Rows of A in groups as tiles take them. Sixteen k at a time, so that what is read for one group
 // is still there for the next.
-Left PackLeft(Strided<float> a, int64_t m, int64_t depth, float* HWY_RESTRICT to) {
-  const Left packed{to, 1, kGroup, kGroup * depth + kApart};
+LeftRows PackLeft(Strided<float> a, int64_t m, int64_t depth, float* HWY_RESTRICT to) {
+  const LeftRows packed{{to, 1, kGroup}, kGroup * depth + kApart};
   constexpr int64_t kStep = 16;
   const hn::CappedTag<float, kGroup> d;
   for (int64_t first = 0; first < depth; first += kStep) {

@@ -13,13 +13,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/gemm-words-inl.h"
 #include "kernels/gemm.h"
 #include "kernels/narrow-inl.h"
+#include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
@@ -54,33 +54,14 @@ LeftPairs ToPairs(const Gemm& g) {
 HWY_INLINE void LeftPairs::Tile(int64_t row, const uint8_t* HWY_RESTRICT panel,
                                 float* HWY_RESTRICT to) const {
   const F d;
-  const hn::Rebind<uint32_t, F> d32;
-  const auto* HWY_RESTRICT left = reinterpret_cast<const char*>(halves.data()) + row * depth;
-  const auto* HWY_RESTRICT words = reinterpret_cast<const uint32_t*>(panel);
+  const int64_t words = depth / 4;
+  const auto* left = reinterpret_cast<const uint32_t*>(halves.data()) + row * words;
   Vec sum[kTileRows][kPanelVecs];
-  HWY_UNROLL(8)
-  for (int i = 0; i < kTileRows; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = hn::Zero(d);
-  }
-  for (int64_t k = 0; k < depth; k += 4, words += kPanel) {
-    DotWords right[kPanelVecs];
-    HWY_UNROLL(4)
-    for (int j = 0; j < kPanelVecs; ++j) right[j] = hn::Load(d32, words + j * kLanes);
-    HWY_UNROLL(8)
-    for (int i = 0; i < kTileRows; ++i) {
-      uint32_t two = 0;
-      std::memcpy(&two, left + i * depth + k, sizeof two);
-      const DotWords x = hn::Set(d32, two);
-      HWY_UNROLL(4)
-      for (int j = 0; j < kPanelVecs; ++j) sum[i][j] = AddDots(sum[i][j], right[j], x);
-    }
-  }
-  HWY_UNROLL(8)
-  for (int i = 0; i < kTileRows; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < kPanelVecs; ++j) hn::Store(sum[i][j], d, to + i * kPanel + j * kLanes);
-  }
+  EachSum<kTileRows, kPanelVecs>([&](int i, int j) HWY_ATTR { sum[i][j] = hn::Zero(d); });
+  AddProducts<ByHalfWords>({left, words, 1}, {reinterpret_cast<const uint32_t*>(panel), kPanel},
+                           words, sum);
+  EachSum<kTileRows, kPanelVecs>(
+      [&](int i, int j) HWY_ATTR { hn::Store(sum[i][j], d, to + i * kPanel + j * kLanes); });
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A tile of C, kTileRows rows of a panel of kPanelVecs vectors, stays in registers while k runs:
-// each step loads a row of B's panel and multiplies it by kTileRows numbers of A.
+// A tile of C, kTileRows rows of a panel of kPanelVecs vectors: what is fetched before it is
+// needed, and what is added to the sums when they become C.
 #if defined(FOVEA_GEMM_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_GEMM_TILE_INL_H_
 #undef FOVEA_GEMM_TILE_INL_H_
@@ -11,33 +11,20 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
-#include <cstring>
 
 #include "kernels/load-inl.h"
+#include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 namespace {
 
-using F = hn::ScalableTag<float>;
-using Vec = hn::Vec<F>;
-constexpr int64_t kLanes = hn::MaxLanes(F());
-
-// 6×4 accumulators, 4 of B and one of A where there are 32 registers, else 6×2, 2 and 1.
+// 6×4 accumulators, 4 of B and one of A where there are 32 registers, else 6×2, 2 and 1. k is
+// hundreds here, and the more of a tile, the less is loaded for a product: of 4×4 and 8×3 there are
+// 0.78 and 0.97 of the speed. Attention, whose k is 64, has its own shapes.
 constexpr int kTileRows = 6;
-constexpr int kPanelVecs = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+constexpr int kPanelVecs = kManyRegisters ? 4 : 2;
 constexpr int64_t kPanel = kPanelVecs * kLanes;
-
-// The first n < kLanes lanes of v.
-HWY_INLINE void StorePart(Vec v, float* to, int64_t n) {
-#if FOVEA_MASKED
-  hn::BlendedStore(v, hn::FirstN(F(), static_cast<size_t>(n)), F(), to);
-#else
-  HWY_ALIGN float lanes[kLanes];
-  hn::Store(v, F(), lanes);
-  std::memcpy(to, lanes, static_cast<size_t>(n) * sizeof(float));
-#endif
-}
 
 // What each number is multiplied by; null: 1.
 struct Scale {
@@ -59,21 +46,20 @@ struct Strided {
   float number(int64_t i, int64_t j) const { return FloatOf(at(i, j)) * scale.at(i, j); }
 };
 
-// The left side of a tile; `next` leads to the next kTileRows rows.
-struct Left {
-  const float* data;
-  int64_t row, col, next;
-};
-// The right side: rows of whole vectors.
-struct Right {
-  const float* data;
-  int64_t row;
+// The left side of all tiles of a panel; `next` leads to the next kTileRows rows.
+struct LeftRows {
+  Left<float> tile;
+  int64_t next;
 };
 // What the first `tiles` tiles fetch into the second cache: at step k of tile t the line of
 // data[16·t + k·step].
 struct Ahead {
   const float* data = nullptr;
   int64_t step = 0, tiles = 0;
+  HWY_INLINE void operator()() {
+    __builtin_prefetch(data, 0, 2);
+    data += step;
+  }
 };
 struct Corner;
 // What is added to the sums where they are stored: a row for all, a matrix, or nothing (null).
@@ -98,39 +84,20 @@ struct Extent {
 
 // c[i][j] = Σ_k a[i][k]·b[k][j] + plus[i][j] for MR rows and n ≤ NV vectors of columns.
 template <int MR, int NV>
-HWY_INLINE void Tile(Left a, Right b, Corner c, Extent e, Ahead ahead) {
+HWY_INLINE void Tile(const Left<float>& a, const Right<float>& b, const Corner& c, const Extent& e,
+                     const Ahead& ahead) {
   const F d;
   Vec sum[MR][NV];
-  HWY_UNROLL(8)
-  for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) sum[i][j] = hn::Zero(d);
-  }
+  EachSum<MR, NV>([&](int i, int j) HWY_ATTR { sum[i][j] = hn::Zero(d); });
   // C is there when the sums are.
-  HWY_UNROLL(8)
-  for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) {
-      hwy::Prefetch((c.plus.matrix ? c.plus.matrix + i * c.plus.row : c.data + i * c.row) +
-                    j * kLanes);
-    }
-  }
-  const float* HWY_RESTRICT left = a.data;
-  const float* HWY_RESTRICT panel = b.data;
-  for (int64_t k = 0; k < e.depth; ++k, left += a.col, panel += b.row) {
-    if constexpr (MR == kTileRows) {
-      __builtin_prefetch(ahead.data, 0, 2);
-      ahead.data += ahead.step;
-    }
-    Vec right[NV];
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) right[j] = hn::LoadU(d, panel + j * kLanes);
-    HWY_UNROLL(8)
-    for (int i = 0; i < MR; ++i) {
-      const Vec x = hn::Set(d, left[i * a.row]);
-      HWY_UNROLL(4)
-      for (int j = 0; j < NV; ++j) sum[i][j] = hn::MulAdd(x, right[j], sum[i][j]);
-    }
+  EachSum<MR, NV>([&](int i, int j) HWY_ATTR {
+    hwy::Prefetch((c.plus.matrix ? c.plus.matrix + i * c.plus.row : c.data + i * c.row) +
+                  j * kLanes);
+  });
+  if constexpr (MR == kTileRows) {
+    AddProducts<ByFloats>(a, b, e.depth, sum, ahead);
+  } else {
+    AddProducts<ByFloats>(a, b, e.depth, sum);
   }
   // Only the last vector of a row may be a part of one.
   const int64_t tail = e.n - (NV - 1) * kLanes;
@@ -139,11 +106,7 @@ HWY_INLINE void Tile(Left a, Right b, Corner c, Extent e, Ahead ahead) {
     return j + 1 < NV || tail == kLanes ? hn::LoadU(d, from) : FirstFloats(d, from, tail);
   };
   const auto add = [&](const auto& added) HWY_ATTR {
-    HWY_UNROLL(8)
-    for (int i = 0; i < MR; ++i) {
-      HWY_UNROLL(4)
-      for (int j = 0; j < NV; ++j) sum[i][j] = hn::Add(sum[i][j], added(i, j));
-    }
+    EachSum<MR, NV>([&](int i, int j) HWY_ATTR { sum[i][j] = hn::Add(sum[i][j], added(i, j)); });
   };
   const auto bias = [&](int, int j) HWY_ATTR { return load(c.plus.bias, j); };
   const auto matrix = [&](int i, int j)
@@ -169,13 +132,14 @@ HWY_INLINE void Tile(Left a, Right b, Corner c, Extent e, Ahead ahead) {
 }
 
 template <int NV>
-HWY_NOINLINE void Column(Left a, Right b, Corner c, Extent e, Ahead ahead) {
+HWY_NOINLINE void Column(LeftRows rows, Right<float> b, Corner c, Extent e, Ahead ahead) {
+  Left<float>& a = rows.tile;
   for (; e.m >= kTileRows; e.m -= kTileRows) {
     if (ahead.tiles <= 0) ahead = {a.data};
     Tile<kTileRows, NV>(a, b, c, e, ahead);
     ahead.data += 16;
     --ahead.tiles;
-    a.data += a.next;
+    a.data += rows.next;
     c = c.from(kTileRows, 0);
   }
   if (e.m == 5) Tile<5, NV>(a, b, c, e, ahead);
@@ -186,7 +150,8 @@ HWY_NOINLINE void Column(Left a, Right b, Corner c, Extent e, Ahead ahead) {
 }
 
 // n ≤ kPanel columns.
-HWY_INLINE void Columns(Left a, Right b, Corner c, Extent e, Ahead ahead) {
+HWY_INLINE void Columns(const LeftRows& a, const Right<float>& b, const Corner& c, const Extent& e,
+                        const Ahead& ahead) {
   const int64_t vecs = (e.n + kLanes - 1) / kLanes;
   if (vecs == kPanelVecs) return Column<kPanelVecs>(a, b, c, e, ahead);
   if constexpr (kPanelVecs > 2) {

@@ -68,11 +68,7 @@ HWY_INLINE void PutSums(const float* sums, const float* scale, Corner c, int64_t
     Vec y = hn::Mul(hn::Load(d, sums + j), hn::Load(d, scale + j));
     if (c.plus.bias != nullptr) y = hn::Add(y, load(c.plus.bias));
     if (c.plus.matrix != nullptr) y = hn::Add(y, load(c.plus.matrix));
-    if (some == kLanes) {
-      hn::StoreU(y, d, c.data + j);
-    } else {
-      StorePart(y, c.data + j, some);
-    }
+    StoreUpTo(y, c.data + j, some);
   }
 }
 

@@ -163,7 +163,7 @@ HWY_NOINLINE void DecodeValues(const AttentionProblem& p, const Rows& values, in
     part.K = std::min(kDecodeStep, n - j);
     for (int64_t i = 0; i < part.K; ++i) FetchRow(part.b + (ahead + i) * part.ldb, p.Dv * kFloat);
     product(part);
-    part.a.data += part.K * part.a.k;
+    part.a.data += part.K * part.a.col;
     part.b += part.K * part.ldb;
     part.accumulate = true;
   }

@@ -230,24 +230,24 @@ HWY_INLINE void SumPairs(const ForwardTask& t, const Block& x, RowsPart rows, Pa
   const int64_t ld = RoundUp(t.c.p.Dv, kLanes), first = RoundDown(keys.j, 2);
   const int64_t n = RoundUp(keys.j + keys.n, 2) - first;
   const float* s = t.mem.s + (first - x.j0);
-  const auto product = [&](const auto* left, int64_t row) HWY_ATTR {
-    using Element = std::remove_cvref_t<decltype(*left)>;
-    return PairProduct<Element>{.a = {left, row},
-                                .b = t.side.pairs + first / 2 * ld,
-                                .ldb = ld,
-                                .c = context.data,
-                                .ldc = context.ld,
-                                .m = rows.m,
-                                .n = t.c.p.Dv,
-                                .K = n / 2,
-                                .factor = 1.0f,
-                                .accumulate = accumulate};
+  const auto product = [&](auto by, const auto* left, int64_t row, int64_t apart) HWY_ATTR {
+    return ProductBy<decltype(by)>{.a = {left, row, apart},
+                                   .b = t.side.pairs + first / 2 * ld,
+                                   .ldb = ld,
+                                   .c = context.data,
+                                   .ldc = context.ld,
+                                   .m = rows.m,
+                                   .n = t.c.p.Dv,
+                                   .K = n / 2,
+                                   .factor = 1.0f,
+                                   .accumulate = accumulate};
   };
-  if (t.side.careful) return PairsSkippingZeros(product(s, t.mem.lds));
-  if (!t.mem.words) return MatMulOnce(product(s, t.mem.lds));
+  const auto floats = [&]() HWY_ATTR { return product(ByPairs(), s, t.mem.lds, 2); };
+  if (t.side.careful) return PairsSkippingZeros(floats());
+  if (!t.mem.words) return MatMulOnce(floats());
   WordsOfRows({const_cast<float*>(s), t.mem.lds}, rows.m, RoundUp(n, kLanes), t.mem.words,
               t.mem.lds / 2);
-  MatMulOnce(product(static_cast<const uint32_t*>(t.mem.words), t.mem.lds / 2));
+  MatMulOnce(product(ByHalfWords(), t.mem.words, t.mem.lds / 2, 1));
 }
 
 // context[m][Dv] (+)= w[m][keys]·v over the keys that group g sees.

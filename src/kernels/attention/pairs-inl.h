@@ -10,83 +10,23 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/attention/pack-inl.h"
 #include "kernels/attention/simd-inl.h"
 #include "kernels/dots-inl.h"
+#include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
 using Words = hn::Vec<U>;
 
-HWY_INLINE Vec FirstOf(Words pair) { return hn::BitCast(F(), hn::ShiftLeft<16>(pair)); }
-HWY_INLINE Vec SecondOf(Words pair) {
-  return hn::BitCast(F(), hn::And(pair, hn::Set(U(), 0xffff0000u)));
-}
-
-// C[m×n] = factor·A[m×2K]·B[2K×n], or (factor 1) += it: B has words of rows 2k and 2k+1, A words
-// or floats.
-template <class Element>
-struct PairProduct {
-  struct {
-    const Element* data;
-    int64_t row;
-  } a;
-  const uint32_t* b;
-  int64_t ldb;
-  float* c;
-  int64_t ldc;
-  int64_t m, n, K;  // K words
-  float factor;
-  bool accumulate;
-};
-
-template <int MR, int NV, class Element>
-HWY_INLINE void Tile(const PairProduct<Element>& x) {
-  const F d;
-  const U du;
-  constexpr bool kWords = std::is_same_v<Element, uint32_t>;
-  const int64_t ldb = x.ldb, ldc = x.ldc, K = x.K, a_row = x.a.row;
-  float* HWY_RESTRICT c = x.c;
-  Vec sum[MR][NV];
-  HWY_UNROLL(8)
-  for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) {
-      sum[i][j] = x.accumulate ? hn::LoadU(d, c + i * ldc + j * kLanes) : hn::Zero(d);
-    }
-  }
-  const Element* HWY_RESTRICT left = x.a.data;
-  const uint32_t* HWY_RESTRICT b = x.b;
-  for (int64_t k = 0; k < K; ++k, left += kWords ? 1 : 2, b += ldb) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) {
-      const Words right = hn::LoadU(du, b + j * kLanes);
-      HWY_UNROLL(8)
-      for (int i = 0; i < MR; ++i) {
-        if constexpr (kWords) {
-          sum[i][j] = AddDots(sum[i][j], hn::Set(du, left[i * a_row]), right);
-        } else {
-          sum[i][j] = hn::MulAdd(hn::Set(d, left[i * a_row]), FirstOf(right), sum[i][j]);
-          sum[i][j] = hn::MulAdd(hn::Set(d, left[i * a_row + 1]), SecondOf(right), sum[i][j]);
-        }
-      }
-    }
-  }
-  const Vec factor = hn::Set(d, x.factor);
-  HWY_UNROLL(8)
-  for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) {
-      hn::StoreU(hn::Mul(sum[i][j], factor), d, c + i * ldc + j * kLanes);
-    }
-  }
-}
+// C[m×n] (+)= A[m×2K]·B[2K×n]: B has words of rows 2k and 2k+1. A's are floats, 2 to a step; with
+// ByHalfWords they are words too.
+using PairProduct = ProductBy<ByPairs>;
 
 // The same where an element of A that is 0 contributes nothing, whatever B holds there.
-HWY_NOINLINE void PairsSkippingZeros(const PairProduct<float>& x) {
+HWY_NOINLINE void PairsSkippingZeros(const PairProduct& x) {
   const F d;
   for (int64_t i = 0; i < x.m; ++i) {
     float* out = x.c + i * x.ldc;

@@ -459,21 +459,21 @@ HWY_INLINE void PairsPanel(const ScoreSides& x, RowsPart rows, PanelPart part, D
   const AttentionProblem& p = x.p;
   const int64_t ldq = x.queries.ld, words = PanelRows(p.D) / 2, inside = part.j % kPanel;
   const uint32_t* k = x.keys.pairs + (part.j - inside) * words + inside;
-  const auto product = [&](const auto* q, float factor) HWY_ATTR {
-    using Element = std::remove_cvref_t<decltype(*q)>;
-    MatMulOnce(PairProduct<Element>{.a = {q + rows.first * ldq, ldq},
-                                    .b = k,
-                                    .ldb = kPanel,
-                                    .c = s.data,
-                                    .ldc = s.ld,
-                                    .m = rows.m,
-                                    .n = part.n,
-                                    .K = words,
-                                    .factor = factor,
-                                    .accumulate = false});
+  // `apart`: what a step takes of a query.
+  const auto product = [&](auto by, const auto* q, int64_t apart, float factor) HWY_ATTR {
+    MatMulOnce(ProductBy<decltype(by)>{.a = {q + rows.first * ldq, ldq, apart},
+                                       .b = k,
+                                       .ldb = kPanel,
+                                       .c = s.data,
+                                       .ldc = s.ld,
+                                       .m = rows.m,
+                                       .n = part.n,
+                                       .K = words,
+                                       .factor = factor,
+                                       .accumulate = false});
   };
-  if (x.queries.words) return product(x.queries.words, p.scale / p.temperature);
-  product(x.queries.rows, 1.0f);
+  if (x.queries.words) return product(ByHalfWords(), x.queries.words, 1, p.scale / p.temperature);
+  product(ByPairs(), x.queries.rows, 2, 1.0f);
 }
 
 // s[m][n] ← scores of those rows, the first of which is `at`, and those keys, before the cap.

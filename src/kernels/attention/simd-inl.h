@@ -1,4 +1,5 @@
-// Arithmetic shared by the attention kernels: exponentials, row sums, and one matrix product.
+// Arithmetic shared by the attention kernels: exponentials, row sums, and their matrix products by
+// the one tile.
 #if defined(FOVEA_ATTENTION_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_ATTENTION_SIMD_INL_H_
 #undef FOVEA_ATTENTION_SIMD_INL_H_
@@ -12,25 +13,23 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "core/random.h"
+#include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using F = hn::ScalableTag<float>;
 using I = hn::RebindToSigned<F>;
 using U = hn::RebindToUnsigned<F>;
-using Vec = hn::Vec<F>;
 
-constexpr int64_t kLanes = hn::MaxLanes(F());
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kPanel = 64;  // keys side by side in a packed panel; a multiple of every kLanes
-// A register tile has 4 rows of 4 vectors or 8 of 2 where there are 32 registers, 6 of 2 where
-// there are 16. Two tiles of rows share a range of keys, or one of 8.
-constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;
+// A tile has 4 rows of 4 vectors or 8 of 2 where there are 32 registers, 6 of 2 where there are 16:
+// at K = 64 these reach 98 and 96 % of the peak, and the 6 of 4 of larger products only 94. Two
+// tiles of rows share a range of keys, or one of 8.
 constexpr int kTileVecs = kManyRegisters ? 4 : 2;
 constexpr int TileRows(int vecs) { return !kManyRegisters ? 6 : vecs <= 2 ? 8 : 4; }
 constexpr int64_t kGroup = kManyRegisters ? 8 : 12;
@@ -112,7 +111,6 @@ HWY_INLINE Vec Gumbel(RandomKey key, int64_t j) {
   return hn::Neg(Log(e));
 }
 
-HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
 HWY_INLINE float MaxOf(Vec v) {
 #if HWY_TARGET == HWY_EMU128  // whose MaxOfLanes knows nothing below the lowest finite number
   HWY_ALIGN float lanes[kLanes];
@@ -135,60 +133,45 @@ HWY_INLINE void FillRow(float* to, int64_t from, int64_t end, float value) {
 // Lanes run along n. A is read one element at a time, so it may have any strides; rows of B and C
 // are read and written up to n rounded up to a vector.
 
-struct Left {
-  const float* data;
-  int64_t row, k;  // strides
-};
-
-struct Product {
-  Left a;
-  const float* b;
+// K steps of what By multiplies. Where both sides are words neither can hold a factor: C becomes
+// factor times the sums, and 1 goes with adding to what is there.
+template <class By>
+struct ProductBy {
+  Left<typename By::A> a;
+  const typename By::B* b;
   int64_t ldb;
   float* c;
   int64_t ldc;
   int64_t m, n, K;
+  float factor = 1.0f;
   bool accumulate;
 };
+using Product = ProductBy<ByFloats>;
 
 // The first MR rows and NV vectors of columns.
-template <int MR, int NV>
-HWY_INLINE void Tile(const Product& x) {
+template <int MR, int NV, class By>
+HWY_INLINE void Tile(const ProductBy<By>& x) {
   const F d;
-  const int64_t ldb = x.ldb, ldc = x.ldc, K = x.K, a_row = x.a.row, a_k = x.a.k;
+  const int64_t ldc = x.ldc;
   float* HWY_RESTRICT c = x.c;
   Vec sum[MR][NV];
-  HWY_UNROLL(8)
-  for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) {
-      sum[i][j] = x.accumulate ? hn::LoadU(d, c + i * ldc + j * kLanes) : hn::Zero(d);
-    }
+  EachSum<MR, NV>([&](int i, int j) HWY_ATTR {
+    sum[i][j] = x.accumulate ? hn::LoadU(d, c + i * ldc + j * kLanes) : hn::Zero(d);
+  });
+  AddProducts<By>(x.a, {x.b, x.ldb}, x.K, sum);
+  if constexpr (std::is_same_v<By, ByHalfWords>) {
+    const Vec factor = hn::Set(d, x.factor);
+    EachSum<MR, NV>([&](int i, int j) HWY_ATTR { sum[i][j] = hn::Mul(sum[i][j], factor); });
   }
-  const float* HWY_RESTRICT left = x.a.data;
-  const float* HWY_RESTRICT b = x.b;
-  for (int64_t k = 0; k < K; ++k, left += a_k, b += ldb) {
-    Vec right[NV];
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) right[j] = hn::LoadU(d, b + j * kLanes);
-    HWY_UNROLL(8)
-    for (int i = 0; i < MR; ++i) {
-      const Vec one = hn::Set(d, left[i * a_row]);
-      HWY_UNROLL(4)
-      for (int j = 0; j < NV; ++j) sum[i][j] = hn::MulAdd(one, right[j], sum[i][j]);
-    }
-  }
-  HWY_UNROLL(8)
-  for (int i = 0; i < MR; ++i) {
-    HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) hn::StoreU(sum[i][j], d, c + i * ldc + j * kLanes);
-  }
+  EachSum<MR, NV>([&](int i, int j)
+                      HWY_ATTR { hn::StoreU(sum[i][j], d, c + i * ldc + j * kLanes); });
 }
 
 // All rows of NV vectors of columns from `column` on.
-template <int NV, class AnyProduct>
-HWY_NOINLINE void TileColumn(const AnyProduct& all, int64_t column) {
+template <int NV, class By>
+HWY_NOINLINE void TileColumn(const ProductBy<By>& all, int64_t column) {
   constexpr int kRows = TileRows(NV);
-  AnyProduct x = all;  // its own, so that what is written cannot be a part of it
+  ProductBy<By> x = all;  // its own, so that what is written cannot be a part of it
   x.b += column, x.c += column;
   const auto done = [&x](int64_t rows) {
     x.m -= rows, x.a.data += rows * x.a.row, x.c += rows * x.ldc;
@@ -201,8 +184,8 @@ HWY_NOINLINE void TileColumn(const AnyProduct& all, int64_t column) {
   if (x.m == 1) Tile<1, NV>(x);
 }
 
-template <class AnyProduct>
-HWY_NOINLINE void MatMulOnce(const AnyProduct& x) {
+template <class By>
+HWY_NOINLINE void MatMulOnce(const ProductBy<By>& x) {
   int64_t vecs = (x.n + kLanes - 1) / kLanes, column = 0;
   for (; vecs >= kTileVecs; vecs -= kTileVecs, column += kTileVecs * kLanes) {
     TileColumn<kTileVecs>(x, column);
@@ -222,7 +205,7 @@ HWY_INLINE void MatMul(const Product& x) {
   if (x.n <= kWide || x.K <= kWideRows) return MatMulOnce(x);
   Product part = x;
   for (int64_t k = 0; k < x.K; k += kWideRows) {
-    part.a.data = x.a.data + k * x.a.k;
+    part.a.data = x.a.data + k * x.a.col;
     part.b = x.b + k * x.ldb;
     part.K = std::min(kWideRows, x.K - k);
     MatMulOnce(part);
@@ -238,7 +221,7 @@ HWY_NOINLINE void MatMulSkippingZeros(const Product& x) {
     float* out = x.c + i * x.ldc;
     if (!x.accumulate) FillRow(out, 0, RoundUp(x.n, kLanes), 0.0f);
     for (int64_t k = 0; k < x.K; ++k) {
-      const float left = x.a.data[i * x.a.row + k * x.a.k];
+      const float left = x.a.data[i * x.a.row + k * x.a.col];
       if (left == 0.0f) continue;
       for (int64_t j = 0; j < x.n; j += kLanes) {
         const Vec right = hn::LoadU(d, x.b + k * x.ldb + j);

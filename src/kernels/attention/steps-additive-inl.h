@@ -188,7 +188,7 @@ HWY_INLINE void AdditiveQuery(const AdditiveSlopes& x, int64_t c, int64_t n, flo
   }
   for (int v = 0; v < N; ++v) {
     const int64_t at = c + v * kLanes;
-    if (at < width) StorePart(Slope(sums[v], x.u + at), dq + at, width - at);
+    if (at < width) StoreUpTo(Slope(sums[v], x.u + at), dq + at, width - at);
   }
 }
 
@@ -224,7 +224,7 @@ HWY_INLINE Vec AdditiveKeys(const AdditiveSlopes& x, int64_t c, int64_t j, float
   Vec all = total;
   for (int i = 0; i < R; ++i) {
     all = hn::Add(all, sums[i].r);
-    if (dk) StorePart(Slope(sums[i], x.u + c), dk[i] + c, x.width - c);
+    if (dk) StoreUpTo(Slope(sums[i], x.u + c), dk[i] + c, x.width - c);
   }
   return all;
 }

@@ -16,28 +16,15 @@
 
 #include "kernels/attention/steps.h"
 #include "kernels/math-inl.h"
+#include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using F = hn::ScalableTag<float>;
-using Vec = hn::Vec<F>;
-constexpr int64_t kLanes = hn::MaxLanes(F());
 static_assert(kStepPad % (2 * kLanes) == 0);
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
-
-HWY_INLINE void StorePart(Vec v, float* to, int64_t n) {
-  if (n >= kLanes) return hn::StoreU(v, F(), to);
-  HWY_ALIGN float lanes[kLanes];
-  hn::Store(v, F(), lanes);
-  std::memcpy(to, lanes, n * sizeof(float));
-}
 
 // ---- rows times a vector, and sums of rows -----------------------------------------------------
 
@@ -148,26 +135,12 @@ struct OuterSum {
 template <int R, int N>
 HWY_INLINE void OuterTile(const OuterSum& of, float* const* to, int64_t n) {
   const F d;
-  const int64_t ldw = of.ldw, ldx = of.ldx, steps = of.steps;
-  const float* HWY_RESTRICT w = of.w;
-  const float* HWY_RESTRICT x = of.x;
   Vec sum[R][N];
-  for (int i = 0; i < R; ++i) {
-    for (int v = 0; v < N; ++v) sum[i][v] = hn::Zero(d);
-  }
-  for (int64_t t = 0; t < steps; ++t, w += ldw, x += ldx) {
-    Vec right[N];
-    for (int v = 0; v < N; ++v) right[v] = hn::LoadU(d, x + v * kLanes);
-    for (int i = 0; i < R; ++i) {
-      const Vec left = hn::Set(d, w[i]);
-      for (int v = 0; v < N; ++v) sum[i][v] = hn::MulAdd(left, right[v], sum[i][v]);
-    }
-  }
-  for (int i = 0; i < R; ++i) {
-    for (int v = 0; v < N; ++v) {
-      if (n > v * kLanes) StorePart(sum[i][v], to[i] + v * kLanes, n - v * kLanes);
-    }
-  }
+  EachSum<R, N>([&](int i, int v) HWY_ATTR { sum[i][v] = hn::Zero(d); });
+  AddProducts<ByFloats>({of.w, 1, of.ldw}, {of.x, of.ldx}, of.steps, sum);
+  EachSum<R, N>([&](int i, int v) HWY_ATTR {
+    if (n > v * kLanes) StoreUpTo(sum[i][v], to[i] + v * kLanes, n - v * kLanes);
+  });
 }
 
 }  // namespace
