@@ -33,7 +33,7 @@ HWY_NOINLINE float MeanGradient(const float* s, const float* dw, int64_t n, floa
   const Vec base = hn::Set(d, stat == -kInf ? 0.0f : stat);
   Vec sum = hn::Zero(d);
   for (int64_t j = 0; j < n; j += kLanes) {
-    const Vec p = Exp(hn::Sub(hn::LoadU(d, s + j), base));
+    const Vec p = FastExpTo88(F(), hn::Sub(hn::LoadU(d, s + j), base));
     const Vec term = hn::Mul(p, hn::LoadU(d, dw + j));
     sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), term));
   }
@@ -62,7 +62,7 @@ HWY_INLINE void SoftmaxGradRow(float* HWY_RESTRICT s, float* HWY_RESTRICT dw, in
   const Vec factor = hn::Set(d, t.factor);
   if (t.gamma == 0.0f) {
     for (int64_t j = 0; j < n; j += kLanes) {
-      const Vec p = Exp(hn::Sub(hn::LoadU(d, s + j), base));
+      const Vec p = FastExpTo88(F(), hn::Sub(hn::LoadU(d, s + j), base));
       const Vec ds = hn::Mul(hn::Mul(p, factor), hn::Add(hn::LoadU(d, dw + j), beta));
       hn::StoreU(hn::IfThenZeroElse(hn::Eq(p, zero), ds), d, dw + j);
       hn::StoreU(p, d, s + j);
@@ -71,7 +71,7 @@ HWY_INLINE void SoftmaxGradRow(float* HWY_RESTRICT s, float* HWY_RESTRICT dw, in
   }
   for (int64_t j = 0; j < n; j += kLanes) {
     const Vec log_p = hn::Sub(hn::LoadU(d, s + j), base);
-    const Vec p = Exp(log_p);
+    const Vec p = FastExpTo88(F(), log_p);
     const Vec sum = hn::MulAdd(gamma, log_p, hn::Add(hn::LoadU(d, dw + j), beta));
     const Vec ds = hn::Mul(hn::Mul(p, factor), sum);
     hn::StoreU(hn::IfThenZeroElse(hn::Eq(p, zero), ds), d, dw + j);

@@ -149,7 +149,7 @@ HWY_INLINE void SoftmaxRows(DenseRows s, int64_t keys, OnlineSums sums) {
     sum[r] = hn::Zero(d);
     HWY_UNROLL(4)
     for (int j = 0; j < NV; ++j) {
-      v[r][j] = Exp(hn::Sub(v[r][j], most[r]));
+      v[r][j] = FastExpTo88(F(), hn::Sub(v[r][j], most[r]));
       sum[r] = hn::Add(sum[r], v[r][j]);
     }
   }
@@ -358,7 +358,7 @@ HWY_INLINE void FinishStatistics(const AttentionProblem& p, RowStates& state, in
   if (HasLogSumExp(p.weigh)) {
     for (int64_t i = 0; i < n; i += kLanes) {
       const Vec m = hn::Load(d, state.m + i), l = hn::Load(d, state.l + i);
-      const Vec sum = hn::Add(m, hn::IfThenElse(hn::Eq(l, l), Log(l), l));
+      const Vec sum = hn::Add(m, hn::IfThenElse(hn::Eq(l, l), FastLogOfNormal(F(), l), l));
       hn::Store(hn::IfThenElse(hn::Eq(l, hn::Zero(d)), hn::Set(d, -kInf), sum), d, state.m + i);
     }
   }

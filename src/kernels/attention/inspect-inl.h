@@ -128,7 +128,7 @@ struct EntropyRows {
     Vec sum = hn::Zero(d);
     for (int64_t j = x.from; j < x.to; j += kLanes) {
       const Vec log_p = hn::Sub(hn::LoadU(d, s + (j - x.origin)), base);
-      const Vec w = Exp(log_p);
+      const Vec w = FastExpTo88(F(), log_p);
       sum = hn::Add(sum, hn::IfThenZeroElse(hn::Eq(w, hn::Zero(d)), hn::Mul(w, log_p)));
     }
     entropy[at] -= SumOf(sum);

@@ -113,15 +113,15 @@ HWY_INLINE float ExpRow(float* s, int64_t n, float m) {
   Vec sum0 = hn::Zero(d), sum1 = sum0;
   int64_t j = 0;
   for (; j + 2 * kLanes <= n; j += 2 * kLanes) {
-    const Vec e0 = Exp(hn::Sub(hn::LoadU(d, s + j), most));
-    const Vec e1 = Exp(hn::Sub(hn::LoadU(d, s + j + kLanes), most));
+    const Vec e0 = FastExpTo88(F(), hn::Sub(hn::LoadU(d, s + j), most));
+    const Vec e1 = FastExpTo88(F(), hn::Sub(hn::LoadU(d, s + j + kLanes), most));
     hn::StoreU(e0, d, s + j);
     hn::StoreU(e1, d, s + j + kLanes);
     sum0 = hn::Add(sum0, e0);
     sum1 = hn::Add(sum1, e1);
   }
   if (j < n) {
-    const Vec e = Exp(hn::Sub(hn::LoadU(d, s + j), most));
+    const Vec e = FastExpTo88(F(), hn::Sub(hn::LoadU(d, s + j), most));
     hn::StoreU(e, d, s + j);
     sum0 = hn::Add(sum0, e);
   }
@@ -157,7 +157,7 @@ HWY_NOINLINE float Recenter(float* s, int64_t n, float& sink) {
   for (int64_t j = 0; j < n; j += kLanes) {
     const Vec v = hn::Sub(hn::LoadU(d, s + j), most);
     hn::StoreU(v, d, s + j);
-    sum = hn::Add(sum, Exp(v));
+    sum = hn::Add(sum, FastExpTo88(F(), v));
   }
   sink -= largest;
   return std::log(SumOf(sum) + std::exp(sink));
@@ -212,7 +212,7 @@ HWY_NOINLINE void FactorRow(const AttentionProblem& p, const Stretch& x, float* 
     for (int64_t j = x.from; j < x.to; j += kLanes) {
       const Vec away =
           hn::Sub(hn::ConvertTo(d, hn::Iota(I(), static_cast<int32_t>(j))), hn::Set(d, center));
-      const Vec bell = Exp(hn::Mul(hn::Mul(away, away), factor));
+      const Vec bell = FastExpTo88(F(), hn::Mul(hn::Mul(away, away), factor));
       hn::StoreU(hn::Mul(hn::LoadU(d, at + j), bell), d, at + j);
     }
   }
@@ -303,14 +303,14 @@ HWY_INLINE Vec WeightOf(Weigh weigh, Vec s, Vec stat) {
       return hn::Mul(root, root);
     }
     case Weigh::sigmoid: {
-      const Vec e = Exp(hn::Neg(hn::Abs(s)));  // σ(s) = 1/(1+e) or e/(1+e)
+      const Vec e = FastExpTo88(F(), hn::Neg(hn::Abs(s)));  // σ(s) = 1/(1+e) or e/(1+e)
       const Vec above = hn::IfThenElse(hn::Ge(s, zero), one, e);
       return hn::IfThenZeroElse(forbidden, hn::Div(above, hn::Add(one, e)));
     }
     case Weigh::none:
       return hn::IfThenZeroElse(forbidden, s);
     default:
-      return Exp(hn::Sub(s, stat));
+      return FastExpTo88(F(), hn::Sub(s, stat));
   }
 }
 

@@ -177,7 +177,7 @@ HWY_INLINE Vec AtMost(Vec x, float most) {
 
 HWY_INLINE Vec DirectX(Vec a, Vec kappa) {
   const Vec z = hn::Add(a, kappa);
-  return hn::Add(hn::Set(F(), 1.0f), Exp(AtMost(hn::Add(z, z), 80.0f)));
+  return hn::Add(hn::Set(F(), 1.0f), FastExpTo88(F(), AtMost(hn::Add(z, z), 80.0f)));
 }
 
 HWY_NOINLINE void AdditiveDirect(const AdditivePanel& x, int64_t m) {
@@ -390,7 +390,7 @@ HWY_NOINLINE void PackColumns(Rows from, int64_t n, int64_t width, Magnitude* ex
       }
       if (exponential) {
         exponential->See(v);
-        v = Exp(hn::Add(v, v));
+        v = FastExpTo88(F(), hn::Add(v, v));
       }
       hn::StoreU(v, d, to + c * n + j * kLanes);
     }

@@ -1,5 +1,5 @@
-// Arithmetic shared by the attention kernels: exponentials, row sums, and their matrix products by
-// the one tile.
+// Arithmetic shared by the attention kernels: random bits, sums of a row, and their matrix products
+// by the one tile.
 #if defined(FOVEA_ATTENTION_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_ATTENTION_SIMD_INL_H_
 #undef FOVEA_ATTENTION_SIMD_INL_H_
@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "core/random.h"
+#include "kernels/math-inl.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,48 +37,6 @@ constexpr int64_t kGroup = kManyRegisters ? 8 : 12;
 
 constexpr int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 constexpr int64_t RoundDown(int64_t n, int64_t to) { return n / to * to; }
-
-// e^x for −∞ ≤ x ≤ 88; below −87 exactly 0, NaN stays NaN. Relative error < 2e-7.
-// 2^n from the integer part, a degree-5 polynomial for 2^f, |f| ≤ ½.
-HWY_INLINE Vec Exp(Vec x) {
-  const F d;
-  const I di;
-  const Vec magic = hn::Set(d, 12582912.0f);  // 1.5·2²³: adding it rounds to an integer
-  const Vec log2e = hn::Set(d, 1.44269504088896341f);
-  const Vec rounded = hn::MulAdd(x, log2e, magic);
-  const Vec f = hn::MulSub(x, log2e, hn::Sub(rounded, magic));
-  Vec p = hn::Set(d, 1.32647250e-3f);
-  p = hn::MulAdd(p, f, hn::Set(d, 9.67151299e-3f));
-  p = hn::MulAdd(p, f, hn::Set(d, 5.55073358e-2f));
-  p = hn::MulAdd(p, f, hn::Set(d, 2.40222424e-1f));
-  p = hn::MulAdd(p, f, hn::Set(d, 6.93147004e-1f));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, rounded));
-  const Vec y = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), y);
-}
-
-HWY_INLINE Vec ExpClamped(Vec x) { return Exp(hn::Min(x, hn::Set(F(), 88.0f))); }
-
-// log x for positive normal x; relative error < 3e-7 away from 1, absolute near it.
-HWY_INLINE Vec Log(Vec x) {
-  const F d;
-  const I di;
-  // x = 2^e·m with m in [√½, √2): the offset moves the split from 1 to √½.
-  const auto bits = hn::Sub(hn::BitCast(di, x), hn::Set(di, 0x3f3504f3));
-  const Vec e = hn::ConvertTo(d, hn::ShiftRight<23>(bits));
-  const auto fraction = hn::Add(hn::And(bits, hn::Set(di, 0x7fffff)), hn::Set(di, 0x3f3504f3));
-  const Vec m = hn::Sub(hn::BitCast(d, fraction), hn::Set(d, 1.0f));
-  // log(1+m) = 2·atanh(z), z = m/(2+m); |z| ≤ 0.172.
-  const Vec z = hn::Div(m, hn::Add(m, hn::Set(d, 2.0f)));
-  const Vec zz = hn::Mul(z, z);
-  Vec p = hn::Set(d, 2.0f / 9);
-  p = hn::MulAdd(p, zz, hn::Set(d, 2.0f / 7));
-  p = hn::MulAdd(p, zz, hn::Set(d, 2.0f / 5));
-  p = hn::MulAdd(p, zz, hn::Set(d, 2.0f / 3));
-  p = hn::MulAdd(hn::Mul(p, zz), z, hn::Add(z, z));
-  return hn::MulAdd(e, hn::Set(d, 0.693147180559945f), p);
-}
 
 // bits32(key, j) of core/random.h for lanes j, j+1, …
 HWY_INLINE hn::Vec<U> Mix32(hn::Vec<U> x) {
@@ -107,8 +66,9 @@ HWY_INLINE Vec Gumbel(RandomKey key, int64_t j) {
   const Vec series =
       hn::MulAdd(hn::Mul(t, t), hn::MulAdd(t, hn::Set(d, 1.0f / 3), hn::Set(d, 0.5f)), t);
   const Vec rest = hn::Max(hn::Sub(hn::Set(d, 1.0f), t), hn::Set(d, 0x1p-33f));
-  const Vec e = hn::IfThenElse(hn::Lt(t, hn::Set(d, 0.01f)), series, hn::Neg(Log(rest)));
-  return hn::Neg(Log(e));
+  const Vec e =
+      hn::IfThenElse(hn::Lt(t, hn::Set(d, 0.01f)), series, hn::Neg(FastLogOfNormal(d, rest)));
+  return hn::Neg(FastLogOfNormal(d, e));
 }
 
 HWY_INLINE float MaxOf(Vec v) {
