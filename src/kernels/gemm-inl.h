@@ -55,7 +55,7 @@ HWY_NOINLINE void ByTiles(Strided<float> a, Strided<T> b, Corner c, Extent e, fl
       part.n = std::min(kPanel, e.n - j);
       Right<float> right{panel, kPanel};
       if (!in_place || part.n < kPanel) {
-        const auto pack = HasRows(b) ? PackRows<T> : PackColumns<T>;
+        const auto pack = HasRows(b) ? PanelOfRows<T> : PanelOfColumns<T>;
         pack(b.from(k, j), part, factor, panel);
       } else if constexpr (std::is_same_v<T, float>) {
         right = {b.at(k, j), b.row};
@@ -105,17 +105,17 @@ void PackSlab(Strided<T> b, Slab slab, float factor) {
   const int64_t chunks = DivCeil(slab.depth, kDepth);
   parallel_for(chunks * slab.panels(), [&](int64_t t) HWY_ATTR {
     const int64_t k = t % chunks * kDepth, p = t / chunks;
-    PackColumns(b.from(k, p * kPanel), {0, slab.cols_of(p), slab.depth_at(k)}, factor,
-                slab.panel(k, p));
+    PanelOfColumns(b.from(k, p * kPanel), {0, slab.cols_of(p), slab.depth_at(k)}, factor,
+                   slab.panel(k, p));
   });
 }
 
-struct Range {
+struct Interval {
   int64_t first, last;
 };
 
 // m rows of C against some panels of the slab.
-HWY_NOINLINE void Rows(Strided<float> a, Slab slab, Corner c, int64_t m, Range panels) {
+HWY_NOINLINE void RowsOfC(Strided<float> a, Slab slab, Corner c, int64_t m, Interval panels) {
   const bool pack_left = a.col != 1;
   const Buffer<float> packed(pack_left ? PackedLeft(m, std::min(slab.depth, kDepth)) : 0);
   for (int64_t k = 0; k < slab.depth; k += kDepth, c.plus = Added::more(c)) {
@@ -169,8 +169,8 @@ void ByPanels(const Gemm& g, Strided<T> b) {
         const int64_t i = t % down * share.rows, p = t / down * share.panels;
         Corner c = CornerOf(g).from(i, j);
         if (k > 0) c.plus = Added::more(c);
-        Rows(a.from(i, k), slab, c, std::min(share.rows, g.m - i),
-             {p, std::min(slab.panels(), p + share.panels)});
+        RowsOfC(a.from(i, k), slab, c, std::min(share.rows, g.m - i),
+                {p, std::min(slab.panels(), p + share.panels)});
       });
     }
   }

@@ -22,17 +22,6 @@ namespace {
 constexpr int64_t kGroup = 8;   // kTileRows and two unread, so that whole vectors write them
 constexpr int64_t kApart = 16;  // between groups, which would share sets of the first cache
 
-// to = factor·from, n numbers, filled up with 0 to a whole vector.
-template <class T>
-HWY_INLINE void PackRow(const T* HWY_RESTRICT from, int64_t n, Vec factor, float* HWY_RESTRICT to) {
-  const F d;
-  int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) {
-    hn::StoreU(hn::Mul(Floats(d, from + j), factor), d, to + j);
-  }
-  if (j < n) hn::StoreU(hn::Mul(FirstFloats(d, from + j, n - j), factor), d, to + j);
-}
-
 // Whether rows lie in memory, each with one scale.
 template <class T>
 bool HasRows(Strided<T> b) {
@@ -41,7 +30,7 @@ bool HasRows(Strided<T> b) {
 
 // to[k][j] = factor·b[k][j] from such rows.
 template <class T>
-void PackRows(Strided<T> b, Extent e, float factor, float* HWY_RESTRICT to) {
+void PanelOfRows(Strided<T> b, Extent e, float factor, float* HWY_RESTRICT to) {
   for (int64_t k = 0; k < e.depth; ++k, to += kPanel) {
     PackRow(b.at(k, 0), e.n, hn::Set(F(), factor * b.scale.at(k, 0)), to);
   }
@@ -49,7 +38,7 @@ void PackRows(Strided<T> b, Extent e, float factor, float* HWY_RESTRICT to) {
 
 // The same from columns that lie in memory, or from anything.
 template <class T>
-void PackColumns(Strided<T> b, Extent e, float factor, float* HWY_RESTRICT to) {
+void PanelOfColumns(Strided<T> b, Extent e, float factor, float* HWY_RESTRICT to) {
   const bool columns = b.row == 1 && b.scale.row == 0;
   const int64_t square = columns ? kSquare : e.depth + e.n;
   int64_t j = 0;

@@ -75,7 +75,7 @@ HWY_INLINE void PutSums(const float* sums, const float* scale, Corner c, int64_t
 // Left has: `depth` bytes of a row of A; kSize bytes of a number of B, and kFlip for them;
 // Tile(row, panel, to), sums [kTileRows,kPanel] from `row` on without the scales of B's columns.
 template <class Left>
-HWY_NOINLINE void WordsPanel(const Gemm& g, const Left& a, Range rows, int64_t j,
+HWY_NOINLINE void WordsPanel(const Gemm& g, const Left& a, Interval rows, int64_t j,
                              uint8_t* scratch) {
   const int64_t cols = std::min(kPanel, g.n - j);
   uint8_t* panel = scratch + kSquare * a.depth;

@@ -179,6 +179,17 @@ HWY_INLINE void StoreUpTo(Vec v, float* to, int64_t n) {
   StorePart(v, to, n);
 }
 
+// to = factor·from, n numbers, filled up with 0 to a whole vector.
+template <class T>
+HWY_INLINE void PackRow(const T* HWY_RESTRICT from, int64_t n, Vec factor, float* HWY_RESTRICT to) {
+  const F d;
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    hn::StoreU(hn::Mul(Floats(d, from + j), factor), d, to + j);
+  }
+  if (j < n) hn::StoreU(hn::Mul(FirstFloats(d, from + j, n - j), factor), d, to + j);
+}
+
 HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
 
 }  // namespace

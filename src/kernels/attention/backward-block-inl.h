@@ -214,10 +214,10 @@ HWY_INLINE void WeightGradients(const BackwardTask& t) {
                   m);
         for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, n, part.n, 0.0f);
       } else if (c.g.d_context && p.weigh != Weigh::sample) {
-        const int64_t inside = part.j % kPanel;
+        const int64_t inside = part.j % kPanelKeys;
         MatMul({.a = {d_out.data + i * d_out.row, d_out.row, 1},
                 .b = t.unit.keys.v_panels + (part.j - inside) * step + inside,
-                .ldb = kPanel,
+                .ldb = kPanelKeys,
                 .c = to,
                 .ldc = mem.lds,
                 .m = m,
@@ -242,7 +242,7 @@ HWY_INLINE void WeightGradients(const BackwardTask& t) {
 // The groups whose keys reach into the panel at j: rows first … first + m. What lies outside a
 // group's own stretch is set to 0, so that one product covers them all.
 HWY_INLINE RowsPart RowsSeeing(const BackwardScratch& mem, const Block& x, int64_t j) {
-  const int64_t n = x.at.n, j1 = j + kPanel, groups = x.groups(), group = x.r.group;
+  const int64_t n = x.at.n, j1 = j + kPanelKeys, groups = x.groups(), group = x.r.group;
   const auto sees = [&](int64_t g) { return x.r.group_end[g] > j && x.r.group_begin[g] < j1; };
   int64_t a = 0, z = groups;
   while (a < z && !sees(a)) ++a;
@@ -271,8 +271,8 @@ HWY_INLINE void AddKeyGradients(const BackwardTask& t, bool accumulate) {
   const int64_t j0 = t.block.j0;
   auto* product = t.careful ? &MatMulSkippingZeros : &MatMul;
   const bool dot = p.family == Family::dot && c.scores;
-  for (int64_t j = j0; j < t.block.j1; j += kPanel) {
-    const int64_t keys = std::min(kPanel, p.Lk - j);
+  for (int64_t j = j0; j < t.block.j1; j += kPanelKeys) {
+    const int64_t keys = std::min(kPanelKeys, p.Lk - j);
     const RowsPart rows = RowsSeeing(mem, t.block, j);
     if (rows.m <= 0) continue;
     const int64_t at = rows.first * mem.lds + (j - j0);

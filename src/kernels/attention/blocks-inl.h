@@ -24,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kMaxBlockRows = kManyRegisters ? 64 : 72;  // whole groups
-constexpr int64_t kMaxGroups = (kMaxBlockRows + kGroup - 1) / kGroup;
+constexpr int64_t kMaxGroups = (kMaxBlockRows + kGroupRows - 1) / kGroupRows;
 constexpr int64_t kBlockKeys = 512;  // fixed, so that a row's arithmetic depends on nothing else
 
 // Weightings that need a whole row of scores at once.
@@ -58,13 +58,14 @@ struct Blocking {
 
 inline Blocking BlockingFor(const AttentionProblem& p, bool whole_rows, bool keep_weights) {
   if (whole_rows) {  // at most about 1 MiB of scores
-    const int64_t keys = std::max(RoundUp(p.Lk, kPanel), kPanel);
-    return {std::clamp(RoundDown((1 << 18) / keys, kGroup), kGroup, kMaxBlockRows), keys, kGroup};
+    const int64_t keys = std::max(RoundUp(p.Lk, kPanelKeys), kPanelKeys);
+    return {std::clamp(RoundDown((1 << 18) / keys, kGroupRows), kGroupRows, kMaxBlockRows), keys,
+            kGroupRows};
   }
   const int64_t rows = keep_weights ? 16 : kMaxBlockRows;
   // The scores of all rows against one panel stay in the first-level cache.
-  if (p.Lk <= kPanel) return {rows, kPanel, p.begin ? kGroup : rows};
-  return {rows, kBlockKeys, kGroup};
+  if (p.Lk <= kPanelKeys) return {rows, kPanelKeys, p.begin ? kGroupRows : rows};
+  return {rows, kBlockKeys, kGroupRows};
 }
 
 // Query rows i … i+n of (b, h); or `picked`[i …], where there are some.
@@ -213,7 +214,7 @@ HWY_INLINE void EachPart(const Block& x, int64_t g, const Function& f) {
   const int64_t from = std::max(RoundDown(x.r.group_begin[g], kLanes), x.j0);
   const int64_t to = std::min(RoundUp(x.r.group_end[g], kLanes), RoundUp(x.j1, kLanes));
   for (int64_t j = from; j < to;) {
-    const int64_t next = std::min(RoundDown(j, kPanel) + kPanel, to);
+    const int64_t next = std::min(RoundDown(j, kPanelKeys) + kPanelKeys, to);
     f(PanelPart{j, next - j});
     j = next;
   }

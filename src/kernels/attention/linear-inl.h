@@ -80,10 +80,10 @@ HWY_INLINE void AddPartlySeen(const Prefix& p, const PrefixScratch& mem, int64_t
     const int64_t m = std::min(PrefixScratch::kRows, to - j);
     PackPanels({p.y.data + j * p.y.row, p.y.row, p.y.c}, m, p.inner, {}, mem.y);
     PackRows({p.z.data + j * p.z.row, p.z.row, p.z.c}, m, p.outer, 1.0f, {mem.z, mem.ldz});
-    for (int64_t k = 0; k < m; k += kPanel) {
+    for (int64_t k = 0; k < m; k += kPanelKeys) {
       MatMul({.a = {mem.x, mem.ldx, 1},
               .b = mem.y + k * PanelRows(p.inner),
-              .ldb = kPanel,
+              .ldb = kPanelKeys,
               .c = mem.s + k,
               .ldc = lds,
               .m = n,

@@ -50,23 +50,30 @@ inline Rows ValuesOf(const AttentionProblem& p, int64_t b, int64_t hk, int64_t f
   return p.v16 ? RowsOf(p.v16, b, hk, first) : RowsOf(p.v, b, hk, first);
 }
 
+// use(row i) as the numbers that it has.
+template <class Use>
+HWY_INLINE void AsNumbers(const Rows& from, int64_t i, const Use& use) {
+  if (!from.halves) return use(from.data + i * from.row);
+  const uint16_t* row = from.halves + i * from.row;
+  if (from.type == Number::f16) return use(reinterpret_cast<const F16*>(row));
+  use(reinterpret_cast<const Bf16*>(row));
+}
+
 // Elements first … first + n of row i, of 16 bits, as floats.
 HWY_NOINLINE void WidenRow(const Rows& from, int64_t i, int64_t first, int64_t n, float* to) {
-  const uint16_t* row = from.halves + i * from.row + first * from.c;
-  const auto widen = [&](const auto* x) HWY_ATTR {
+  AsNumbers(from, i, [&](const auto* row) HWY_ATTR {
+    const auto* x = row + first * from.c;
     int64_t k = 0;
     for (; from.c == 1 && k + kLanes <= n; k += kLanes) hn::StoreU(Floats(F(), x + k), F(), to + k);
     for (; k < n; ++k) to[k] = FloatOf(x + k * from.c);
-  };
-  if (from.type == Number::f16) return widen(reinterpret_cast<const F16*>(row));
-  widen(reinterpret_cast<const Bf16*>(row));
+  });
 }
 
 // Additive scores take features two at a time; an odd width gets one more row, of 0.
 constexpr int64_t PanelRows(int64_t width) { return RoundUp(width, 2); }
 
 inline int64_t PanelFloats(int64_t n, int64_t width) {
-  return RoundUp(n, kPanel) * PanelRows(width);
+  return RoundUp(n, kPanelKeys) * PanelRows(width);
 }
 
 // The largest |x| seen, and a sum that is 0 only while all of them were finite.
@@ -105,29 +112,29 @@ HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t width, Factor factor, fl
   const int64_t padded = RoundUp(n, kLanes);
   int64_t j = 0;
   if (from.c == 1 && width == kSquare && n == kSquare) {
-    TransposeSquare(from.data, from.row, factor, to, kPanel);
+    TransposeSquare(from.data, from.row, factor, to, kPanelKeys);
     j = kSquare;
   }
   if (n < padded) {  // the last vector of every row, before the keys go into it
     for (int64_t d = 0; d < width; ++d) {
-      hn::StoreU(hn::Zero(F()), F(), to + d * kPanel + padded - kLanes);
+      hn::StoreU(hn::Zero(F()), F(), to + d * kPanelKeys + padded - kLanes);
     }
   }
   const int64_t whole = from.c == 1 ? RoundDown(width, 4) : 0;
   for (; j + 4 <= n; j += 4) {
     const float* row = from.data + j * from.row;
     for (int64_t d = 0; d < whole; d += 4) {
-      Transpose4x4(row + d, from.row, factor, to + d * kPanel + j, kPanel);
+      Transpose4x4(row + d, from.row, factor, to + d * kPanelKeys + j, kPanelKeys);
     }
     for (int64_t d = whole; d < width; ++d) {
       for (int64_t i = 0; i < 4; ++i) {
-        to[d * kPanel + j + i] = Times(row[i * from.row + d * from.c], factor);
+        to[d * kPanelKeys + j + i] = Times(row[i * from.row + d * from.c], factor);
       }
     }
   }
   for (; j < n; ++j) {
     for (int64_t d = 0; d < width; ++d) {
-      to[d * kPanel + j] = Times(from.data[j * from.row + d * from.c], factor);
+      to[d * kPanelKeys + j] = Times(from.data[j * from.row + d * from.c], factor);
     }
   }
 }
@@ -137,9 +144,9 @@ HWY_INLINE void ExpBlock(int64_t n, int64_t width, Magnitude& seen, float* block
   const int64_t padded = RoundUp(n, kLanes);
   for (int64_t d = 0; d < width; ++d) {
     for (int64_t i = 0; i < padded; i += kLanes) {
-      seen.See(hn::LoadU(F(), block + d * kPanel + i));
+      seen.See(hn::LoadU(F(), block + d * kPanelKeys + i));
     }
-    ExpTwice(block + d * kPanel, padded);
+    ExpTwice(block + d * kPanelKeys, padded);
   }
 }
 
@@ -148,8 +155,8 @@ HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelCha
                              float* to) {
   const int64_t rows = PanelRows(width);
   HWY_ALIGN float block[16 * 16];
-  for (int64_t j = 0; j < n; j += kPanel, to += rows * kPanel) {
-    const int64_t m = std::min(kPanel, n - j);
+  for (int64_t j = 0; j < n; j += kPanelKeys, to += rows * kPanelKeys) {
+    const int64_t m = std::min(kPanelKeys, n - j);
     for (int64_t i = 0; i < m; i += 16) {
       const int64_t keys = std::min<int64_t>(16, m - i), first = j + i;
       for (int64_t d = 0; d < width; d += 16) {
@@ -160,30 +167,30 @@ HWY_NOINLINE void PackPanels(Rows from, int64_t n, int64_t width, const PanelCha
         } else {
           part = {from.data + first * from.row + d * from.c, from.row, from.c};
         }
-        float* packed = to + d * kPanel + i;
+        float* packed = to + d * kPanelKeys + i;
         PackBlock(part, keys, some, change.factor, packed);
         if (change.exponential) ExpBlock(keys, some, *change.exponential, packed);
       }
     }
-    for (int64_t d = width; d < rows; ++d) FillRow(to + d * kPanel, 0, RoundUp(m, kLanes), 0.0f);
+    for (int64_t d = width; d < rows; ++d)
+      FillRow(to + d * kPanelKeys, 0, RoundUp(m, kLanes), 0.0f);
   }
 }
 
 // to[i][d] = factor·from[i][d], rows padded with 0 to `ld`.
 HWY_NOINLINE void PackRows(Rows from, int64_t n, int64_t width, float factor, DenseRows out) {
-  const F d;
+  const int64_t whole = RoundUp(width, kLanes);
   for (int64_t i = 0; i < n; ++i) {
     float* to = out.data + i * out.ld;
-    if (from.halves) WidenRow(from, i, 0, width, to);
-    const Rows at = from.halves ? Rows{to, 0, 1} : Rows{from.data + i * from.row, 0, from.c};
-    const float* row = at.data;
-    int64_t k = 0;
-    if (at.c == 1) {
-      for (; k + kLanes <= width; k += kLanes) {
-        hn::StoreU(hn::Mul(hn::LoadU(d, row + k), hn::Set(d, factor)), d, to + k);
-      }
+    if (from.c == 1) {
+      AsNumbers(from, i,
+                [&](const auto* row) HWY_ATTR { PackRow(row, width, hn::Set(F(), factor), to); });
+      FillRow(to, whole, out.ld, 0.0f);
+      continue;
     }
-    for (; k < width; ++k) to[k] = row[k * at.c] * factor;
+    AsNumbers(from, i, [&](const auto* row) HWY_ATTR {
+      for (int64_t k = 0; k < width; ++k) to[k] = FloatOf(row + k * from.c) * factor;
+    });
     FillRow(to, width, out.ld, 0.0f);
   }
 }

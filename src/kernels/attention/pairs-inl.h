@@ -62,8 +62,8 @@ HWY_NOINLINE void PackKeyPairs(Rows from, int64_t n, int64_t width, uint32_t* to
   const int64_t words = PanelRows(width) / 2;
   const bool in_place = WordsInPlace(from, width);
   HWY_ALIGN uint32_t block[16 * 16];
-  for (int64_t j = 0; j < n; j += kPanel, to += words * kPanel) {
-    const int64_t m = std::min(kPanel, n - j);
+  for (int64_t j = 0; j < n; j += kPanelKeys, to += words * kPanelKeys) {
+    const int64_t m = std::min(kPanelKeys, n - j);
     for (int64_t i = 0; i < m; i += 16) {
       const int64_t keys = std::min<int64_t>(16, m - i);
       const uint16_t* first = from.halves + (j + i) * from.row;
@@ -77,7 +77,7 @@ HWY_NOINLINE void PackKeyPairs(Rows from, int64_t n, int64_t width, uint32_t* to
           }
           rows = {reinterpret_cast<const float*>(block), 16, 1};
         }
-        PackBlock(rows, keys, some, Unscaled(), reinterpret_cast<float*>(to) + d * kPanel + i);
+        PackBlock(rows, keys, some, Unscaled(), reinterpret_cast<float*>(to) + d * kPanelKeys + i);
       }
     }
   }

@@ -140,8 +140,8 @@ HWY_INLINE void AdditiveTile(const AdditivePanel& x, int64_t first) {
     HWY_UNROLL(4)
     for (int i = 0; i < MR; ++i) sum[i] = hn::Zero(d);
     const auto add = [&](int64_t a, bool estimate) HWY_ATTR {  // features a and a + 1
-      const Vec k1 = hn::LoadU(d, panel + a * kPanel + j);
-      const Vec k2 = hn::LoadU(d, panel + (a + 1) * kPanel + j);
+      const Vec k1 = hn::LoadU(d, panel + a * kPanelKeys + j);
+      const Vec k2 = hn::LoadU(d, panel + (a + 1) * kPanelKeys + j);
       HWY_UNROLL(4)
       for (int i = 0; i < MR; ++i) {
         const float* e = q + i * ldq + a;
@@ -187,7 +187,7 @@ HWY_NOINLINE void AdditiveDirect(const AdditivePanel& x, int64_t m) {
       Vec sum = hn::Zero(d);
       for (int64_t k = 0; k < x.width; ++k) {
         const Vec at =
-            DirectX(hn::Set(d, x.q[i * x.ldq + k]), hn::LoadU(d, x.panel + k * kPanel + j));
+            DirectX(hn::Set(d, x.q[i * x.ldq + k]), hn::LoadU(d, x.panel + k * kPanelKeys + j));
         sum = hn::Add(sum, hn::Div(hn::Set(d, x.w.u[k]), at));
       }
       hn::StoreU(hn::NegMulAdd(hn::Set(d, 2.0f), sum, hn::Set(d, x.w.total)), d,
@@ -457,13 +457,13 @@ HWY_NOINLINE void TakeSlopes(const float* slopes, int64_t n, float* ds) {
 // The same with keys in pairs.
 HWY_INLINE void PairsPanel(const ScoreSides& x, RowsPart rows, PanelPart part, DenseRows s) {
   const AttentionProblem& p = x.p;
-  const int64_t ldq = x.queries.ld, words = PanelRows(p.D) / 2, inside = part.j % kPanel;
+  const int64_t ldq = x.queries.ld, words = PanelRows(p.D) / 2, inside = part.j % kPanelKeys;
   const uint32_t* k = x.keys.pairs + (part.j - inside) * words + inside;
   // `apart`: what a step takes of a query.
   const auto product = [&](auto by, const auto* q, int64_t apart, float factor) HWY_ATTR {
     MatMulOnce(ProductBy<decltype(by)>{.a = {q + rows.first * ldq, ldq, apart},
                                        .b = k,
-                                       .ldb = kPanel,
+                                       .ldb = kPanelKeys,
                                        .c = s.data,
                                        .ldc = s.ld,
                                        .m = rows.m,
@@ -483,12 +483,12 @@ HWY_INLINE void RawPanel(const ScoreSides& x, const RowAt& at, RowsPart rows, Pa
   if (x.keys.pairs) return PairsPanel(x, rows, part, s);
   const int64_t ldq = x.queries.ld;
   const float* q = x.queries.rows + rows.first * ldq;
-  const int64_t width = PanelRows(p.D), inside = part.j % kPanel;
+  const int64_t width = PanelRows(p.D), inside = part.j % kPanelKeys;
   const float* k = x.keys.panels + (part.j - inside) * width + inside;
   if (p.family == Family::dot) {
     MatMul({.a = {q, ldq, 1},
             .b = k,
-            .ldb = kPanel,
+            .ldb = kPanelKeys,
             .c = s.data,
             .ldc = s.ld,
             .m = rows.m,

@@ -27,13 +27,13 @@ using U = hn::RebindToUnsigned<F>;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr int64_t kPanel = 64;  // keys side by side in a packed panel; a multiple of every kLanes
+constexpr int64_t kPanelKeys = 64;  // side by side in a packed panel; a multiple of every kLanes
 // A tile has 4 rows of 4 vectors or 8 of 2 where there are 32 registers, 6 of 2 where there are 16:
 // at K = 64 these reach 98 and 96 % of the peak, and the 6 of 4 of larger products only 94. Two
 // tiles of rows share a range of keys, or one of 8.
 constexpr int kTileVecs = kManyRegisters ? 4 : 2;
 constexpr int TileRows(int vecs) { return !kManyRegisters ? 6 : vecs <= 2 ? 8 : 4; }
-constexpr int64_t kGroup = kManyRegisters ? 8 : 12;
+constexpr int64_t kGroupRows = kManyRegisters ? 8 : 12;
 
 constexpr int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 constexpr int64_t RoundDown(int64_t n, int64_t to) { return n / to * to; }
