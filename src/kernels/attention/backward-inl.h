@@ -159,8 +159,61 @@ HWY_NOINLINE void WriteZeros(KeyRows x) {
   }
 }
 
-// ---- the call
-// --------------------------------------------------------------------------------------
+// ---- the plan ----------------------------------------------------------------------------------
+
+// Whether a gradient is asked for that flows through the scores. Of a choice none does, but for
+// what is asked of its probability.
+inline bool ThroughScores(const AttentionProblem& p, const AttentionGradients& g) {
+  const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter || g.dsink;
+  const bool smooth = p.weigh != Weigh::argmax &&
+                      (p.weigh != Weigh::sample || g.d_log_prob || g.d_stat || g.d_entropy);
+  return wanted && smooth;
+}
+
+// Where Σ p·dw is not what the context tells.
+inline bool FindsMean(const AttentionProblem& p, const AttentionGradients& g) {
+  return p.whole_rows && (p.weigh == Weigh::gumbel || (p.weigh == Weigh::softmax && g.d_weights));
+}
+
+// Whether dq, dk and dv can be written where they belong by the products that make them.
+inline bool WritesDirectly(const BackwardCall& c) {
+  const auto dense = [](const View<float>& v, int64_t width) {
+    return !v || (v.c == 1 && width % kLanes == 0);
+  };
+  return c.covers && c.chunks == 1 && c.p.weigh == Weigh::softmax && !c.p.center &&
+         dense(c.g.dq, c.p.D) && dense(c.g.dk, c.p.D) && dense(c.g.dv, c.p.Dv);
+}
+
+inline BackwardCall PlanBackward(const AttentionProblem& p, const AttentionGradients& g,
+                                 const AdditiveWeights& w) {
+  const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
+  const int64_t chunk_blocks = (blocks + ChunksFor(p) - 1) / ChunksFor(p);
+  const bool find_mean = FindsMean(p, g);
+  const float* const kept = find_mean || g.dsink ? nullptr : g.kept;
+  const bool whole =
+      WholeRows(p.weigh) || find_mean || g.dsink || (!kept && AnyLargeStat(p, g.stat));
+  BackwardCall c{.p = p,
+                 .g = g,
+                 .w = w,
+                 .by = BlockingFor(p, whole, false),
+                 .scores = ThroughScores(p, g),
+                 .undefined = AnyUndefined(p, g.stat),
+                 .find_mean = find_mean,
+                 .chosen_centers = p.center && !p.renormalise && Hard(p.weigh),
+                 .kept = kept,
+                 .chunk = std::min(chunk_blocks * kMaxBlockRows, p.Lq),
+                 .chunks = (blocks + chunk_blocks - 1) / chunk_blocks,  // none of them empty
+                 .ld = RoundUp(p.D, kLanes),
+                 .ldv = RoundUp(p.Dv, kLanes)};
+  c.values = g.dv && g.d_context && (!Hard(p.weigh) || c.undefined);
+  c.covers = p.family == Family::dot && !p.masked() && c.scores && c.values;
+  c.direct = WritesDirectly(c);
+  c.few = p.Lq * p.group() <= 16 && p.Dv >= 256 && g.d_context &&
+          ReadableInPlace(ValuesOf(p, 0, 0), p.Dv) && p.weigh != Weigh::sample;
+  return c;
+}
+
+// ---- its memory --------------------------------------------------------------------------------
 
 // Bias gradients of different units may meet in one element. Units are dealt to a fixed number of
 // lanes, each with a copy of its own, summed in order at the end.
@@ -170,102 +223,56 @@ inline int64_t BiasLanes(const AttentionGradients& g, int64_t units) {
   return std::clamp<int64_t>(std::min<int64_t>(fits, 8), 1, std::max<int64_t>(1, units));
 }
 
-void Backward(const AttentionProblem& p, const AttentionGradients& g) {
-  const AdditiveStore additive = PrepareAdditive(p);
-  const bool smooth = p.weigh != Weigh::argmax &&
-                      (p.weigh != Weigh::sample || g.d_log_prob || g.d_stat || g.d_entropy);
-  const bool find_mean =
-      p.whole_rows && (p.weigh == Weigh::gumbel || (p.weigh == Weigh::softmax && g.d_weights));
-  const bool bell = p.center && !p.renormalise;
-  const bool wanted = g.dq || g.dk || g.du || g.dgiven || g.dbias || g.dcenter || g.dsink;
-  const float* const kept = find_mean || g.dsink ? nullptr : g.kept;
-  const bool whole =
-      WholeRows(p.weigh) || find_mean || g.dsink || (!kept && AnyLargeStat(p, g.stat));
-  const int64_t blocks = (p.Lq + kMaxBlockRows - 1) / kMaxBlockRows;
-  const int64_t chunk_blocks = (blocks + ChunksFor(p) - 1) / ChunksFor(p);
-  const int64_t chunks = (blocks + chunk_blocks - 1) / chunk_blocks;  // none of them empty
-  const bool undefined = AnyUndefined(p, g.stat);
-  const bool scores = wanted && smooth;
-  const bool values = g.dv && g.d_context && (!Hard(p.weigh) || undefined);
-  const bool covers = p.family == Family::dot && !p.masked() && scores && values;
-  const auto dense = [](const View<float>& v, int64_t width) {
-    return !v || (v.c == 1 && width % kLanes == 0);
-  };
-  const bool direct = covers && chunks == 1 && p.weigh == Weigh::softmax && !p.center &&
-                      dense(g.dq, p.D) && dense(g.dk, p.D) && dense(g.dv, p.Dv);
-  const bool few = p.Lq * p.group() <= 16 && p.Dv >= 256 && g.d_context &&
-                   ReadableInPlace(ValuesOf(p, 0, 0), p.Dv) && p.weigh != Weigh::sample;
-  const BackwardCall c{.p = p,
-                       .g = g,
-                       .w = additive.weights,
-                       .by = BlockingFor(p, whole, false),
-                       .scores = scores,
-                       .values = values,
-                       .undefined = undefined,
-                       .find_mean = find_mean,
-                       .covers = covers,
-                       .chosen_centers = bell && Hard(p.weigh),
-                       .kept = kept,
-                       .direct = direct,
-                       .few = few,
-                       .chunk = std::min(chunk_blocks * kMaxBlockRows, p.Lq),
-                       .chunks = chunks,
-                       .ld = RoundUp(p.D, kLanes),
-                       .ldv = RoundUp(p.Dv, kLanes)};
+// What threads work in, and what units leave to be summed: their part of each sum, if there are
+// several chunks. The key side is packed by each unit for itself, or once for all chunks.
+struct BackwardMemory {
+  const BackwardCall& c;
+  int64_t pairs, units;  // (b, key head), and chunks of them
+  bool one;              // chunk
+  bool keys;             // have gradients
+  bool shared;           // the key side is packed once, which then takes no more memory
+  int64_t lanes, scratch_floats, key_floats;
+  Buffer<float> scratch, key_scratch, dk, dv, gr, dbias;
+  Buffer<double> totals;
+  std::vector<UnitKeys> key_sides;
 
-  const int64_t pairs = p.B * p.Hk, units = pairs * chunks;
-  const bool one = chunks == 1;
-  BackwardScratch layout;
-  const int64_t scratch_floats = layout.Lay(c, nullptr, one);
-  const Crew crew;
-  const Buffer<float> scratch(crew.size() * scratch_floats);
-  // The key side is packed by each unit for itself, or once where that takes no more memory.
-  const bool shared = !one && pairs <= crew.size();
-  const int64_t key_floats = KeyScratch().Lay(c, nullptr);
-  const Buffer<float> key_scratch((shared ? pairs : crew.size()) * key_floats);
-  std::vector<UnitKeys> key_sides(static_cast<size_t>(shared ? pairs : crew.size()));
-  const auto prepare_keys = [&](int64_t bh, int64_t slot) {
+  BackwardMemory(const BackwardCall& call, int64_t crew)
+      : c(call),
+        pairs(c.p.B * c.p.Hk),
+        units(pairs * c.chunks),
+        one(c.chunks == 1),
+        keys(c.scores && c.p.family != Family::given),
+        shared(!one && pairs <= crew),
+        lanes(BiasLanes(c.g, units)),
+        scratch_floats(BackwardScratch().Lay(c, nullptr, one)),
+        key_floats(KeyScratch().Lay(c, nullptr)),
+        scratch(crew * scratch_floats),
+        key_scratch((shared ? pairs : crew) * key_floats),
+        dk(one || !keys ? 0 : units * c.p.Lk * c.ld),
+        dv(one || !c.g.dv ? 0 : units * c.p.Lk * c.ldv),
+        gr(c.p.family == Family::additive ? units * c.ld : 0),
+        dbias(c.g.dbias && lanes > 1 ? lanes * c.g.dbias_span : 0),
+        totals(units),
+        key_sides(static_cast<size_t>(shared ? pairs : crew)) {
+    std::fill(gr.data(), gr.data() + gr.size(), 0.0f);
+    std::fill(totals.data(), totals.data() + units, 0.0);
+    std::fill(dbias.data(), dbias.data() + dbias.size(), 0.0f);
+  }
+
+  void PrepareKeys(int64_t bh, int64_t slot) {
     KeyScratch mem;
     mem.Lay(c, key_scratch.data() + slot * key_floats);
-    if (c.scores || c.values) key_sides[slot] = PrepareUnitKeys(c, mem, bh / p.Hk, bh % p.Hk);
-  };
-  if (shared) parallel_for(pairs, [&](int64_t bh) { prepare_keys(bh, bh); });
-  const bool keys = c.scores && p.family != Family::given;
-  const Buffer<float> dk(one || !keys ? 0 : units * p.Lk * c.ld);
-  const Buffer<float> dv(one || !g.dv ? 0 : units * p.Lk * c.ldv);
-  const Buffer<float> gr(p.family == Family::additive ? units * c.ld : 0);
-  const Buffer<double> totals(units);
-  std::fill(gr.data(), gr.data() + gr.size(), 0.0f);
-  std::fill(totals.data(), totals.data() + units, 0.0);
-
-  const int64_t lanes = BiasLanes(g, units);
-  const Buffer<float> dbias(g.dbias && lanes > 1 ? lanes * g.dbias_span : 0);
-  std::fill(dbias.data(), dbias.data() + dbias.size(), 0.0f);
-  const float* u = p.family == Family::additive ? additive.weights.u : nullptr;
-
-  const float factor = p.family == Family::dot ? p.scale / p.temperature : 4.0f;
-  const bool columns = p.family == Family::additive;
-  const int64_t row_of_k = columns ? kLanes : c.ld, vector_of_k = columns ? p.Lk * kLanes : kLanes;
-  const auto write_keys = [&](int64_t bh, int64_t j, int64_t n, const Parts& of_k,
-                              const Parts& of_v) {
-    const int64_t b = bh / p.Hk, hk = bh % p.Hk;
-    const auto rows_of = [&](const View<float>& v, int64_t width) {
-      return KeyRows{v.row(b, hk, j), v.r, v.c, n, width};
-    };
-    if (g.dk && keys) {
-      WriteKeyGradients(of_k, factor, u, rows_of(g.dk, p.D));
-    } else if (g.dk) {
-      WriteZeros(rows_of(g.dk, p.D));
+    if (c.scores || c.values) {
+      key_sides[slot] = PrepareUnitKeys(c, mem, bh / c.p.Hk, bh % c.p.Hk);
     }
-    if (g.dv) WriteKeyGradients(of_v, 1.0f, nullptr, rows_of(g.dv, p.Dv));
-  };
-  const auto run = [&](int64_t unit, int64_t lane, int place) {
-    const int64_t bh = unit / chunks;
-    BackwardScratch mem;
-    mem.Lay(c, scratch.data() + place * scratch_floats, one);
-    const int64_t b = bh / p.Hk, hk = bh % p.Hk;
-    UnitSums sums{.dk = {one ? mem.dk : dk.data() + unit * p.Lk * c.ld, c.ld},
-                  .dv = {one ? mem.dv : dv.data() + unit * p.Lk * c.ldv, c.ldv},
+  }
+
+  // Where a unit adds up, in the thread's own memory if there is one chunk.
+  UnitSums SumsOf(int64_t unit, int64_t lane, const BackwardScratch& mem) const {
+    const AttentionGradients& g = c.g;
+    const int64_t bh = unit / c.chunks, b = bh / c.p.Hk, hk = bh % c.p.Hk;
+    UnitSums sums{.dk = {one ? mem.dk : dk.data() + unit * c.p.Lk * c.ld, c.ld},
+                  .dv = {one ? mem.dv : dv.data() + unit * c.p.Lk * c.ldv, c.ldv},
                   .gr = gr.data() + unit * c.ld,
                   .total = totals.data() + unit,
                   .dbias = nullptr};
@@ -276,50 +283,119 @@ void Backward(const AttentionProblem& p, const AttentionGradients& g) {
     if (g.dbias) {
       sums.dbias = lanes > 1 ? dbias.data() + lane * g.dbias_span - g.dbias_low : g.dbias.data;
     }
-    const int64_t slot = shared ? bh : place;
-    if (!shared) prepare_keys(bh, slot);
-    RunUnit({c, mem, key_sides[slot], sums}, {b, hk, unit % chunks});
-    if (one && !c.direct) {
-      write_keys(bh, 0, p.Lk, {sums.dk.data, 1, 0, row_of_k, vector_of_k},
-                 {sums.dv.data, 1, 0, c.ldv, kLanes});
-    }
+    return sums;
+  }
+};
+
+// ---- the call ----------------------------------------------------------------------------------
+
+// The sums of n keys from j on, over the parts of each chunk; `of_k` and `of_v` begin at key j.
+inline void WriteKeys(const BackwardMemory& m, int64_t bh, int64_t j, int64_t n, const Parts& of_k,
+                      const Parts& of_v) {
+  const AttentionProblem& p = m.c.p;
+  const AttentionGradients& g = m.c.g;
+  const int64_t b = bh / p.Hk, hk = bh % p.Hk;
+  const auto rows_of = [&](const View<float>& v, int64_t width) {
+    return KeyRows{v.row(b, hk, j), v.r, v.c, n, width};
   };
+  const bool additive = p.family == Family::additive;
+  const float factor = p.family == Family::dot ? p.scale / p.temperature : 4.0f;
+  if (g.dk && m.keys) {
+    WriteKeyGradients(of_k, factor, additive ? m.c.w.u : nullptr, rows_of(g.dk, p.D));
+  } else if (g.dk) {
+    WriteZeros(rows_of(g.dk, p.D));
+  }
+  if (g.dv) WriteKeyGradients(of_v, 1.0f, nullptr, rows_of(g.dv, p.Dv));
+}
+
+// Rows of dk's parts, and the vectors of a row: additive ones lie in columns.
+struct PartSteps {
+  int64_t row, vector;
+};
+inline PartSteps StepsOfK(const BackwardCall& c) {
+  if (c.p.family == Family::additive) return {kLanes, c.p.Lk * kLanes};
+  return {c.ld, kLanes};
+}
+
+inline void RunOneUnit(BackwardMemory& m, int64_t unit, int64_t lane, int place) {
+  const BackwardCall& c = m.c;
+  const int64_t bh = unit / c.chunks, slot = m.shared ? bh : place;
+  BackwardScratch mem;
+  mem.Lay(c, m.scratch.data() + place * m.scratch_floats, m.one);
+  const UnitSums sums = m.SumsOf(unit, lane, mem);
+  if (!m.shared) m.PrepareKeys(bh, slot);
+  RunUnit({c, mem, m.key_sides[slot], sums}, {bh / c.p.Hk, bh % c.p.Hk, unit % c.chunks});
+  if (!m.one || c.direct) return;
+  const PartSteps of_k = StepsOfK(c);
+  WriteKeys(m, bh, 0, c.p.Lk, {sums.dk.data, 1, 0, of_k.row, of_k.vector},
+            {sums.dv.data, 1, 0, c.ldv, kLanes});
+}
+
+// The last chunks first: under a causal mask they have the most to do. Neighbours together.
+inline void RunUnits(const Crew& crew, BackwardMemory& m) {
+  const int64_t chunks = m.c.chunks;
+  const int64_t in_a_row = m.one ? std::clamp<int64_t>(m.units / (8 * crew.size()), 1, 16) : 1;
+  crew.run((m.units + in_a_row - 1) / in_a_row, [&](int64_t task, int place) {
+    for (int64_t i = task * in_a_row; i < std::min(m.units, (task + 1) * in_a_row); ++i) {
+      RunOneUnit(m, (i % m.pairs) * chunks + (chunks - 1 - i / m.pairs), 0, place);
+    }
+  });
+}
+
+// The same with a gradient of the bias: what a lane has, one after another.
+inline void RunLanes(const Crew& crew, BackwardMemory& m) {
+  const AttentionGradients& g = m.c.g;
+  crew.run(m.lanes, [&](int64_t lane, int place) {
+    for (int64_t unit = lane; unit < m.units; unit += m.lanes) RunOneUnit(m, unit, lane, place);
+  });
+  for (int64_t lane = 0; lane < m.lanes && m.lanes > 1; ++lane) {
+    for (int64_t i = 0; i < g.dbias_span; ++i) {
+      g.dbias.data[g.dbias_low + i] += m.dbias[lane * g.dbias_span + i];
+    }
+  }
+}
+
+inline void SumChunks(const BackwardMemory& m) {
+  const BackwardCall& c = m.c;
+  const int64_t Lk = c.p.Lk, step = kMaxBlockRows, parts = (Lk + step - 1) / step;
+  const PartSteps steps = StepsOfK(c);
+  parallel_for(m.pairs * parts, [&](int64_t i) {
+    const int64_t bh = i / parts, j = i % parts * step;
+    const float* of_k = m.dk.data() + bh * c.chunks * Lk * c.ld + j * steps.row;
+    const float* of_v = m.dv.data() + (bh * c.chunks * Lk + j) * c.ldv;
+    WriteKeys(m, bh, j, std::min(step, Lk - j),
+              {of_k, c.chunks, Lk * c.ld, steps.row, steps.vector},
+              {of_v, c.chunks, Lk * c.ldv, c.ldv, kLanes});
+  });
+}
+
+// du = Σds − 2 Σ g·r
+inline void SumWeights(const BackwardMemory& m) {
+  const AttentionProblem& p = m.c.p;
+  for (int64_t d = 0; d < p.D; ++d) {
+    double sum = 0.0;
+    for (int64_t unit = 0; unit < m.units; ++unit) {
+      sum += m.totals[unit] - 2.0 * m.gr[unit * m.c.ld + d];
+    }
+    m.c.g.du[d] = static_cast<float>(sum * (p.scale / p.temperature));
+  }
+}
+
+void Backward(const AttentionProblem& p, const AttentionGradients& g) {
+  const AdditiveStore additive = PrepareAdditive(p);
+  const BackwardCall c = PlanBackward(p, g, additive.weights);
+  const Crew crew;
+  BackwardMemory memory(c, crew.size());
+  if (memory.shared) {
+    parallel_for(memory.pairs, [&](int64_t bh) { memory.PrepareKeys(bh, bh); });
+  }
   if (g.dbias) {
-    crew.run(lanes, [&](int64_t lane, int place) {
-      for (int64_t unit = lane; unit < units; unit += lanes) run(unit, lane, place);
-    });
-    for (int64_t lane = 0; lane < lanes && lanes > 1; ++lane) {
-      for (int64_t i = 0; i < g.dbias_span; ++i) {
-        g.dbias.data[g.dbias_low + i] += dbias[lane * g.dbias_span + i];
-      }
-    }
-  } else {  // the last chunks first: under a causal mask they have the most to do; neighbours
-            // together
-    const int64_t in_a_row = one ? std::clamp<int64_t>(units / (8 * crew.size()), 1, 16) : 1;
-    crew.run((units + in_a_row - 1) / in_a_row, [&](int64_t task, int place) {
-      for (int64_t i = task * in_a_row; i < std::min(units, (task + 1) * in_a_row); ++i) {
-        run((i % pairs) * chunks + (chunks - 1 - i / pairs), 0, place);
-      }
-    });
+    RunLanes(crew, memory);
+  } else {
+    RunUnits(crew, memory);
   }
-  if (!one) {
-    const int64_t step = kMaxBlockRows, parts = (p.Lk + step - 1) / step;
-    parallel_for(pairs * parts, [&](int64_t i) {
-      const int64_t bh = i / parts, j = i % parts * step;
-      const float* of_k = dk.data() + bh * chunks * p.Lk * c.ld + j * row_of_k;
-      const float* of_v = dv.data() + (bh * chunks * p.Lk + j) * c.ldv;
-      write_keys(bh, j, std::min(step, p.Lk - j),
-                 {of_k, chunks, p.Lk * c.ld, row_of_k, vector_of_k},
-                 {of_v, chunks, p.Lk * c.ldv, c.ldv, kLanes});
-    });
-  }
-  if (g.du) {
-    for (int64_t d = 0; d < p.D; ++d) {
-      double sum = 0.0;
-      for (int64_t unit = 0; unit < units; ++unit) sum += totals[unit] - 2.0 * gr[unit * c.ld + d];
-      g.du[d] = static_cast<float>(sum * (p.scale / p.temperature));
-    }
-  }
+  if (!memory.one) SumChunks(memory);
+  if (g.du) SumWeights(memory);
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE
