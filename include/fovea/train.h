@@ -86,6 +86,7 @@ struct TrainConfig {
   double minutes = 0;           // wall-clock, over all resumptions
   int64_t batch_tokens = 4096;  // examples × the longest among them
   int64_t batch_examples = 0;   // at most; 0: no limit
+  bool like_lengths = true;     // of the examples of a batch; see Learner::lengths
   int64_t batches = 1;          // of a step: their gradients add up, weighed by StepLoss::count
   float clip = 1.0f;            // 0: none
   float average = 0.0f;         // decay of the moving average used to validate; 0: none
@@ -124,7 +125,10 @@ struct Learner {
   // Where a step has several batches, each begins with what the last step left, and the step leaves
   // the mean of what they made of it.
   Tensors buffers;
-  std::vector<int64_t> lengths;  // tokens of each example, for batches of like lengths
+  // Tokens of each example, for batches of like lengths, which pad least. Those are not for a model
+  // that normalises by the statistics of a batch, where an example shows how long it is: the
+  // batches' statistics then differ from one another and from the running ones.
+  std::vector<int64_t> lengths;
   std::function<StepLoss(std::span<const int64_t> examples, uint64_t seed)> loss;
   std::function<Scores()> validate;  // with the weights to be judged in place
   std::string watch = "loss";        // the score that decides which weights are kept
@@ -135,8 +139,8 @@ struct Learner {
   std::shared_ptr<SharedBatches> shared;
 };
 
-// One epoch's batches: examples shuffled, sorted by length within large pools, cut by tokens, and
-// the batches shuffled. A function of the seed and the epoch alone.
+// One epoch's batches: examples shuffled, sorted by length within large pools (like_lengths), cut
+// by tokens, and the batches shuffled. A function of the seed and the epoch alone.
 FOVEA_API std::vector<std::vector<int64_t>> batches_of_epoch(const std::vector<int64_t>& lengths,
                                                              const TrainConfig&, int64_t epoch);
 
@@ -171,7 +175,7 @@ struct Finished {
 //   {"step":50,"valid":{"loss":1.9,"accuracy":0.41}}
 // Where the state is there already, it goes on from it, bit-equal to a run that never stopped;
 // only a cosine over `minutes` follows the clock. A finished run returns at once, unless its limit
-// was raised. Data, seed, batch sizes and method must be the former ones.
+// was raised. Data, seed, batches and method must be the former ones.
 // At the end the best weights (averages, where those are on) are in the parameters, with the
 // buffers of that step; interrupted, the latest. A loss or gradient that is not finite throws,
 // naming the step; the last checkpoint stays. A folder serves one process at a time.

@@ -56,15 +56,19 @@ std::vector<std::vector<int64_t>> batches_of_epoch(const std::vector<int64_t>& l
          ++end, ++examples) {
       tokens += length(order[end]);
     }
-    std::stable_sort(order.begin() + begin, order.begin() + end,
-                     [&](int64_t a, int64_t b) { return length(a) < length(b); });
+    if (config.like_lengths) {
+      std::stable_sort(order.begin() + begin, order.begin() + end,
+                       [&](int64_t a, int64_t b) { return length(a) < length(b); });
+    }
     std::vector<int64_t> batch;
-    for (; begin < end; ++begin) {  // the latest is the longest
+    int64_t longest = 0;
+    for (; begin < end; ++begin) {
       const int64_t with = static_cast<int64_t>(batch.size()) + 1;
-      if (!batch.empty() &&
-          (with > limits.examples || with > limits.tokens / length(order[begin]))) {
+      longest = std::max(longest, length(order[begin]));
+      if (!batch.empty() && (with > limits.examples || with > limits.tokens / longest)) {
         batches.push_back(std::move(batch));
         batch.clear();
+        longest = length(order[begin]);
       }
       batch.push_back(order[begin]);
     }

@@ -20,6 +20,7 @@ constexpr const char* kFormat = "format";
 constexpr const char* kVersion = "fovea-state-1";
 constexpr const char* kSeen = "seen";
 constexpr const char* kBatches = "batches";
+constexpr const char* kLengths = "lengths in a batch";
 
 // ---- The run's state as metadata ---------------------------------------------------------------
 
@@ -111,7 +112,8 @@ namespace {
 void expect_same_run(const fs::path& path, const Metadata& found, const Metadata& run) {
   for (const auto& [name, text] : run) {
     const auto at = found.find("run." + name);
-    const char* const unsaid = name == kBatches ? "1" : "none";  // states of former versions
+    // States of former versions.
+    const char* const unsaid = name == kBatches ? "1" : name == kLengths ? "alike" : "none";
     const std::string before = at == found.end() ? unsaid : at->second;
     if (before == text) continue;
     throw Error("train",
@@ -164,6 +166,7 @@ Metadata identity_of(const Learner& learner, const TrainConfig& config) {
           {"batch_tokens", std::to_string(config.batch_tokens)},
           {"batch_examples", std::to_string(config.batch_examples)},
           {kBatches, std::to_string(config.batches)},
+          {kLengths, config.like_lengths ? "alike" : "mixed"},
           {"method", name_of(config.optimizer.method)},
           {"moving average", config.average > 0 ? "yes" : "no"}};
 }

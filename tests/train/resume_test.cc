@@ -313,6 +313,9 @@ TEST(Resume, of_another_run_is_refused_and_changes_nothing) {
   other.batch_tokens = 30;
   refused(other, tiny.learner, "batch_tokens");
   other = config;
+  other.like_lengths = false;
+  refused(other, tiny.learner, "lengths in a batch alike");
+  other = config;
   other.optimizer.method = Method::sgd;
   refused(other, tiny.learner, "method");
   Tiny larger(24);
@@ -322,6 +325,34 @@ TEST(Resume, of_another_run_is_refused_and_changes_nothing) {
   std::ofstream(folder / "state.safetensors", std::ios::binary) << state.substr(0, 100);
   Tiny fresh;
   EXPECT_THROW(train(folder, fresh.learner, config), Error);
+}
+
+// States of former versions, whose batches were all of like lengths, do not say so.
+TEST(Resume, of_a_state_that_does_not_tell_of_lengths_goes_on_with_like_ones) {
+  const Folder folders;
+  TrainConfig config = resumed_config(20);
+  run(folders / "whole", config);
+  run_until(folders / "run", config, 7);
+  TensorFile state = read_safetensors(folders / "run/state.safetensors");
+  EXPECT_EQ(state.metadata.erase("run.lengths in a batch"), 1u);
+  save_safetensors(folders / "run/state.safetensors", state.tensors, state.metadata);
+  config.like_lengths = false;
+  EXPECT_THROW(run(folders / "run", config), Error);
+  config.like_lengths = true;
+  run(folders / "run", config);
+  expect_same_run(folders / "run", folders / "whole");
+}
+
+TEST(Resume, is_bit_equal_with_batches_of_any_lengths) {
+  const Folder folders;
+  TrainConfig config = resumed_config(20);
+  run(folders / "alike", config);
+  config.like_lengths = false;
+  run(folders / "whole", config);
+  EXPECT_NE(read_bytes(folders / "whole/log.jsonl"), read_bytes(folders / "alike/log.jsonl"));
+  run_until(folders / "run", config, 7);
+  run(folders / "run", config);
+  expect_same_run(folders / "run", folders / "whole");
 }
 
 TEST(Resume, is_bit_equal_at_any_number_of_threads) {

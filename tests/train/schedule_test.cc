@@ -87,16 +87,40 @@ int64_t padded(const Batches& batches, const std::vector<int64_t>& lengths) {
 TEST(Batches, hold_each_example_once_within_the_limits) {
   const auto lengths = some_lengths(5000);
   for (const auto& [tokens, examples] : {std::pair(200, 0), {200, 3}, {0, 16}, {30, 0}}) {
-    const Batches batches = batches_of_epoch(lengths, batches_config(tokens, examples), 0);
-    expect_each_once(batches, 5000);
-    for (const auto& batch : batches) {
-      const int64_t n = static_cast<int64_t>(batch.size());
-      int64_t longest = 0;
-      for (const int64_t i : batch) longest = std::max(longest, lengths[i]);
-      EXPECT_TRUE(tokens == 0 || n == 1 || n * longest <= tokens);
-      EXPECT_TRUE(examples == 0 || n <= examples);
+    for (const bool alike : {true, false}) {
+      TrainConfig config = batches_config(tokens, examples);
+      config.like_lengths = alike;
+      const Batches batches = batches_of_epoch(lengths, config, 0);
+      expect_each_once(batches, 5000);
+      for (const auto& batch : batches) {
+        const int64_t n = static_cast<int64_t>(batch.size());
+        int64_t longest = 0;
+        for (const int64_t i : batch) longest = std::max(longest, lengths[i]);
+        EXPECT_TRUE(tokens == 0 || n == 1 || n * longest <= tokens);
+        EXPECT_TRUE(examples == 0 || n <= examples);
+      }
     }
   }
+}
+
+// Of lengths 1 to 4, equally many, in batches of 64: the mean length of a batch is that of all,
+// give or take √(1.25/64) = 0.14, where lengths are mixed, and tells them apart where they are not.
+TEST(Batches, are_of_any_lengths_where_like_ones_are_not_wanted) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < 6400; ++i) lengths.push_back(1 + i % 4);
+  TrainConfig config = batches_config(0, 64);
+  const auto furthest = [&] {
+    double most = 0;
+    for (const auto& batch : batches_of_epoch(lengths, config, 0)) {
+      double sum = 0;
+      for (const int64_t i : batch) sum += static_cast<double>(lengths[i]);
+      most = std::max(most, std::abs(sum / static_cast<double>(batch.size()) - 2.5));
+    }
+    return most;
+  };
+  EXPECT_EQ(furthest(), 1.5);
+  config.like_lengths = false;
+  EXPECT_LT(furthest(), 5 * 0.14);
 }
 
 TEST(Batches, waste_little) {
