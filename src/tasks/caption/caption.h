@@ -43,7 +43,10 @@ struct CaptionConfig final : TaskConfig {
   int64_t valid_images = 200;  // captioned at each validation
   int64_t beam = 1;            // of the final scores
 
-  CaptionConfig() { train.batch_tokens = 1 << 20; }  // so many images decide alone
+  CaptionConfig() {
+    train.batch_tokens = 1 << 20;  // so many images decide alone
+    network.depth = 0;             // more where it was said, before suit_data()
+  }
   void visit(Fields&) override;
   void suit_data() override;
   std::string data_name() const override;

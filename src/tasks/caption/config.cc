@@ -77,6 +77,9 @@ void CaptionConfig::visit(Fields& f) {
   visit_writer_loss(f, loss, "of places, words, and before the output", "images");
   visit_training(f, measures());
   f.integer("batch-images", train.batch_examples, "images with a caption each", {1, 1e6});
+  f.flag("like-lengths", train.like_lengths,
+         "batches of captions of like lengths, which are faster; not where places are convolved, "
+         "which normalises them by their batch");
   f.integer("valid-images", valid_images, "captioned at each validation", {0, 1e6});
   f.integer("beam", beam, "of the final scores", {1, models::kLargestBeam});
 }
@@ -86,6 +89,7 @@ void CaptionConfig::suit_data() {
   train.schedule.warmup = 50;
   train.optimizer.beta2 = 0.98f;
   network.gate = network.context == models::Context::attention;
+  train.like_lengths = !convolves(*this) && network.depth == 0;
   if (data.data.empty()) {
     network.embedding = 32;
     network.hidden = 128;
