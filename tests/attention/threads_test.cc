@@ -198,5 +198,15 @@ TEST(Repeats, Of250ForwardAnd50BackwardPassesAreTheSame) {
   }
 }
 
+// Rows of 3 values are filled up to a vector, next to what the other thread computes with.
+TEST(Repeats, BesideAnotherThreadsMemoryAreTheSame) {
+  const Call x = call({.B = 2, .H = 4, .Hk = 2, .Lq = 5, .Lk = 7, .Dq = 6, .Dk = 6, .Dv = 3});
+  const auto context = [&] { return attend(x.q, x.k, x.v, x.attention).context.to_vector(); };
+  const NoGrad quiet;
+  const Threads use(2);
+  const std::vector<float> first = context();
+  for (int i = 0; i < 20'000; ++i) ASSERT_EQ(context(), first) << "pass " << i;
+}
+
 }  // namespace
 }  // namespace fovea::tests

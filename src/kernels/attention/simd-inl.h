@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "core/random.h"
+#include "kernels/load-inl.h"
 #include "kernels/math-inl.h"
 #include "kernels/tile-inl.h"
 
@@ -86,7 +87,11 @@ HWY_INLINE void FillRow(float* to, int64_t from, int64_t end, float value) {
   const Vec v = hn::Set(d, value);
   int64_t j = from;
   for (; j + kLanes <= end; j += kLanes) hn::StoreU(v, d, to + j);
+#if FOVEA_MASKED
   if (j < end) hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(end - j)), d, to + j);
+#else  // nothing behind `end` is read and written back: it may be another thread's
+  for (; j < end; ++j) to[j] = value;
+#endif
 }
 
 // ---- C[m×n] (+)= A[m×K]·B[K×n] -----------------------------------------------------------------
