@@ -34,6 +34,9 @@ void copy_as(const StridedLoop& loop, const T* from, T* to) {
   });
 }
 
+// For what Highway takes for granted of this processor, which on Arm is more than the compiler does.
+HWY_BEFORE_NAMESPACE();
+
 void transpose_4x4(const uint32_t* from, int64_t row, uint32_t* to, int64_t to_row) {
 #if HWY_TARGET == HWY_SCALAR
   for (int64_t i = 0; i < 16; ++i) to[i % 4 * to_row + i / 4] = from[i / 4 * row + i % 4];
@@ -89,6 +92,8 @@ void transpose_rows(const Transposing<T>& t, int64_t begin, int64_t end) {
     }
   }
 }
+
+HWY_AFTER_NAMESPACE();
 
 template <class T>
 void transpose(const Transposing<T>& t) {

@@ -133,14 +133,14 @@ HWY_INLINE void AdditiveScores(const float* HWY_RESTRICT q, const float* HWY_RES
 
 // Σ g·r and Σ g·r²: their difference is the derivative's, the first alone is du's.
 struct Sums {
-  Vec r, rr;
+  Vec r = hn::Zero(F()), rr = hn::Zero(F());
+  HWY_INLINE Sums() {}  // one that the compiler makes is not of this instruction set
   HWY_INLINE void Add(float g, Vec x) {
     const Vec gr = hn::Mul(hn::Set(F(), g), x);
     r = hn::Add(r, gr);
     rr = hn::MulAdd(gr, x, rr);
   }
 };
-HWY_INLINE Sums NoSums() { return {hn::Zero(F()), hn::Zero(F())}; }
 HWY_INLINE Vec Slope(const Sums& s, const float* u) {
   const F d;
   return hn::Mul(hn::Mul(hn::Set(d, 4.0f), hn::LoadU(d, u)), hn::Sub(s.r, s.rr));
@@ -165,10 +165,7 @@ HWY_INLINE void AdditiveQuery(const AdditiveSlopes& x, int64_t c, int64_t n, flo
   const Vec one = hn::Set(d, 1.0f);
   Vec q[N];
   Sums sums[N];
-  for (int v = 0; v < N; ++v) {
-    q[v] = hn::LoadU(d, side.q + c + v * kLanes);
-    sums[v] = NoSums();
-  }
+  for (int v = 0; v < N; ++v) q[v] = hn::LoadU(d, side.q + c + v * kLanes);
   int64_t j = 0;
   for (; j + 2 <= n; j += 2) {
     const float* k = side.k + j * ld + c;
@@ -203,10 +200,7 @@ HWY_INLINE Vec AdditiveKeys(const AdditiveSlopes& x, int64_t c, int64_t j, float
   const Vec one = hn::Set(d, 1.0f);
   Vec k[R];
   Sums sums[R];
-  for (int i = 0; i < R; ++i) {
-    k[i] = hn::LoadU(d, side.k + (j + i) * ld + c);
-    sums[i] = NoSums();
-  }
+  for (int i = 0; i < R; ++i) k[i] = hn::LoadU(d, side.k + (j + i) * ld + c);
   for (int64_t t = 0; t < x.steps; ++t) {
     const Vec q = hn::LoadU(d, side.q + t * ld + c);
     const float* at = x.g + t * x.ldg + j;
