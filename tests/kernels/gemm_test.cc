@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "core/processor.h"
 #include "core/random.h"
 #include "core/threads.h"
 #include "fovea/runtime.h"
@@ -289,6 +291,13 @@ TEST(GemmWays, AreChosenBySizeAndStrides) {
   EXPECT_EQ(way_of(1, 512, 512), "blocks");
 }
 
+// Whether the processor has an extension, as the system calls it, beside AVX-512.
+bool avx512_has(const char* extension) {
+  const std::vector<std::string> all = processor().arithmetic;
+  return isas().front().starts_with("avx3") &&
+         std::find(all.begin(), all.end(), extension) != all.end();
+}
+
 TEST(GemmWays, NarrowLeftsAreForManyRowsOfNarrowWeights) {
   const auto way = [](int64_t m, Number type, Layout lb, int64_t scale_row) {
     const Strides sb = strides(lb, 512, 512);
@@ -302,11 +311,11 @@ TEST(GemmWays, NarrowLeftsAreForManyRowsOfNarrowWeights) {
                                  .scale_row = scale_row})
                            .name);
   };
-  const bool there = isas().front().starts_with("avx3") && __builtin_cpu_supports("avx512vnni");
+  const bool there = avx512_has("avx512_vnni");
   EXPECT_EQ(way(20, Number::i8, Layout::columns, 0), there ? "bytes" : "blocks");
   EXPECT_EQ(way(512, Number::i8, Layout::columns, 0), there ? "bytes" : "large");
   EXPECT_EQ(way(19, Number::i8, Layout::columns, 0), "few rows");
-  const bool pairs = isas().front().starts_with("avx3") && __builtin_cpu_supports("avx512bf16");
+  const bool pairs = avx512_has("avx512_bf16");
   EXPECT_EQ(way(20, Number::bf16, Layout::columns, 0), pairs ? "pairs" : "blocks");
   EXPECT_EQ(way(512, Number::bf16, Layout::columns, 0), pairs ? "pairs" : "large");
   EXPECT_EQ(way(19, Number::bf16, Layout::columns, 0), "few rows");
