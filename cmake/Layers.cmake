@@ -114,7 +114,7 @@ macro(fovea_parts layers objects libs)
 endmacro()
 
 # fovea_library(PROGRAM LAYER...): Fovea::fovea, all components. The layers of PROGRAM have no public
-# headers: whoever uses the library is spared them and what they link.
+# headers: whoever uses the library is spared them and what they link. There may be none.
 # fovea_internal is for the program, the tests and the benchmarks: the objects of all layers, always
 # as archives, with every layer's headers.
 function(fovea_library)
@@ -136,12 +136,15 @@ function(fovea_library)
     target_include_directories(fovea_archive PUBLIC ${CMAKE_SOURCE_DIR}/include)
     target_link_libraries(fovea_archive PRIVATE ${libs})
   endif()
-  fovea_parts(ARG_PROGRAM program_objects program_libs)
-  add_library(fovea_program STATIC ${program_objects})
-  target_link_libraries(fovea_program PUBLIC ${archives} PRIVATE ${program_libs})
   add_library(fovea_internal INTERFACE)
+  if(ARG_PROGRAM)
+    fovea_parts(ARG_PROGRAM program_objects program_libs)
+    add_library(fovea_program STATIC ${program_objects})
+    target_link_libraries(fovea_program PUBLIC ${archives} PRIVATE ${program_libs})
+    target_link_libraries(fovea_internal INTERFACE fovea_program)
+  endif()
   list(TRANSFORM layers PREPEND ${CMAKE_BINARY_DIR}/layers/)
   list(TRANSFORM ARG_PROGRAM PREPEND ${CMAKE_BINARY_DIR}/layers/ OUTPUT_VARIABLE program_roots)
   target_include_directories(fovea_internal INTERFACE ${layers} ${program_roots})
-  target_link_libraries(fovea_internal INTERFACE fovea_program ${archives} ${libs} ${program_libs})
+  target_link_libraries(fovea_internal INTERFACE ${archives} ${libs} ${program_libs})
 endfunction()
