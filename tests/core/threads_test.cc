@@ -16,6 +16,7 @@
 
 #include "fovea/error.h"
 #include "tests/core/with_threads.h"
+#include "tests/reduced.h"
 
 namespace fovea {
 namespace {
@@ -95,6 +96,8 @@ TEST(Pool, TheTeamMayChange) {
 
 // A child has none of its parent's threads.
 TEST(Pool, AForkedChildHasItsOwn) {
+  if (test::emulated())
+    GTEST_SKIP() << "qemu's own state does not survive a thread of a forked child";
   const Threads two(2);
   ASSERT_EQ(sum_in_parallel(100), 4950);
   const pid_t child = fork();
