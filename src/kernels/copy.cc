@@ -34,7 +34,8 @@ void copy_as(const StridedLoop& loop, const T* from, T* to) {
   });
 }
 
-// For what Highway takes for granted of this processor, which on Arm is more than the compiler does.
+// For what Highway takes for granted of this processor, which on Arm is more than the compiler
+// does.
 HWY_BEFORE_NAMESPACE();
 
 void transpose_4x4(const uint32_t* from, int64_t row, uint32_t* to, int64_t to_row) {

@@ -128,8 +128,8 @@ HWY_NOINLINE void RowsOfC(Strided<float> a, Slab slab, Corner c, int64_t m, Inte
       if (a.row == 1 && p + 1 == panels.last && k + kDepth < slab.depth) {
         ahead = {a.at(0, k + kDepth), a.col, DivCeil(m, 16)};
       }
-      Columns(left, {slab.panel(k, p), kPanel}, c.from(0, p * kPanel), {m, slab.cols_of(p), depth},
-              ahead);
+      Columns(left, Right<float>{slab.panel(k, p), kPanel}, c.from(0, p * kPanel),
+              {m, slab.cols_of(p), depth}, ahead);
     }
   }
 }

@@ -47,9 +47,9 @@ struct Strided {
 };
 
 // The left side of all tiles of a panel; `next` leads to the next kTileRows rows.
-struct LeftRows {
-  Left<float> tile;
+struct LeftRows : Left<float> {
   int64_t next;
+  HWY_INLINE void advance() { data += next; }
 };
 // What the first `tiles` tiles fetch into the second cache: at step k of tile t the line of
 // data[16·t + k·step].
@@ -83,8 +83,8 @@ struct Extent {
 };
 
 // c[i][j] = Σ_k a[i][k]·b[k][j] + plus[i][j] for MR rows and n ≤ NV vectors of columns.
-template <int MR, int NV>
-HWY_INLINE void Tile(const Left<float>& a, const Right<float>& b, const Corner& c, const Extent& e,
+template <int MR, int NV, class LeftSide, class RightSide>
+HWY_INLINE void Tile(const LeftSide& a, const RightSide& b, const Corner& c, const Extent& e,
                      const Ahead& ahead) {
   const F d;
   Vec sum[MR][NV];
@@ -131,15 +131,14 @@ HWY_INLINE void Tile(const Left<float>& a, const Right<float>& b, const Corner& 
   }
 }
 
-template <int NV>
-HWY_NOINLINE void Column(LeftRows rows, Right<float> b, Corner c, Extent e, Ahead ahead) {
-  Left<float>& a = rows.tile;
+template <int NV, class LeftSide, class RightSide>
+HWY_NOINLINE void Column(LeftSide a, RightSide b, Corner c, Extent e, Ahead ahead) {
   for (; e.m >= kTileRows; e.m -= kTileRows) {
     if (ahead.tiles <= 0) ahead = {a.data};
     Tile<kTileRows, NV>(a, b, c, e, ahead);
     ahead.data += 16;
     --ahead.tiles;
-    a.data += rows.next;
+    a.advance();
     c = c.from(kTileRows, 0);
   }
   if (e.m == 5) Tile<5, NV>(a, b, c, e, ahead);
@@ -150,7 +149,8 @@ HWY_NOINLINE void Column(LeftRows rows, Right<float> b, Corner c, Extent e, Ahea
 }
 
 // n ≤ kPanel columns.
-HWY_INLINE void Columns(const LeftRows& a, const Right<float>& b, const Corner& c, const Extent& e,
+template <class LeftSide, class RightSide>
+HWY_INLINE void Columns(const LeftSide& a, const RightSide& b, const Corner& c, const Extent& e,
                         const Ahead& ahead) {
   const int64_t vecs = (e.n + kLanes - 1) / kLanes;
   if (vecs == kPanelVecs) return Column<kPanelVecs>(a, b, c, e, ahead);

@@ -27,17 +27,21 @@ constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3;  // 32 of them; else 16
 
 // ---- The tile ----------------------------------------------------------------------------------
 
-// A is read one number at a time, by any strides: element (i, k) is data[i·row + k·col].
+// A is read one number at a time: number i of step k is step(k)[down(i)]. By strides here; who has
+// a table for one of them says so by a type of its own.
 template <class T>
 struct Left {
   const T* data;
   int64_t row, col;
+  HWY_INLINE const T* step(int64_t k) const { return data + k * col; }
+  HWY_INLINE int64_t down(int64_t i) const { return i * row; }
 };
-// Rows of B are whole vectors, `row` numbers apart.
+// Rows of B are whole vectors, `row` numbers apart; the same holds for them.
 template <class T>
 struct Right {
   const T* data;
   int64_t row;
+  HWY_INLINE const T* step(int64_t k) const { return data + k * row; }
 };
 
 // How a step multiplies: what A and B hold, what is summed, and how many products, one after the
@@ -126,17 +130,17 @@ HWY_INLINE void EachSum(const Body& body) {
 }
 
 // sum[i][j] += part p of one step's products.
-template <class By, int p, int MR, int NV>
-HWY_INLINE void AddPart(const typename By::A* left, int64_t row, const typename By::B* right,
+template <class By, int p, int MR, int NV, class LeftSide>
+HWY_INLINE void AddPart(const LeftSide& a, const typename By::A* left, const typename By::B* right,
                         typename By::Sum (&sum)[MR][NV]) {
   decltype(By::template Load<p>(right)) b[NV];
   HWY_UNROLL(4)
   for (int j = 0; j < NV; ++j) b[j] = By::template Load<p>(right + j * kLanes);
   HWY_UNROLL(8)
   for (int i = 0; i < MR; ++i) {
-    const auto a = By::template Spread<p>(left + i * row);
+    const auto number = By::template Spread<p>(left + a.down(i));
     HWY_UNROLL(4)
-    for (int j = 0; j < NV; ++j) sum[i][j] = By::Add(a, b[j], sum[i][j]);
+    for (int j = 0; j < NV; ++j) sum[i][j] = By::Add(number, b[j], sum[i][j]);
   }
 }
 
@@ -147,16 +151,16 @@ struct Nothing {
 
 // sum[i][j] += Σ_k a[i][k]·b[k][j], depth steps of k. All that runs longest is in here; the sums
 // are the caller's own variables, and stay in registers because this is always inlined.
-template <class By, int MR, int NV, class Before = Nothing>
-HWY_INLINE void AddProducts(const Left<typename By::A>& a, const Right<typename By::B>& b,
-                            int64_t depth, typename By::Sum (&sum)[MR][NV], Before before = {}) {
-  const typename By::A* HWY_RESTRICT left = a.data;
-  const typename By::B* HWY_RESTRICT right = b.data;
-  const int64_t row = a.row, col = a.col, next = b.row;
-  for (int64_t k = 0; k < depth; ++k, left += col, right += next) {
+template <class By, int MR, int NV, class LeftSide = Left<typename By::A>,
+          class RightSide = Right<typename By::B>, class Before = Nothing>
+HWY_INLINE void AddProducts(LeftSide a, RightSide b, int64_t depth, typename By::Sum (&sum)[MR][NV],
+                            Before before = {}) {
+  for (int64_t k = 0; k < depth; ++k) {
+    const typename By::A* HWY_RESTRICT left = a.step(k);
+    const typename By::B* HWY_RESTRICT right = b.step(k);
     before();
-    AddPart<By, 0>(left, row, right, sum);
-    if constexpr (By::kParts == 2) AddPart<By, 1>(left, row, right, sum);
+    AddPart<By, 0>(a, left, right, sum);
+    if constexpr (By::kParts == 2) AddPart<By, 1>(a, left, right, sum);
   }
 }
 

@@ -18,6 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 struct Unscaled {};  // the bits as they are
 
+// `from` is a pointer, or anything that moves as one and that Floats() reads.
 // Row i times its factor: one for all rows, a function of the row, or none.
 template <class D>
 HWY_INLINE hn::Vec<D> Scaled(D d, hn::Vec<D> v, float factor, int64_t) {
@@ -33,8 +34,8 @@ HWY_INLINE hn::Vec<D> Scaled(D d, hn::Vec<D> v, const ByRow& factor, int64_t i) 
 }
 
 // to[j·to_row + i] = factor·from[i·row + j] for i, j < 4.
-template <class T, class Factor>
-HWY_INLINE void Transpose4x4(const T* from, int64_t row, const Factor& factor, float* to,
+template <class From, class Factor>
+HWY_INLINE void Transpose4x4(From from, int64_t row, const Factor& factor, float* to,
                              int64_t to_row) {
 #if HWY_TARGET == HWY_SCALAR
   const hn::CappedTag<float, 1> d;
@@ -61,8 +62,8 @@ HWY_INLINE void Transpose4x4(const T* from, int64_t row, const Factor& factor, f
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 #define FOVEA_SQUARE 16
 // 4×4 inside 128-bit blocks, then 4×4 of the blocks.
-template <class T, class Factor>
-HWY_INLINE void TransposeSquare(const T* from, int64_t row, const Factor& factor, float* to,
+template <class From, class Factor>
+HWY_INLINE void TransposeSquare(From from, int64_t row, const Factor& factor, float* to,
                                 int64_t to_row) {
   const hn::FixedTag<float, 16> d;
   const hn::RepartitionToWide<hn::RebindToSigned<decltype(d)>> d64;
@@ -95,8 +96,8 @@ HWY_INLINE void TransposeSquare(const T* from, int64_t row, const Factor& factor
 }
 #else
 #define FOVEA_SQUARE 4
-template <class T, class Factor>
-HWY_INLINE void TransposeSquare(const T* from, int64_t row, const Factor& factor, float* to,
+template <class From, class Factor>
+HWY_INLINE void TransposeSquare(From from, int64_t row, const Factor& factor, float* to,
                                 int64_t to_row) {
   Transpose4x4(from, row, factor, to, to_row);
 }
