@@ -135,7 +135,7 @@ class Training(Board):
             self.click("#limits-begin")
             self.wait(lambda d: (run / "results.json").exists(), 90)
             self.wait(lambda d: "Report of this run" in self.text("#about"), 30)
-            self.assertIn("Train further", self.text("#training-now"))
+            self.wait(lambda d: "Train further" in self.text("#training-now"), 30)
             self.wait(lambda d: self.all("#output .said"), 30)
         self.assertEqual(site.code, 0)
         self.driver.get("about:blank")

@@ -57,10 +57,11 @@ TEST_P(OfEveryTask, InputsComeOneByOne) {
   const Json alone = ask("POST", "data", {{"most", 1}})["rows"];
   ASSERT_EQ(alone.size(), 1u);
   Json first = table["rows"][0];
-  // Texts are read several at a time: of other shapes the last bits of a product are others.
-  if (texts) {
-    EXPECT_NEAR(alone[0][3].get<double>(), first[3].get<double>(), 1e-6);
-    first[3] = alone[0][3];
+  // Several are read at a time: of other shapes the last bits of a product are others.
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (!first[i].is_number_float()) continue;
+    EXPECT_NEAR(alone[0][i].get<double>(), first[i].get<double>(), 1e-6);
+    first[i] = alone[0][i];
   }
   EXPECT_EQ(alone[0], first);
   EXPECT_TRUE(ask("POST", "data", {{"most", 0}}).contains("error"));
