@@ -269,7 +269,6 @@ HWY_INLINE void AddKeyGradients(const BackwardTask& t, bool accumulate) {
   const UnitSums& sums = t.unit.sums;
   const AttentionProblem& p = c.p;
   const int64_t j0 = t.block.j0;
-  auto* product = t.careful ? &MatMulSkippingZeros : &MatMul;
   const bool dot = p.family == Family::dot && c.scores;
   for (int64_t j = j0; j < t.block.j1; j += kPanelKeys) {
     const int64_t keys = std::min(kPanelKeys, p.Lk - j);
@@ -278,15 +277,16 @@ HWY_INLINE void AddKeyGradients(const BackwardTask& t, bool accumulate) {
     const int64_t at = rows.first * mem.lds + (j - j0);
     // to[keys][width] (+)= leftᵀ·from, over the rows that see them.
     const auto add = [&](const float* left, const Rows& from, DenseRows to, int64_t width) {
-      product({.a = {left + at, 1, mem.lds},
-               .b = from.data + rows.first * from.row,
-               .ldb = from.row,
-               .c = to.data + j * to.ld,
-               .ldc = to.ld,
-               .m = keys,
-               .n = width,
-               .K = rows.m,
-               .accumulate = accumulate});
+      MatMul({.a = {left + at, 1, mem.lds},
+              .b = from.data + rows.first * from.row,
+              .ldb = from.row,
+              .c = to.data + j * to.ld,
+              .ldc = to.ld,
+              .m = keys,
+              .n = width,
+              .K = rows.m,
+              .accumulate = accumulate},
+             t.careful);
     };
     if (sums.dv.data && c.values) add(mem.s, t.rows.d_out, sums.dv, p.Dv);
     if (dot) add(mem.dw, t.rows.q, sums.dk, p.D);
@@ -310,16 +310,16 @@ HWY_INLINE void AddQueryGradients(const BackwardTask& t, DenseRows dq) {
     const float* ds = mem.dw + i * mem.lds + (a - x.j0);
     if (p.family == Family::dot) {
       if (!c.g.dq) continue;
-      auto* product = t.careful ? &MatMulSkippingZeros : &MatMul;
-      product({.a = {ds, mem.lds, 1},
-               .b = k_rows.data + a * k_rows.row,
-               .ldb = k_rows.row,
-               .c = dq.data + i * dq.ld,
-               .ldc = dq.ld,
-               .m = rows.m,
-               .n = p.D,
-               .K = z - a,
-               .accumulate = !c.covers || x.j0 > 0});
+      MatMul({.a = {ds, mem.lds, 1},
+              .b = k_rows.data + a * k_rows.row,
+              .ldb = k_rows.row,
+              .c = dq.data + i * dq.ld,
+              .ldc = dq.ld,
+              .m = rows.m,
+              .n = p.D,
+              .K = z - a,
+              .accumulate = !c.covers || x.j0 > 0},
+             t.careful);
     } else {
       auto* add = AdditiveGradOf(range, c.w.slow_divisions);
       add({.ea = mem.q_rows + i * c.ld,

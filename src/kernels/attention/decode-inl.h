@@ -147,7 +147,6 @@ HWY_NOINLINE void DecodeValues(const AttentionProblem& p, const Rows& values, in
   }
   Buffer<float> wide(values.halves ? n * p.Dv : 0);
   if (values.halves) PackRows(values, n, p.Dv, 1.0f, {wide.data(), p.Dv});
-  auto* product = careful ? &MatMulSkippingZeros : &MatMul;
   Product part{.a = {s.data, s.ld, 1},
                .b = values.halves ? wide.data() : values.data,
                .ldb = values.halves ? p.Dv : values.row,
@@ -162,7 +161,7 @@ HWY_NOINLINE void DecodeValues(const AttentionProblem& p, const Rows& values, in
   for (int64_t j = 0; j < n; j += kDecodeStep) {
     part.K = std::min(kDecodeStep, n - j);
     for (int64_t i = 0; i < part.K; ++i) FetchRow(part.b + (ahead + i) * part.ldb, p.Dv * kFloat);
-    product(part);
+    MatMul(part, careful);
     part.a.data += part.K * part.a.col;
     part.b += part.K * part.ldb;
     part.accumulate = true;

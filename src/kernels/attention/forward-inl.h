@@ -264,16 +264,16 @@ HWY_INLINE void SumValues(const ForwardTask& t, const Block& x, int64_t g) {
     return;
   }
   const Rows& values = t.side.values;
-  auto* product = t.side.careful ? &MatMulSkippingZeros : &MatMul;
-  product({.a = {t.mem.s + (a - x.j0), t.mem.lds, 1},
-           .b = values.data + a * values.row,
-           .ldb = values.row,
-           .c = context + rows.first * ldc,
-           .ldc = ldc,
-           .m = rows.m,
-           .n = Dv,
-           .K = z - a,
-           .accumulate = t.state.started[g]});
+  MatMul({.a = {t.mem.s + (a - x.j0), t.mem.lds, 1},
+          .b = values.data + a * values.row,
+          .ldb = values.row,
+          .c = context + rows.first * ldc,
+          .ldc = ldc,
+          .m = rows.m,
+          .n = Dv,
+          .K = z - a,
+          .accumulate = t.state.started[g]},
+         t.side.careful);
   t.state.started[g] = true;
 }
 

@@ -94,16 +94,16 @@ HWY_INLINE void AddPartlySeen(const Prefix& p, const PrefixScratch& mem, int64_t
     for (int64_t r = 0; r < n; ++r) {
       FillRow(mem.s + r * lds, std::clamp<int64_t>(p.end[i + r] - j, 0, m), m, 0.0f);
     }
-    auto* product = p.finite ? &MatMul : &MatMulSkippingZeros;
-    product({.a = {mem.s, lds, 1},
-             .b = mem.z,
-             .ldb = mem.ldz,
-             .c = mem.out,
-             .ldc = mem.ldz,
-             .m = n,
-             .n = p.outer,
-             .K = m,
-             .accumulate = true});
+    MatMul({.a = {mem.s, lds, 1},
+            .b = mem.z,
+            .ldb = mem.ldz,
+            .c = mem.out,
+            .ldc = mem.ldz,
+            .m = n,
+            .n = p.outer,
+            .K = m,
+            .accumulate = true},
+           !p.finite);
   }
 }
 

@@ -196,6 +196,11 @@ HWY_NOINLINE void MatMulSkippingZeros(const Product& x) {
   }
 }
 
+HWY_INLINE void MatMul(const Product& x, bool skips_zeros) {
+  if (skips_zeros) return MatMulSkippingZeros(x);
+  MatMul(x);
+}
+
 }  // namespace fovea::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
