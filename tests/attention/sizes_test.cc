@@ -74,6 +74,21 @@ TEST(Empty, ValuesOfWidthZeroStillHaveWeights) {
   }
 }
 
+// One query has a kernel of its own.
+TEST(Empty, ValuesOfWidthZeroMeetOneQueryToo) {
+  const Sizes n{.B = 1, .H = 4, .Hk = 2, .Lq = 1, .Lk = 64, .Dq = 16, .Dk = 16, .Dv = 0};
+  on_every_isa([&](const std::string&) {
+    for (const DType type : {DType::f32, DType::bf16}) {
+      Call x = call(n);
+      x.k = x.k.to(type);
+      x.v = x.v.to(type);
+      const Attended a = attend_as_called(x);
+      EXPECT_TRUE(a.context.to_vector().empty());
+      EXPECT_EQ(a.weights().shape(), (Shape{1, 4, 1, 64}));
+    }
+  });
+}
+
 // ---- lengths and widths ------------------------------------------------------------------------
 
 // All of the context where that is cheap, else the first, the middle and the last rows.

@@ -20,7 +20,9 @@ namespace fovea::kernels::HWY_NAMESPACE {
 // Rows are fetched so many bytes before they are read: what fetches by itself stops at a page's
 // end.
 constexpr int64_t kDecodeAhead = 8192, kFloat = sizeof(float);
-HWY_INLINE int64_t RowsAhead(int64_t bytes) { return std::max<int64_t>(2, kDecodeAhead / bytes); }
+HWY_INLINE int64_t RowsAhead(int64_t bytes) {
+  return std::max<int64_t>(2, kDecodeAhead / std::max<int64_t>(1, bytes));
+}
 HWY_INLINE void FetchRow(const void* row, int64_t bytes) {
   for (int64_t c = 0; c < bytes; c += 64) hwy::Prefetch(static_cast<const char*>(row) + c);
 }
@@ -165,7 +167,7 @@ HWY_INLINE void WordValuesOf(const ValueWeights& w, const WordRows& v, int64_t w
                              DenseRows to) {
   const F d;
   const U du;
-  const int64_t ahead = bytes > 0 ? RowsAhead(bytes) : 0;
+  const int64_t ahead = RowsAhead(bytes);
   Vec sum[R][NV][2];
   HWY_UNROLL(4)
   for (int r = 0; r < R; ++r) {
