@@ -20,7 +20,6 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kDecodeRows = 8;    // heads of the group × queries
 constexpr int64_t kDecodeKeys = 512;  // keys of one part; fixed, so that threads change nothing
-constexpr int64_t kDecodeStep = 16;   // of them, whose values are summed at a time
 constexpr int64_t kDecodeHead = std::max<int64_t>(kLanes, 2);  // {m, l} before a part's sum
 
 inline bool DecodeSuits(const AttentionProblem& p, const AttentionResult& out) {
@@ -147,25 +146,16 @@ HWY_NOINLINE void DecodeValues(const AttentionProblem& p, const Rows& values, in
   }
   Buffer<float> wide(values.halves ? n * p.Dv : 0);
   if (values.halves) PackRows(values, n, p.Dv, 1.0f, {wide.data(), p.Dv});
-  Product part{.a = {s.data, s.ld, 1},
-               .b = values.halves ? wide.data() : values.data,
-               .ldb = values.halves ? p.Dv : values.row,
-               .c = to.data,
-               .ldc = to.ld,
-               .m = rows,
-               .n = p.Dv,
-               .K = n,
-               .accumulate = false};
-  // Some rows at a time, whole: a tile is narrower than a row, and would read parts of all of them.
-  const int64_t ahead = RowsAhead(p.Dv * kFloat);
-  for (int64_t j = 0; j < n; j += kDecodeStep) {
-    part.K = std::min(kDecodeStep, n - j);
-    for (int64_t i = 0; i < part.K; ++i) FetchRow(part.b + (ahead + i) * part.ldb, p.Dv * kFloat);
-    MatMul(part, careful);
-    part.a.data += part.K * part.a.col;
-    part.b += part.K * part.ldb;
-    part.accumulate = true;
-  }
+  MatMul({.a = {s.data, s.ld, 1},
+          .b = values.halves ? wide.data() : values.data,
+          .ldb = values.halves ? p.Dv : values.row,
+          .c = to.data,
+          .ldc = to.ld,
+          .m = rows,
+          .n = p.Dv,
+          .K = n,
+          .accumulate = false},
+         careful);
 }
 
 HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, int64_t j0,
