@@ -104,6 +104,9 @@ kernels::Pooling pooling_of(const char* call, const Tensor& x, const Pool2d& how
       2 * how.pad_x > how.size_x) {
     throw Error(call, "sizes and strides must be 1 or more, margins at most half the size");
   }
+  if (x.size(2) * x.size(3) == 0) {
+    throw Error(call, "x is " + to_string(x.shape()) + ", expected planes of 1 pixel or more");
+  }
   const int64_t OY = places(call, x.size(2), how.pad_y, how.size_y, how.stride_y);
   const int64_t OX = places(call, x.size(3), how.pad_x, how.size_x, how.stride_x);
   return {.window = {1, x.size(2), x.size(3), how.size_y, how.size_x, how.stride_y, how.stride_x,

@@ -251,6 +251,7 @@ TEST(ConvWays, WhatIsNotFiniteReachesWhatMeetsIt) {
         for (size_t i = 0; i < got[k].size(); ++i) {
           const double v = (*wanted[k])[i];
           ASSERT_EQ(std::isfinite(got[k][i]), std::isfinite(v)) << k << " " << i;
+          ASSERT_EQ(std::isnan(got[k][i]), std::isnan(v)) << k << " " << i;
           if (!std::isfinite(v)) continue;
           ASSERT_NEAR(got[k][i], v, 2e-4) << k << " " << i;
         }

@@ -147,6 +147,38 @@ TEST(Conv, Empty) {
   EXPECT_EQ(w.grad().to_vector(), std::vector<float>(18, 0.0f));
 }
 
+// No rows, no columns, no channels on either side: margins alone make places, and all sums are 0.
+TEST(Conv, OfNothing) {
+  struct Case {
+    Shape x, w;
+    int64_t pad;
+  };
+  for (const Case& c :
+       {Case{{1, 8, 0, 5}, {4, 8, 2, 2}, 1}, Case{{1, 16, 0, 5}, {16, 16, 3, 3}, 2},
+        Case{{1, 16, 5, 0}, {16, 16, 3, 3}, 2}, Case{{2, 8, 0, 64}, {8, 8, 3, 3}, 2},
+        Case{{1, 0, 8, 8}, {0, 0, 3, 3}, 0}, Case{{1, 0, 64, 64}, {3, 0, 1, 1}, 0},
+        Case{{1, 3, 8, 8}, {0, 3, 3, 3}, 1}}) {
+    SCOPED_TRACE(to_string(c.x) + " " + to_string(c.w));
+    Tensor x = Tensor::full(c.x, 1.0f).set_requires_grad();
+    Tensor w = Tensor::full(c.w, 1.0f).set_requires_grad();
+    Conv2d how;
+    how.pad_y = how.pad_x = c.pad;
+    const Tensor y = conv2d(x, w, {}, how);
+    EXPECT_EQ(y.shape(), (Shape{c.x[0], c.w[0], c.x[2] + 2 * c.pad - c.w[2] + 1,
+                                c.x[3] + 2 * c.pad - c.w[3] + 1}));
+    sum(y).backward();
+    for (const Tensor& t : {y, x.grad(), w.grad()}) {
+      EXPECT_EQ(t.to_vector(), std::vector<float>(static_cast<size_t>(t.numel()), 0.0f));
+    }
+  }
+  Pool2d pool;
+  pool.pad_y = pool.pad_x = 1;
+  EXPECT_TRUE(has(error_of([&] {
+                    max_pool2d(Tensor::zeros({1, 1, 0, 5}), pool);
+                  }),
+                  "x is [1, 1, 0, 5], expected planes of 1 pixel or more"));
+}
+
 TEST(Conv, Errors) {
   EXPECT_EQ(error_of([] {
               conv2d(Tensor::zeros({1, 3, 4, 4}), Tensor::zeros({2, 2, 3, 3}));
