@@ -138,7 +138,9 @@ TopK Attended::top(int64_t k, const Select& select) const {
   TopK out{Tensor::empty({n.B, heads, count, k}),
            Tensor::empty({n.B, heads, count, k}, DType::i64, s->computed)};
   // A few rows at a time: the whole matrix is never there.
-  const int64_t most = s->computed == Device::cpu ? 64 : std::max<int64_t>(64, kTopScores / n.Lk);
+  const int64_t most = s->computed == Device::cpu
+                           ? 64
+                           : std::max<int64_t>(64, kTopScores / std::max<int64_t>(1, n.Lk));
   for (int64_t first = 0; first < count && k > 0; first += most) {
     const int64_t m = std::min(most, count - first);
     const Select part{select.heads, {rows.begin() + first, rows.begin() + first + m}};

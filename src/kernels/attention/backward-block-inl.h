@@ -461,8 +461,9 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
   if (std::max(r.first, j0) >= j1 && !c.g.dsink) return;
   const Range range = unit.keys.packed.range;
   const QueryRows q{QueriesOf(p, at.b, at.h, at.i), at.n};
+  // Where weights are of single scores, no statistic tells of a query of −inf, which permits none.
   bool finite = unit.keys.packed.finite && !c.undefined;
-  if ((p.masked() || range == Range::large || p.softcap > 0.0f) && finite) {
+  if ((p.masked() || range == Range::large || p.softcap > 0.0f || !WeighsRows(p.weigh)) && finite) {
     finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, at.b, at.h, at.i), at.n, p.Dv)) &&
              (p.family == Family::given || AllFinite(q.from, at.n, p.D));
   }

@@ -358,7 +358,7 @@ HWY_INLINE RowLook LookOver(const float* s, int64_t n) {
 }
 
 // `formula`: calls with the permitted scores, gathered where not all are, and spreads the weights.
-// The row's statistic: NaN where there are none, else 0.
+// The row's statistic: NaN where there are none, −inf where no score is permitted, else 0.
 HWY_NOINLINE float FormulaRow(const AttentionProblem& p, const Stretch& x, float* s, float* spare) {
   float* at = s - x.origin;
   const RowFormula& f = p.formula;
@@ -367,18 +367,19 @@ HWY_NOINLINE float FormulaRow(const AttentionProblem& p, const Stretch& x, float
     SpreadNan(at + x.from, x.size(), at + x.from);
     return kNan;
   }
-  if (!look.hidden) {
-    if (x.size() > 0) f.forward(f.self, x.size(), at + x.from, at + x.from);
+  if (!look.hidden && x.size() > 0) {
+    f.forward(f.self, x.size(), at + x.from, at + x.from);
     return 0.0f;
   }
   int64_t n = 0;
   for (int64_t j = x.from; j < x.to; ++j) {
     if (at[j] != -kInf) spare[n++] = at[j];
   }
-  if (n > 0) f.forward(f.self, n, spare, spare);
+  const bool empty = n == 0;
+  if (!empty) f.forward(f.self, n, spare, spare);
   n = 0;
   for (int64_t j = x.from; j < x.to; ++j) at[j] = at[j] != -kInf ? spare[n++] : 0.0f;
-  return 0.0f;
+  return empty ? -kInf : 0.0f;
 }
 
 struct RowScores {
