@@ -21,7 +21,7 @@ Bf16Side across(const Bf16Side& s) { return {s.data, s.cols, s.rows, s.col, s.ro
 
 // As rows of the last dimension, side by side; copies where the strides demand it.
 Tensor bf16_matrix(const Tensor& x) {
-  const Tensor rows = x.detach().reshape({-1, x.size(-1)});
+  const Tensor rows = as_rows(x);
   const bool fits = rows.strides()[1] == 1 && rows.strides()[0] >= rows.size(1);
   return fits ? rows : rows.contiguous();
 }

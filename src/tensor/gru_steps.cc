@@ -58,7 +58,7 @@ const Deferred<GruSteps::Rows>& GruSteps::learned() {
              kGru, {w_fed_, state_.weight, state_.bias},
              [fed = want[0], weight = want[1], bias = want[2]](const Rows& all) {
                Grads grads(3);
-               if (fed) {
+               if (fed && !all.fed.empty()) {
                  grads[0] = d_product_weight(concatenate(all.dx, 0), concatenate(all.fed, 0));
                }
                const Tensor du = weight || bias ? concatenate(all.du, 0) : Tensor();

@@ -16,14 +16,6 @@ namespace fovea {
 namespace {
 
 // As rows of the last dimension; copies where the strides demand it.
-Tensor as_rows(const Tensor& x) {
-  if (x.rank() == 2) return x.detach();
-  const Shape& shape = x.shape();
-  const int64_t rows =
-      std::accumulate(shape.begin(), shape.end() - 1, int64_t{1}, std::multiplies<>());
-  return x.detach().reshape({rows, shape.back()});
-}
-
 Tensor transposed(const Tensor& x) {
   return view_of(x, {x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, 0);
 }
@@ -71,6 +63,14 @@ Tensor product_of(const Tensor& x, const Right& b, const Tensor& bias, const Ten
 }
 
 }  // namespace
+
+Tensor as_rows(const Tensor& x) {
+  if (x.rank() == 2) return x.detach();
+  const Shape& shape = x.shape();
+  const int64_t rows =
+      std::accumulate(shape.begin(), shape.end() - 1, int64_t{1}, std::multiplies<>());
+  return x.detach().reshape({rows, shape.back()});
+}
 
 Tensor dense_transpose(const Tensor& weight) {
   const int64_t rows = weight.size(0), cols = weight.size(1);
