@@ -229,8 +229,11 @@ std::unique_ptr<TaskConfig> config_in(const fs::path& file, const Task& expected
     from_options(typed, *config);
   };
   say();
-  config->suit_data();
-  say();
+  // What a run says is all of it: a setting that came later is as it was before there was one.
+  if (config->fingerprint.empty()) {
+    config->suit_data();
+    say();
+  }
   replace_limits(*config, typed);
   return config;
 }

@@ -240,6 +240,17 @@ TEST(CaptionRun, LearnsFromImagesThatTellHowLongTheirCaptionsAre) {
   EXPECT_EQ(score_of(t.test.scores, "exact"), 100);
 }
 
+// A run of before there was the setting is repeated as it was; other files of settings say a part.
+TEST(CaptionConfigs, OfAFormerRunAreRepeatedAsTheyWere) {
+  const Folder folder;
+  const auto like = [&](const std::string& json) {
+    write_bytes(folder / "config.json", json);
+    return config_in(folder / "config.json", task_caption, {})->train.like_lengths;
+  };
+  EXPECT_TRUE(like(R"({"task": "caption", "fingerprint": "0123456789abcdef"})"));
+  EXPECT_FALSE(like(R"({"task": "caption"})"));
+}
+
 // Batches of like lengths have statistics of their own, and a convolution normalises by them.
 TEST(CaptionConfigs, MixLengthsWhereABatchIsNormalised) {
   const auto like = [](const Given& options) {
