@@ -35,7 +35,7 @@ def arguments():
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown too")
     parser.add_argument("--from", dest="source", metavar="FILE",
                         help="run nothing: print the Markdown table of an earlier run's JSON")
-    options = program.parse(parser)
+    options = program.parse(parser, makes_inputs=False)  # its workers make their own
     options.rounds = options.rounds or (2 if options.quick else 5)
     options.seconds = 0.08 if options.quick else 0.25
     options.peers = [p for p in options.peers.split(",") if p and p != "none"]

@@ -85,6 +85,8 @@ def arguments():
     parser.add_argument("--batch", type=int, help="sequences of a training's step")
     parser.add_argument("--steps", type=int, help="of a training")
     options = program.parse(parser)
+    if options.type != "f32" and options.device != "cuda":
+        parser.error(f"--type {options.type} is for trainings on a GPU: --device cuda")
     options.parts = options.parts.split(",")
     if options.peers is None:
         options.peers = ",".join(p for p in PEERS if p != "float32")
@@ -203,7 +205,7 @@ def loss_faults(name, us, peer):
 
 def train(training, sides, quick):
     from harness import tensors
-    steps, turn = (6, 3) if quick else (training.steps, training.turn)
+    steps, turn = (min(6, training.steps), 3) if quick else (training.steps, training.turn)
     with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
         files = {name: os.path.join(folder, name) for name in ("weights", "batches")}
         tensors.save(files["weights"], make_weights(training.model, START))
@@ -212,7 +214,7 @@ def train(training, sides, quick):
             side.load(training.model, files)
         for number, first in enumerate(range(0, steps, turn)):
             for side in in_turn(sides, number):
-                side.train(first, turn)
+                side.train(first, min(turn, steps - first))
     note("")
     result = {"name": training.name, "model": asdict(training.model), "batch": training.batch,
               "tokens": training.batch * training.model.context,

@@ -25,7 +25,10 @@ def arguments():
     parser.add_argument("--unfused", action="store_true", help="PyTorch's Adam as it is by default")
     parser.add_argument("--graph", action="store_true", help="PyTorch's steps as a CUDA graph")
     parser.add_argument("--without-fovea", action="store_true", help="the peer alone")
-    return program.parse_with_torch(parser)
+    options = program.parse_with_torch(parser)
+    if options.graph and options.device != "cuda":
+        parser.error("--graph is for a GPU: --device cuda")
+    return options
 
 
 class Shape:

@@ -2,6 +2,7 @@
 ends."""
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -27,10 +28,12 @@ def parser_of(name, doc, quick=None, only=None):
     return parser
 
 
-def parse(parser):
+def parse(parser, makes_inputs=True):
     """The options given. SIGTERM ends as an error does, so that workers are stopped."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = parser.parse_args()
+    if makes_inputs:
+        importlib.import_module("harness.tensors")  # says what is missing before anything is begun
     if options.threads < 1:
         parser.error("--threads must be at least 1")
     name = parser.prog.split()[-1]

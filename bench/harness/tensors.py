@@ -2,8 +2,13 @@
 
 import json
 import struct
+import sys
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("bench: inputs are made by NumPy, which is not here; to have it: "
+             "apt install python3-numpy, or pip install numpy")
 
 TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "BOOL": np.bool_}
 NAMES = {np.dtype(v): k for k, v in TYPES.items()}
