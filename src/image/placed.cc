@@ -46,9 +46,8 @@ int64_t canvas_of(const PlacedConfig& c, const Image& image) {
   return c.canvas;
 }
 
-void place(const PlacedConfig& c, std::span<const LabelledImage> images, int64_t which,
+void place(const PlacedConfig& c, const Image& image, std::span<const LabelledImage> others,
            uint64_t seed, std::span<float> pixels) {
-  const Image& image = images[static_cast<size_t>(which)].image;
   const Canvas canvas{pixels, canvas_of(c, image)};
   Numbers random(seed, 0, hash_of("placed"));
   std::fill(pixels.begin(), pixels.end(), 0.0f);
@@ -60,8 +59,8 @@ void place(const PlacedConfig& c, std::span<const LabelledImage> images, int64_t
   add(canvas, image, {0, 0, image.height, image.width}, y, x);
   if (c.placing != Placing::cluttered) return;
   for (int64_t i = 0; i < c.pieces; ++i) {
-    const auto other = static_cast<size_t>(random.below(static_cast<int64_t>(images.size())));
-    const Image& from = images[other].image;
+    const auto other = static_cast<size_t>(random.below(static_cast<int64_t>(others.size())));
+    const Image& from = others[other].image;
     const int64_t height = std::min(c.side, from.height), width = std::min(c.side, from.width);
     const Box box{random.below(from.height - height + 1), random.below(from.width - width + 1),
                   height, width};

@@ -27,9 +27,9 @@ struct PlacedConfig {
 // The side of the canvas for images of this size; throws where they do not fit.
 std::int64_t canvas_of(const PlacedConfig&, const Image&);
 
-// Writes image `which` of `images` to canvas [side,side], which is overwritten. What is drawn
-// depends on the seed alone.
-void place(const PlacedConfig&, std::span<const LabelledImage> images, std::int64_t which,
+// Writes an image to canvas [side,side], which is overwritten; pieces are of the others. What is
+// drawn depends on the seed alone.
+void place(const PlacedConfig&, const Image&, std::span<const LabelledImage> others,
            std::uint64_t seed, std::span<float> canvas);
 
 }  // namespace fovea::image

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "core/random.h"
 #include "fovea/error.h"
@@ -119,6 +120,18 @@ Image mirrored(const Image& x) {
 
 namespace {
 
+// A place between pixels: `first` and `next`, which are within the side, and how far it is on.
+struct Between {
+  int64_t first, next;
+  float part;
+};
+Between around(double at, int64_t side) {
+  const double inside = std::clamp(at, 0.0, static_cast<double>(side - 1));
+  const auto first = static_cast<int64_t>(inside);
+  return {first, std::min(first + 1, side - 1),
+          static_cast<float>(inside - static_cast<double>(first))};
+}
+
 Image moved(const Image& x, int64_t down, int64_t right) {
   Image y = x;
   const int64_t C = x.channels;
@@ -135,12 +148,43 @@ Image moved(const Image& x, int64_t down, int64_t right) {
 
 }  // namespace
 
+// y(m + d) = x(m + Rᵀd/scale), R the rotation by so many degrees, m the middle.
+Image turned(const Image& x, double degrees, double scale) {
+  Image y = x;
+  const double angle = degrees * std::numbers::pi / 180;
+  const double along = std::cos(angle) / scale, across = std::sin(angle) / scale;
+  const double middle_y = 0.5 * static_cast<double>(x.height - 1),
+               middle_x = 0.5 * static_cast<double>(x.width - 1);
+  const int64_t C = x.channels;
+  auto to = y.pixels.begin();
+  for (int64_t row = 0; row < x.height; ++row) {
+    const double down = static_cast<double>(row) - middle_y;
+    for (int64_t column = 0; column < x.width; ++column) {
+      const double right = static_cast<double>(column) - middle_x;
+      const Between v = around(middle_y + along * down - across * right, x.height),
+                    h = around(middle_x + across * down + along * right, x.width);
+      for (int64_t c = 0; c < C; ++c) {
+        const auto at = [&](int64_t yy, int64_t xx) {
+          return x.pixels[static_cast<size_t>((yy * x.width + xx) * C + c)];
+        };
+        const float above = at(v.first, h.first) +
+                            h.part * (at(v.first, h.next) - at(v.first, h.first)),
+                    below =
+                        at(v.next, h.first) + h.part * (at(v.next, h.next) - at(v.next, h.first));
+        *to++ = above + v.part * (below - above);
+      }
+    }
+  }
+  return y;
+}
+
 Image augmented(const Image& x, const Augmentation& a, uint64_t seed) {
   const RandomKey key = random_key(seed, Purpose::data);
   const auto between = [&](uint64_t i, double most) {
     return most * (2 * unit_open(bits32(key, i)) - 1);
   };
   Image y = a.mirror && unit_open(bits32(key, 0)) < 0.5 ? mirrored(x) : x;
+  if (a.turn > 0 || a.zoom > 0) y = turned(y, between(4, a.turn), 1 + between(5, a.zoom));
   if (a.shift > 0) {
     y = moved(y, std::lround(between(1, a.shift) * static_cast<double>(x.height)),
               std::lround(between(2, a.shift) * static_cast<double>(x.width)));

@@ -20,11 +20,17 @@ Image fitted(const Image&, int64_t height, int64_t width);
 
 Image mirrored(const Image&);  // left becomes right
 
-// Small changes that leave what is to be seen: mirrored every other time, moved by up to `shift` of
-// a side (what comes in from outside repeats the edge), lighter or darker by up to `light`.
+// Turned around its middle, clockwise, and made larger: a pixel of the result lies on straight
+// lines between four of the image's, and what comes in from outside repeats the edge.
+Image turned(const Image&, double degrees, double scale = 1);
+
+// Small changes that leave what is to be seen: mirrored every other time; turned by up to `turn`
+// degrees to either side; larger or smaller by up to `zoom`, and moved by up to `shift` of a side;
+// lighter or darker by up to `light`.
 struct Augmentation {
   bool mirror = false;
-  double shift = 0, light = 0;
+  double turn = 0, zoom = 0, shift = 0, light = 0;
+  bool any() const { return mirror || turn > 0 || zoom > 0 || shift > 0 || light > 0; }
 };
 Image augmented(const Image&, const Augmentation&, uint64_t seed);
 

@@ -68,14 +68,14 @@ TEST(Placed, PutsTheWholeImageSomewhere) {
   const PlacedConfig translated{.placing = Placing::anywhere, .canvas = 60};
   std::vector<std::vector<float>> seen;
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    place(translated, all.images, 4, seed, canvas);
-    place(translated, all.images, 4, seed, again);
+    place(translated, all.images[4].image, all.images, seed, canvas);
+    place(translated, all.images[4].image, all.images, seed, again);
     EXPECT_EQ(canvas, again);
     EXPECT_NEAR(sum(canvas), sum(all.images[4].image.pixels), 1e-3);
     seen.push_back(canvas);
   }
   EXPECT_NE(seen[0], seen[1]);
-  place({.placing = Placing::plain, .canvas = 60}, all.images, 4, 1, canvas);
+  place({.placing = Placing::plain, .canvas = 60}, all.images[4].image, all.images, 1, canvas);
   EXPECT_EQ(canvas[16 * 60 + 16 + 5 * 60 + 7], all.images[4].image.pixels[5 * 28 + 7]);
 }
 
@@ -84,8 +84,10 @@ TEST(Placed, ClutterIsPiecesOfOthersWithinTheCanvas) {
   std::vector<float> clear(60 * 60), cluttered(60 * 60);
   int changed = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    place({.placing = Placing::anywhere, .canvas = 60}, all.images, 4, seed, clear);
-    place({.placing = Placing::cluttered, .canvas = 60}, all.images, 4, seed, cluttered);
+    place({.placing = Placing::anywhere, .canvas = 60}, all.images[4].image, all.images, seed,
+          clear);
+    place({.placing = Placing::cluttered, .canvas = 60}, all.images[4].image, all.images, seed,
+          cluttered);
     int more = 0;
     for (size_t i = 0; i < clear.size(); ++i) {
       EXPECT_GE(cluttered[i], clear[i]);
@@ -97,7 +99,8 @@ TEST(Placed, ClutterIsPiecesOfOthersWithinTheCanvas) {
   }
   EXPECT_GT(changed, 40);
   EXPECT_NE(test::error_of([&] {
-              place({.placing = Placing::plain, .canvas = 20}, all.images, 0, 1, clear);
+              place({.placing = Placing::plain, .canvas = 20}, all.images[0].image, all.images, 1,
+                    clear);
             }).find("does not fit"),
             std::string::npos);
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "errors.h"
@@ -72,12 +74,68 @@ TEST(Fitted, CoversTheSizeAndKeepsTheMiddle) {
   }
 }
 
+TEST(Turned, ClockwiseAroundTheMiddle) {
+  const auto expect_near = [](const Image& found, const std::vector<float>& expected) {
+    ASSERT_EQ(found.pixels.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found.pixels[i], expected[i], 1e-6);
+  };
+  const Image x = ramp(7, 5, 3);
+  expect_near(turned(x, 0), x.pixels);
+  expect_near(turned(turned(x, 180), 180), x.pixels);
+  expect_near(turned({2, 2, 1, {1, 2, 3, 4}}, 90), {3, 1, 4, 2});
+  expect_near(turned({3, 3, 1, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, -90), {3, 6, 9, 2, 5, 8, 1, 4, 7});
+  // Twice as large: a pixel lies half a pixel from those beside it, and beyond the edge is the
+  // edge.
+  expect_near(turned({1, 3, 1, {0, 2, 8}}, 0, 2), {1, 2, 5});
+  expect_near(turned({1, 3, 1, {0, 2, 8}}, 0, 0.5), {0, 2, 8});
+  expect_near(turned({1, 1, 1, {7}}, 33, 1.3), {7});
+}
+
+TEST(Augmented, TurnsAndZoomsUpToWhatIsSaid) {
+  // A line through the middle, whose direction is that of its second moments.
+  Image x{41, 41, 1, std::vector<float>(41 * 41)};
+  for (size_t i = 0; i < 41; ++i) x.pixels[i * 41 + 20] = 1.0f;
+  double least = 90, most = -90;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const Image y = augmented(x, {.turn = 30}, seed);
+    double yy = 0, xx = 0, xy = 0;
+    for (int64_t i = 0; i < 41; ++i) {
+      for (int64_t j = 0; j < 41; ++j) {
+        const double v = static_cast<double>(y.pixels[static_cast<size_t>(i * 41 + j)]);
+        const double down = double(i - 20), right = double(j - 20);
+        if (down * down + right * right > 15 * 15) continue;  // the edge, repeated
+        yy += v * down * down, xx += v * right * right, xy += v * down * right;
+      }
+    }
+    const double angle = -0.5 * std::atan2(2 * xy, yy - xx) * 180 / M_PI;
+    least = std::min(least, angle), most = std::max(most, angle);
+  }
+  EXPECT_NEAR(least, -30, 2);
+  EXPECT_NEAR(most, 30, 2);
+
+  // A dark square on white: its area goes with the square of the scale.
+  Image square{40, 40, 1, std::vector<float>(1600, 0.0f)};
+  for (size_t i = 10; i < 30; ++i) {
+    for (size_t j = 10; j < 30; ++j) square.pixels[i * 40 + j] = 1.0f;
+  }
+  double smallest = 2, largest = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const double scale =
+        std::sqrt(mean_of(augmented(square, {.zoom = 0.25}, seed)) / mean_of(square));
+    smallest = std::min(smallest, scale), largest = std::max(largest, scale);
+  }
+  EXPECT_NEAR(smallest, 0.75, 0.02);
+  EXPECT_NEAR(largest, 1.25, 0.02);
+}
+
 TEST(Augmented, IsAFunctionOfItsSeed) {
   const Image x = ramp(12, 12, 3);
   EXPECT_EQ(mirrored(mirrored(x)).pixels, x.pixels);
   EXPECT_EQ(mirrored({1, 3, 1, {1, 2, 3}}).pixels, (std::vector<float>{3, 2, 1}));
   EXPECT_EQ(augmented(x, {}, 5).pixels, x.pixels);
-  const Augmentation all{.mirror = true, .shift = 0.2, .light = 0.1};
+  const Augmentation all{.mirror = true, .turn = 10, .zoom = 0.1, .shift = 0.2, .light = 0.1};
+  EXPECT_TRUE(all.any());
+  EXPECT_FALSE(Augmentation().any());
   int different = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const Image y = augmented(x, all, seed);

@@ -121,28 +121,26 @@ Sets read_or_draw(const ImageData& d, uint64_t seed) {
   return sets;
 }
 
-void place_at(const ImageData& d, std::span<const LabelledImage> images, int64_t which,
+void place_at(const ImageData& d, const Image& image, std::span<const LabelledImage> others,
               uint64_t seed, std::span<float> canvas, int64_t side) {
   image::PlacedConfig placed = d.placed;
   placed.canvas = side;
-  image::place(placed, images, which, seed, canvas);
+  image::place(placed, image, others, seed, canvas);
 }
 
 uint64_t seed_of_held_out(int64_t which) {
   return mix64(hash_of("held out") ^ mix64(static_cast<uint64_t>(which)));
 }
 
-template <class SeedOf>
-Tensor batch(const ImageData& d, std::span<const LabelledImage> images,
-             std::span<const int64_t> which, int64_t side, const SeedOf& seed_of) {
-  const auto n = static_cast<int64_t>(which.size());
+// draw(i, canvas) writes the i-th of n.
+template <class Draw>
+Tensor batch(int64_t n, int64_t side, const Draw& draw) {
   Tensor all = Tensor::empty({n, side, side}, DType::f32, Device::cpu);
   float* to = all.mutable_data<float>();
   for (int64_t i = 0; i < n; ++i) {
-    place_at(d, images, which[static_cast<size_t>(i)], seed_of(i),
-             {to + i * side * side, static_cast<size_t>(side * side)}, side);
+    draw(i, std::span(to + i * side * side, static_cast<size_t>(side * side)));
   }
-  return all;
+  return all.to(default_device());
 }
 
 }  // namespace
@@ -195,26 +193,27 @@ Known load_known(const RunFolder& run) {
 
 Tensor held_out_batch(const ImageData& d, std::span<const LabelledImage> images,
                       std::span<const int64_t> which, int64_t side) {
-  return batch(d, images, which, side,
-               [&](int64_t i) { return seed_of_held_out(which[static_cast<size_t>(i)]); })
-      .to(default_device());
+  return batch(std::ssize(which), side, [&](int64_t i, std::span<float> canvas) {
+    const int64_t at = which[static_cast<size_t>(i)];
+    place_at(d, images[static_cast<size_t>(at)].image, images, seed_of_held_out(at), canvas, side);
+  });
 }
 
+// Turned and resized, placed, and moved with all that lies on the canvas.
 Tensor training_batch(const ImageData& d, std::span<const LabelledImage> images,
                       std::span<const int64_t> which, int64_t side, uint64_t seed) {
-  Tensor all = batch(d, images, which, side,
-                     [&](int64_t i) { return Seed(seed).at("placed").at(i).value(); });
-  if (d.augmentation.shift == 0) return all.to(default_device());
-  const auto size = static_cast<size_t>(side * side);
-  Image one{side, side, 1, std::vector<float>(size)};
-  for (size_t i = 0; i < which.size(); ++i) {
-    float* at = all.mutable_data<float>() + i * size;
-    one.pixels.assign(at, at + size);
-    const uint64_t own = Seed(seed).at("augmentation").at(static_cast<int64_t>(i)).value();
-    const Image moved = image::augmented(one, d.augmentation, own);
-    std::copy(moved.pixels.begin(), moved.pixels.end(), at);
-  }
-  return all.to(default_device());
+  const image::Augmentation before{.turn = d.augmentation.turn, .zoom = d.augmentation.zoom};
+  const image::Augmentation after{.shift = d.augmentation.shift};
+  return batch(std::ssize(which), side, [&](int64_t i, std::span<float> canvas) {
+    const uint64_t own = Seed(seed).at("augmentation").at(i).value();
+    const uint64_t where = Seed(seed).at("placed").at(i).value();
+    const Image& given = images[static_cast<size_t>(which[static_cast<size_t>(i)])].image;
+    place_at(d, before.any() ? image::augmented(given, before, own) : given, images, where, canvas,
+             side);
+    if (!after.any()) return;
+    const Image whole{side, side, 1, {canvas.begin(), canvas.end()}};
+    std::ranges::copy(image::augmented(whole, after, own).pixels, canvas.begin());
+  });
 }
 
 Tensor classes_of(std::span<const LabelledImage> images, std::span<const int64_t> which) {
@@ -228,7 +227,8 @@ Image placed_image(const Input& input, const ImageData& d, const Known& known,
   const int64_t side = known.side;
   const auto canvas = [&](std::span<const LabelledImage> images, const ImageData& how, int64_t n) {
     Image made{side, side, 1, std::vector<float>(static_cast<size_t>(side * side))};
-    place_at(how, images, n, seed_of_held_out(n), made.pixels, side);
+    place_at(how, images[static_cast<size_t>(n)].image, images, seed_of_held_out(n), made.pixels,
+             side);
     return made;
   };
   if (const auto* picture = std::get_if<GivenImage>(&input)) {

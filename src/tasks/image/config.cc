@@ -36,6 +36,9 @@ void ImageConfig::visit(Fields& f) {
   f.real("dropout", dropout, "of the mean of all places", {0, 0.95});
   f.real("label-smoothing", label_smoothing, "share of a class spread over the others", {0, 0.9});
   f.flag("mirror", augmentation.mirror, "half of the images are seen in a mirror");
+  f.real("turn", augmentation.turn, "images are turned by up to so many degrees", {0, 180});
+  f.real("zoom", augmentation.zoom, "images are made larger or smaller by up to this share",
+         {0, 0.9});
   f.real("shift", augmentation.shift, "images are moved by up to this share of a side", {0, 0.5});
   f.real("light", augmentation.light, "images are made lighter or darker by up to this much",
          {0, 1});

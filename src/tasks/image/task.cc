@@ -29,8 +29,7 @@ train::Learner learner(const ImageModel& m, const ImageSets& sets, const Watchin
   l.lengths.assign(sets.train.size(), 1);
   l.loss = [&m, &sets](std::span<const int64_t> examples, uint64_t seed) {
     const ImageConfig& c = m.config;
-    const bool changes =
-        c.augmentation.mirror || c.augmentation.shift > 0 || c.augmentation.light > 0;
+    const bool changes = c.augmentation.any();
     std::vector<PackedImage> changed(changes ? examples.size() : 0);
     std::vector<const PackedImage*> pixels;
     std::vector<int64_t> labels;
