@@ -48,7 +48,7 @@ struct GlimpseConfig : LookConfig {  // the score and weighting of the soft mode
   int64_t hidden = 256;  // of a glimpse, of the state, and of the dense models' layers
   int64_t locator = 128;
   nn::Cell cell = nn::Cell::rnn;
-  float sigma = 0.1f;  // how far a place is drawn from where the policy aims
+  float sigma = 0.1f;  // how far a place is drawn from where the policy aims, once it is trained
   int64_t grid = 6;    // soft: places along a side
 };
 // Throws, naming the field and its range.
@@ -75,6 +75,7 @@ struct GlimpsePass {
   uint64_t seed = 0;
   int64_t copies = 1;  // rows for each image, with draws of their own
   bool draw = false;   // around where the policy aims; otherwise there
+  float sigma = 0;     // how far around; 0: as the model says
   Tensor noise;        // [T−1,N,2] to draw with, instead of the seed's
   Tensor places;       // [T,N,2]: look there
   bool keep = false;   // what was seen, and the soft model's weights
@@ -107,6 +108,7 @@ struct GlimpseLossConfig : ReinforceConfig {
   int64_t copies = 1;
   float early = 0.0f;
   uint64_t seed = 0;
+  float sigma = 0;  // of the draws, as in GlimpsePass
 };
 struct GlimpseLoss {
   Tensor loss;     // [], to differentiate, a mean over rows

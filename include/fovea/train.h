@@ -130,6 +130,8 @@ struct Learner {
   // batches' statistics then differ from one another and from the running ones.
   std::vector<int64_t> lengths;
   std::function<StepLoss(std::span<const int64_t> examples, uint64_t seed)> loss;
+  // Before each step, the share of the run that is done, in [0,1]: for what changes with it.
+  std::function<void(double done)> before_step;
   std::function<Scores()> validate;  // with the weights to be judged in place
   std::string watch = "loss";        // the score that decides which weights are kept
   bool higher_is_better = false;
@@ -174,8 +176,9 @@ struct Finished {
 //   {"step":10,"epoch":1,"loss":2.31,"rate":0.001,"grad_norm":1.7}   the loss since the last one
 //   {"step":50,"valid":{"loss":1.9,"accuracy":0.41}}
 // Where the state is there already, it goes on from it, bit-equal to a run that never stopped;
-// only a cosine over `minutes` follows the clock. A finished run returns at once, unless its limit
-// was raised. Data, seed, batches and method must be the former ones.
+// only what depends on the share that is done (a cosine, before_step) follows the clock where that
+// is a share of `minutes`. A finished run returns at once, unless its limit was raised. Data, seed,
+// batches and method must be the former ones.
 // At the end the best weights (averages, where those are on) are in the parameters, with the
 // buffers of that step; interrupted, the latest. A loss or gradient that is not finite throws,
 // naming the step; the last checkpoint stays. A folder serves one process at a time.

@@ -192,7 +192,7 @@ class Places {
     aims_.push_back(tanh(aim_(relu(locate_(state.detach())))));
     const NoGrad off;
     Tensor place = given ? given : aims_.back().detach();
-    if (!given && p_.draw) place = place + noise() * m_.config.sigma;
+    if (!given && p_.draw) place = place + noise() * sigma();
     drawn_.push_back(place);
     return keep(given ? given : clamp(place, -1.0f, 1.0f));
   }
@@ -200,6 +200,7 @@ class Places {
   const std::vector<Tensor>& all() const { return all_; }
   const std::vector<Tensor>& aims() const { return aims_; }
   const std::vector<Tensor>& drawn() const { return drawn_; }
+  float sigma() const { return p_.sigma > 0 ? p_.sigma : m_.config.sigma; }
 
  private:
   uint64_t seed_here() const { return seed_.at(static_cast<int64_t>(all_.size())).value(); }
@@ -244,7 +245,7 @@ Glimpsed in_turn(const Glimpse& m, const Tensor& images, const GlimpsePass& p) {
   if (p.keep) found.seen = stack(seen, 0);
   if (c.model == GlimpseModel::random || c.glimpses == 1) return found;
   found.drawn = stack(places.drawn(), 0);
-  found.log_prob = log_density(found.drawn, stack(places.aims(), 0), c.sigma);
+  found.log_prob = log_density(found.drawn, stack(places.aims(), 0), places.sigma());
   found.baseline = m.baseline(all.slice(0, 0, c.glimpses - 1).detach()).squeeze(2);
   return found;
 }
@@ -313,6 +314,8 @@ Glimpsed look_around(const Glimpse& m, const Tensor& images, const GlimpsePass& 
   }
   if (p.copies < 1)
     throw Error("glimpse", fmt::format("copies must be 1 or more, found {}", p.copies));
+  if (!(p.sigma >= 0 && p.sigma <= 10))
+    throw Error("glimpse", fmt::format("sigma must be in [0, 10], found {}", p.sigma));
   const Shape places{c.glimpses, images.size(0) * p.copies, 2};
   if (p.places && p.places.shape() != places) {
     throw Error("glimpse", fmt::format("places are {}, expected {}", to_string(p.places.shape()),
@@ -377,7 +380,8 @@ GlimpseLoss loss(const Glimpsed& found, const Tensor& classes, const GlimpseLoss
 
 GlimpseLoss loss(const Glimpse& m, const Tensor& images, const Tensor& classes,
                  const GlimpseLossConfig& c) {
-  const GlimpsePass pass{.seed = c.seed, .copies = chances(m.config) ? c.copies : 1, .draw = true};
+  const GlimpsePass pass{
+      .seed = c.seed, .copies = chances(m.config) ? c.copies : 1, .draw = true, .sigma = c.sigma};
   return loss(look_around(m, images, pass), classes, c);
 }
 

@@ -244,6 +244,7 @@ void Loop::step() {
   rate_ = rate_at(config_.schedule, number, done_before, state_.reductions);
   const int64_t all = static_cast<int64_t>(batches_.size());
   const int64_t batches = std::min(config_.batches, all - state_.position);
+  if (learner_.before_step) learner_.before_step(done_before);
   const Descent::Taken taken = descend(batches);
   stepped_ = true;
   state_.step = number;

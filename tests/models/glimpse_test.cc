@@ -280,6 +280,33 @@ TEST(Glimpse, LogProbabilityIsTheDensity) {
   EXPECT_NEAR(mean(drawn.log_prob).item(), -std::log(2 * M_PI * M_E * 0.09), 0.03);
 }
 
+// A pass that says how far it draws draws as a model of that deviation does, and learns as one.
+TEST(Glimpse, APassMayDrawAsFarAsItSays) {
+  GlimpseConfig c = small_glimpse();
+  const Glimpse m = glimpse_of(c);
+  c.sigma = 0.35f;
+  Glimpse wide = glimpse_of(c);
+  const Tensor images = Tensor::rand({2, 12, 14}, 1),
+               classes = Tensor::from_ids(std::vector<int64_t>{1, 2}, {2});
+  GlimpsePass pass{.seed = 3, .copies = 20, .draw = true};
+  const Glimpsed near = look_around(m, images, pass), expected = look_around(wide, images, pass);
+  pass.sigma = 0.35f;
+  const Glimpsed found = look_around(m, images, pass);
+  EXPECT_EQ(found.places.to_vector(), expected.places.to_vector());
+  EXPECT_EQ(found.log_prob.to_vector(), expected.log_prob.to_vector());
+  EXPECT_NE(found.places.to_vector(), near.places.to_vector());
+  GlimpseLossConfig how;
+  how.copies = 20;
+  how.sigma = 0.35f;
+  const double told = static_cast<double>(loss(m, images, classes, how).loss.item());
+  how.sigma = 0;
+  EXPECT_EQ(told, static_cast<double>(loss(wide, images, classes, how).loss.item()));
+  EXPECT_NE(told, static_cast<double>(loss(m, images, classes, how).loss.item()));
+  pass.sigma = -1;
+  EXPECT_NE(error_of([&] { look_around(m, images, pass); }).find("sigma must be in [0, 10]"),
+            std::string::npos);
+}
+
 // ---- REINFORCE ---------------------------------------------------------------------------------
 
 // Σ (R − b)² with b = 0 says what the returns are.

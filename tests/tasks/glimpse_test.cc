@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "image/digits.h"
 #include "image/image_file.h"
 #include "io/files.h"
@@ -42,6 +44,34 @@ TEST(GlimpseData, HeldOutImagesAreTheSameForEverySeed) {
             training_batch(data, a.train, one, 60, 2).to_vector());
   EXPECT_EQ(classes_of(a.test, which).to_ids(),
             (std::vector<int64_t>{a.test[3].label, a.test[0].label}));
+}
+
+// Digits are turned before they are placed: what is drawn of where and of what else stays as it
+// was.
+TEST(GlimpseData, TrainingImagesAreTurnedBeforeTheyArePlaced) {
+  ImageData d = config_of({{"variant", "translated"}}).data;
+  d.examples = 100;
+  const Sets sets = load_data(d, 1);
+  const std::vector<int64_t> which = {3, 0};
+  const Tensor plain = training_batch(d, sets.train, which, 60, 9);
+  d.augmentation = {.turn = 20, .zoom = 0.1};
+  const Tensor changed = training_batch(d, sets.train, which, 60, 9);
+  EXPECT_NE(changed.to_vector(), plain.to_vector());
+  EXPECT_EQ(training_batch(d, sets.train, which, 60, 9).to_vector(), changed.to_vector());
+  // The middle of what is white hardly moves.
+  const auto middle = [](const Tensor& image, int64_t dim) {
+    const Tensor along = sum(image, {1 - dim});
+    std::vector<float> at(60);
+    std::iota(at.begin(), at.end(), 0.0f);
+    return (sum(along * Tensor::from(at, {60})) / sum(along)).item();
+  };
+  for (int64_t i = 0; i < 2; ++i) {
+    for (int64_t dim = 0; dim < 2; ++dim) {
+      EXPECT_NEAR(middle(changed.select(0, i), dim), middle(plain.select(0, i), dim), 2);
+    }
+  }
+  EXPECT_EQ(held_out_batch(d, sets.test, which, 60).to_vector(),
+            held_out_batch({.placed = d.placed}, sets.test, which, 60).to_vector());
 }
 
 void write_idx(const Folder& folder, const std::string& set, int64_t images, int64_t labels) {
@@ -244,6 +274,30 @@ TEST(GlimpseTask, OwnImagesStayAsTheyAre) {
   EXPECT_EQ(own.data.placed.placing, image::Placing::plain);
   EXPECT_EQ(own.data.placed.canvas, 0);
   EXPECT_EQ(own.network.sensor.scales, 1);
+}
+
+TEST(GlimpseTask, TheDeviationFallsByEqualFactors) {
+  Config c = config_of({{"sigma", "0.05"}, {"sigma-start", "0.2"}});
+  EXPECT_FLOAT_EQ(sigma_at(c, 0), 0.2f);
+  EXPECT_FLOAT_EQ(sigma_at(c, 0.5), 0.1f);
+  EXPECT_FLOAT_EQ(sigma_at(c, 1), 0.05f);
+  EXPECT_EQ(c.attention(), "places chosen, σ 0.2 to 0.05");
+  c = config_of({{"sigma", "0.05"}, {"sigma-start", "0"}});
+  EXPECT_FLOAT_EQ(sigma_at(c, 0.3), 0.05f);
+
+  // And it is what a step draws with: from one seed, places of the first step lie as much farther
+  // from the middle of what was aimed at as the deviation is larger.
+  const auto first_loss = [](const char* start, double done) {
+    const Folder folder;
+    const auto run =
+        task_glimpse.begin(*tiny({{"sigma", "0.05"}, {"sigma-start", start}}), nullptr);
+    const train::Learner learner = run->learner({});
+    learner.before_step(done);
+    const std::vector<int64_t> batch = {0, 1, 2};
+    return learner.loss(batch, 7).loss.item();
+  };
+  EXPECT_EQ(first_loss("0.2", 1), first_loss("0", 0.4));
+  EXPECT_NE(first_loss("0.2", 0), first_loss("0", 0.4));
 }
 
 // Over six seeds: 50 to 79 % after one glimpse, 8 to 14 % after four.

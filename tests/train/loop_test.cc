@@ -315,6 +315,27 @@ TEST(Train, gives_each_step_a_seed_of_its_own) {
   EXPECT_NE(seeds_of("c", 2), seeds);
 }
 
+TEST(Train, tells_before_each_step_how_much_is_done) {
+  const Folder folders;
+  std::vector<double> told;
+  const auto run = [&](int64_t stop_at) {
+    Tiny tiny;
+    std::atomic<bool> stop = false;
+    tiny.before_loss = [&](int64_t step) { stop = step == stop_at; };
+    tiny.learner.before_step = [&](double done) {
+      EXPECT_EQ(std::ssize(told), stop_at == 3 ? tiny.steps : 3 + tiny.steps);
+      told.push_back(done);
+    };
+    TrainConfig config = tiny_config();
+    config.steps = 8;
+    train(folders / "run", tiny.learner, config, {}, &stop);
+  };
+  run(3);   // stopped after three steps …
+  run(-1);  // … and gone on with
+  ASSERT_EQ(told.size(), 8u);
+  for (size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i], static_cast<double>(i) / 8);
+}
+
 TEST(Train, stops_when_told_and_says_so) {
   const Folder folders;
   Tiny tiny;

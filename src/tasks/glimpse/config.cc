@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "tasks/glimpse/glimpse.h"
@@ -24,8 +25,13 @@ void visit_data(Fields& f, ImageData& d) {
   f.integer("canvas", d.placed.canvas, "side of the canvas; 0: the images' own", {0, 1024});
   f.integer("clutter", d.placed.pieces, "cluttered: pieces of other images", {0, 1000});
   f.integer("clutter-side", d.placed.side, "cluttered: pixels along a side of a piece", {1, 256});
-  f.real("shift", d.augmentation.shift, "training images are moved by up to this share of a side",
-         {0, 0.5});
+  f.real("turn", d.augmentation.turn,
+         "training images are turned by up to so many degrees, before they are placed", {0, 180});
+  f.real("zoom", d.augmentation.zoom,
+         "training images are made larger or smaller by up to this share, before they are placed",
+         {0, 0.9});
+  f.real("shift", d.augmentation.shift,
+         "training images are moved, on their canvas, by up to this share of a side", {0, 0.5});
   f.real("valid-share", d.valid_share, "share of the training images, to validate", {0, 0.5});
   f.real("test-share", d.test_share, "share to test, where the data name no such images", {0, 0.9});
 }
@@ -74,6 +80,9 @@ void Config::visit(Fields& f) {
   visit_data(f, data);
   visit_network(f, network);
   f.group("Learning where to look");
+  f.real("sigma-start", sigma_start,
+         "--sigma when training begins, from where it falls by equal factors; 0: it does not fall",
+         {0, 10});
   f.integer("copies", loss.copies, "sampled paths of each image in a batch", {1, 1000});
   f.real("reward-weight", loss.reward, "weight of the REINFORCE term", {0, 1e3});
   f.named("prize", loss.prize, "reward of an answer: 1 where it is right, or its probability",
@@ -88,6 +97,12 @@ void Config::visit(Fields& f) {
             "average the answers of so many sampled paths; 1: one path, not sampled", {1, 1000});
   visit_training(f, measures());
   f.integer("batch-images", train.batch_examples, "images of a step", {1, 1e6});
+}
+
+float sigma_at(const Config& c, double done) {
+  const auto end = static_cast<double>(c.network.sigma);
+  return static_cast<float>(c.sigma_start > 0 ? c.sigma_start * std::pow(end / c.sigma_start, done)
+                                              : end);
 }
 
 void Config::suit_data() {
@@ -144,7 +159,9 @@ std::string Config::model() const {
 std::string Config::attention() const {
   switch (network.model) {
     case models::GlimpseModel::recurrent:
-      return fmt::format("places chosen, σ {:g}", network.sigma);
+      return sigma_start > 0
+                 ? fmt::format("places chosen, σ {:g} to {:g}", sigma_start, network.sigma)
+                 : fmt::format("places chosen, σ {:g}", network.sigma);
     case models::GlimpseModel::soft:
       return fmt::format("{0} × {0} places, {1}, {2}", network.grid, network.score,
                          network.weighting);

@@ -34,6 +34,7 @@ struct Config final : TaskConfig {
   ImageData data;
   models::GlimpseConfig network;  // its sizes and classes are found in the data
   models::GlimpseLossConfig loss;
+  double sigma_start = 0;   // network.sigma when training begins; 0: the same throughout
   double locator_rate = 1;  // of what decides where to look, times the rate
   int64_t passes = 1;       // that an answer is the mean of
 
@@ -45,6 +46,8 @@ struct Config final : TaskConfig {
   std::string attention() const override;
 };
 const std::vector<Measure>& measures();
+// σ when a share of the training is done: σ_start·(σ/σ_start)^done.
+float sigma_at(const Config&, double done);
 
 struct EvaluateSettings final : Settings {
   int64_t passes = 0;        // 0: those of the training

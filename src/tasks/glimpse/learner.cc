@@ -16,8 +16,11 @@ train::Learner learner(const Viewer& v, const Sets& sets, const Watching& watchi
   l.parameters = v.model.weights.learned();
   l.buffers = v.model.weights.buffers();
   l.lengths.assign(sets.train.size(), 1);
-  l.loss = [&v, &sets](std::span<const int64_t> examples, uint64_t seed) {
+  const auto sigma = std::make_shared<float>(sigma_at(v.config, 0));
+  l.before_step = [&v, sigma](double done) { *sigma = sigma_at(v.config, done); };
+  l.loss = [&v, &sets, sigma](std::span<const int64_t> examples, uint64_t seed) {
     models::GlimpseLossConfig config = v.config.loss;
+    config.sigma = *sigma;
     config.seed = seed;
     const models::GlimpseLoss loss = models::loss(
         v.model, training_batch(v.config.data, sets.train, examples, v.known.side, seed),
