@@ -3,16 +3,21 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "core/processor.h"
 #include "fovea/error.h"
 #include "fovea/runtime.h"
 
 namespace fovea {
 namespace {
+
+constexpr const char* kMatrixUnit = "amx";
+std::atomic<bool> matrix_unit_wanted{true};
 
 std::string lower_name(int64_t target) {
   std::string name = hwy::TargetName(target);
@@ -26,19 +31,22 @@ const std::vector<int64_t>& targets() {
   return all;
 }
 
-void choose(int64_t mask) {
+bool matrix_unit_there() { return targets().front() == HWY_AVX3 && has_matrix_unit(); }
+
+void choose(int64_t mask, bool matrix_unit) {
   hwy::SetSupportedTargetsForTest(mask);
-  hwy::GetChosenTarget().DeInit();  // the next dispatch looks again
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  matrix_unit_wanted.store(matrix_unit, std::memory_order_relaxed);
 }
 
 void choose(const std::string& name) {
   targets();
-  if (name.empty()) return choose(0);
-  std::string known;
+  if (name.empty() || (name == kMatrixUnit && matrix_unit_there())) return choose(0, true);
   for (const int64_t target : targets()) {
-    if (lower_name(target) == name) return choose(target);
-    known += (known.empty() ? "" : ", ") + lower_name(target);
+    if (lower_name(target) == name) return choose(target, false);
   }
+  std::string known;
+  for (const std::string& one : isas()) known += (known.empty() ? "" : ", ") + one;
   throw Error("use_isa", "no instruction set '" + name + "' here; there are " + known);
 }
 
@@ -46,6 +54,7 @@ void choose(const std::string& name) {
 
 std::vector<std::string> isas() {
   std::vector<std::string> names;
+  if (matrix_unit_there()) names.emplace_back(kMatrixUnit);
   for (const int64_t target : targets()) names.push_back(lower_name(target));
   return names;
 }
@@ -53,6 +62,7 @@ std::vector<std::string> isas() {
 std::string isa() {
   use_isa_from_environment();
   targets();
+  if (uses_matrix_unit()) return kMatrixUnit;
   return lower_name(hwy::SupportedAndGeneratedTargets().front());
 }
 
@@ -64,10 +74,16 @@ void use_isa(const std::string& name) {
 void use_isa_from_environment() {
   static const bool done = [] {
     const char* name = std::getenv("FOVEA_ISA");
-    if (name != nullptr && *name != '\0') choose(std::string(name));
+    choose(name == nullptr ? ""
+                           : name);  // at once: whoever keeps a function would choose at each call
     return true;
   }();
   static_cast<void>(done);
+}
+
+bool uses_matrix_unit() {
+  static const bool there = matrix_unit_there();
+  return there && matrix_unit_wanted.load(std::memory_order_relaxed);
 }
 
 const char* version() { return FOVEA_VERSION; }

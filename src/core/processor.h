@@ -22,6 +22,10 @@ struct Processor {
 
 Processor processor();
 
+// Intel's matrix unit (AMX), with products of bf16 and of 8 bits, beside vectors that have them
+// too. The system keeps it from a process that does not ask; this asks once.
+bool has_matrix_unit();
+
 // Whether a division keeps its unit busy for much longer than the six or so products that it takes
 // elsewhere, so that an estimate of 1/x and Newton's step are better (bench/ports.cc).
 bool divides_slowly();

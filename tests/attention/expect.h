@@ -30,8 +30,8 @@ using test::reduced;
 
 // f(isa) with each instruction set in use.
 template <class F>
-void on_every_isa(const F& f) {
-  for (const std::string& isa : test::tested_isas()) {
+void on_every_isa(const F& f, test::Numbers numbers = test::Numbers::wide) {
+  for (const std::string& isa : test::tested_isas(numbers)) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, isa);
     use_isa(isa);
     f(isa);
