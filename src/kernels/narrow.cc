@@ -102,6 +102,16 @@ void widen_rows(const WeightRows& w, const int64_t* ids, int64_t n, float* y) {
   parallel_for(n, w.cols, [&](int64_t i) { widen(w, ids ? ids[i] : i, y + i * w.cols); });
 }
 
+void narrow_numbers(const float* x, int64_t n, Number type, void* to) {
+  const auto narrow = HWY_DYNAMIC_DISPATCH(NarrowRow);
+  constexpr int64_t kPart = 4096;
+  parallel_for((n + kPart - 1) / kPart, kPart, [&](int64_t part) {
+    const int64_t first = part * kPart;
+    narrow(x + first, std::min(kPart, n - first), type,
+           static_cast<char*>(to) + first * size_of(type));
+  });
+}
+
 Narrowed narrow_rows(const WeightRows& w, int64_t n, Number type, void* to, float* scale) {
   const auto widen = HWY_DYNAMIC_DISPATCH(WidenRow);
   const auto narrow = HWY_DYNAMIC_DISPATCH(NarrowRow);

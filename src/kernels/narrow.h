@@ -27,5 +27,7 @@ struct Narrowed {
 // one. Of i8 a row is s·q with whole q from −127 to 127 and s = max|w|/127, so that
 // |w − s·q| ≤ s/2; of a row with a number that is not finite s is NaN. `scale` [n], where it is i8.
 Narrowed narrow_rows(const WeightRows& w, int64_t n, Number type, void* to, float* scale);
+// The same of n numbers to 16 bits, and nobody asks what it costs.
+void narrow_numbers(const float* x, int64_t n, Number type, void* to);
 
 }  // namespace fovea::kernels

@@ -111,6 +111,11 @@ Tensor Tensor::to(DType dtype) const {
   }
   const Tensor x = detach().contiguous();
   if (device() != Device::cpu) return convert_there(x, dtype);
+  if (x.dtype() == DType::f32 && (dtype == DType::bf16 || dtype == DType::f16)) {
+    const Tensor y = empty(shape(), dtype, Device::cpu);
+    kernels::narrow_numbers(raw(x), x.numel(), number_of(dtype), y.impl()->data);
+    return y;
+  }
   if (is_weights(x.dtype()) && is_narrow(dtype)) {
     kernels::Narrowed cost;
     return narrowed(x, dtype, cost);
