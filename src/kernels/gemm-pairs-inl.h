@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/isa.h"
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/gemm-words-inl.h"
@@ -30,18 +31,22 @@ bool HasPairs() { return HasBf16Dots(); }
 namespace {
 
 // A in bf16, [rows,depth/2]; rows are filled up with zeros to whole tiles.
+template <bool kByUnit>
 struct LeftPairs {
   Buffer<uint16_t> halves;
   int64_t depth;
 
+  static constexpr bool kUnit = kByUnit;
+  static constexpr int64_t kRows = kLeftRows<kByUnit>;
   static constexpr int64_t kSize = 2;
   static constexpr uint8_t kFlip = 0;
   void Tile(int64_t row, const uint8_t* panel, float* to) const;
 };
 
-LeftPairs ToPairs(const Gemm& g) {
-  const int64_t rows = RoundUp(g.m, kTileRows), depth = RoundUp(2 * g.k, kLine);
-  const LeftPairs to{Buffer<uint16_t>(rows * depth / 2), depth};
+template <class To>
+To InPairs(const Gemm& g) {
+  const int64_t rows = RoundUp(g.m, To::kRows), depth = RoundUp(2 * g.k, kLine);
+  const To to{Buffer<uint16_t>(rows * depth / 2), depth};
   parallel_for(rows, depth, [&](int64_t i) HWY_ATTR {
     uint16_t* row = to.halves.data() + i * depth / 2;
     const int64_t k = i < g.m ? g.k : 0;
@@ -51,11 +56,23 @@ LeftPairs ToPairs(const Gemm& g) {
   return to;
 }
 
-HWY_INLINE void LeftPairs::Tile(int64_t row, const uint8_t* HWY_RESTRICT panel,
-                                float* HWY_RESTRICT to) const {
+template <bool kByUnit>
+HWY_INLINE void LeftPairs<kByUnit>::Tile(int64_t row, const uint8_t* HWY_RESTRICT panel,
+                                         float* HWY_RESTRICT to) const {
   const F d;
   const int64_t words = depth / 4;
   const auto* left = reinterpret_cast<const uint32_t*>(halves.data()) + row * words;
+  if constexpr (kByUnit) {
+    return unit::multiply<unit::Halves>(
+        unit::Product<float>{.a = {left, words},
+                             .b = {reinterpret_cast<const uint32_t*>(panel), kPanel},
+                             .c = to,
+                             .ldc = kPanel,
+                             .m = kRows,
+                             .n = kPanel,
+                             .K = words,
+                             .accumulate = false});
+  }
   Vec sum[kTileRows][kPanelVecs];
   EachSum<kTileRows, kPanelVecs>([&](int i, int j) HWY_ATTR { sum[i][j] = hn::Zero(d); });
   AddProducts<ByHalfWords>({left, words, 1}, {reinterpret_cast<const uint32_t*>(panel), kPanel},
@@ -67,7 +84,10 @@ HWY_INLINE void LeftPairs::Tile(int64_t row, const uint8_t* HWY_RESTRICT panel,
 }  // namespace
 
 // `g`, not a batch; B's columns lie in memory, and so do A's rows.
-void Pairs(const Gemm& g) { ByWords(g, ToPairs(g)); }
+void Pairs(const Gemm& g) {
+  if (uses_matrix_unit()) return ByWords(g, InPairs<LeftPairs<true>>(g));
+  ByWords(g, InPairs<LeftPairs<false>>(g));
+}
 #else
 void Pairs(const Gemm&) {}
 #endif

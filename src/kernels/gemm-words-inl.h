@@ -19,6 +19,7 @@
 #include "kernels/gemm-inl.h"
 #include "kernels/gemm-tile-inl.h"
 #include "kernels/gemm.h"
+#include "kernels/matrix-unit.h"
 #include "kernels/transpose-inl.h"
 
 #if FOVEA_DOTS
@@ -27,6 +28,8 @@ namespace fovea::kernels::HWY_NAMESPACE {
 namespace {
 
 constexpr int64_t kLine = 64;  // bytes; what a row has is filled up to a multiple, with zeros
+template <bool kByUnit>
+constexpr int64_t kLeftRows = kByUnit ? 2 * unit::kSide : kTileRows;
 constexpr int64_t kMostWordRows = 512, kFewestWordRows = 48;  // of C, to a task
 
 // kPanel columns of B, each of so many bytes, as words [depth/4][kPanel]. Every byte is xored with
@@ -72,8 +75,9 @@ HWY_INLINE void PutSums(const float* sums, const float* scale, Corner c, int64_t
   }
 }
 
-// Left has: `depth` bytes of a row of A; kSize bytes of a number of B, and kFlip for them;
-// Tile(row, panel, to), sums [kTileRows,kPanel] from `row` on without the scales of B's columns.
+// Left has: `depth` bytes of a row of A; kSize bytes of a number of B, and kFlip for them; kRows,
+// and Tile(row, panel, to), sums [kRows,kPanel] from `row` on without the scales of B's columns;
+// kUnit, whether the matrix unit makes them.
 template <class Left>
 HWY_NOINLINE void WordsPanel(const Gemm& g, const Left& a, Interval rows, int64_t j,
                              uint8_t* scratch) {
@@ -84,10 +88,11 @@ HWY_NOINLINE void WordsPanel(const Gemm& g, const Left& a, Interval rows, int64_
   const Scale by = Scale{g.b_scale, g.scale_row, g.scale_col}.from(0, j);
   HWY_ALIGN float scale[kPanel] = {};
   for (int64_t i = 0; i < cols; ++i) scale[i] = g.alpha * by.at(0, i);
-  HWY_ALIGN float sums[kTileRows * kPanel];
-  for (int64_t row = rows.first; row < rows.last; row += kTileRows) {
+  const unit::Registers registers(Left::kUnit);
+  HWY_ALIGN float sums[Left::kRows * kPanel];
+  for (int64_t row = rows.first; row < rows.last; row += Left::kRows) {
     a.Tile(row, panel, sums);
-    for (int64_t i = row; i < std::min(rows.last, row + kTileRows); ++i) {
+    for (int64_t i = row; i < std::min(rows.last, row + Left::kRows); ++i) {
       PutSums(sums + (i - row) * kPanel, scale, CornerOf(g).from(i, j), cols);
     }
   }
@@ -99,7 +104,7 @@ void ByWords(const Gemm& g, const Left& a) {
   const int64_t panels = DivCeil(g.n, kPanel);
   const int64_t down = std::max(DivCeil(g.m, kMostWordRows),
                                 std::min(DivCeil(2 * crew.size(), panels), g.m / kFewestWordRows));
-  const int64_t rows = RoundUp(DivCeil(g.m, down), kTileRows);
+  const int64_t rows = RoundUp(DivCeil(g.m, down), Left::kRows);
   const int64_t room = (kSquare + kPanel) * a.depth;
   const Buffer<uint8_t> scratch(crew.size() * room);
   crew.run(panels * DivCeil(g.m, rows), [&](int64_t t, int place) HWY_ATTR {
