@@ -177,9 +177,10 @@ struct Want {
 // and everything in the result then has that rank.
 // Each of the three may be bf16 or f16. Sums, context and gradients are float32; dot products on
 // the CPU read bf16 as it is, whatever else is made float32 on the way. Where q and k are bf16 and
-// the processor multiplies that, weights are rounded to bf16 before they meet values of bf16. A
-// query that may see no key gives context 0, weights 0 and zero gradients. What is masked out is
-// never read into the result.
+// the processor multiplies that, weights are rounded to bf16 before they meet values of bf16; with
+// a matrix unit ("amx" of isas()) so are, on the way back, weights, their gradients and that of the
+// context, where all three are bf16. A query that may see no key gives context 0, weights 0 and
+// zero gradients. What is masked out is never read into the result.
 FOVEA_API Attended attend(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& = {},
                           const Want& = {});
 

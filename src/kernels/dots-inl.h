@@ -34,6 +34,23 @@ HWY_INLINE DotSums AddDots(DotSums sum, DotWords a, DotWords b) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
 }
+// Two vectors of floats as bf16, the first of them in the lower half; the nearest, of two the even
+// one, and 0 below 2⁻¹²⁶.
+HWY_INLINE DotWords ToHalves(DotSums first, DotSums second) {
+  DotWords to;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(to.raw) : "v"(first.raw), "v"(second.raw));
+  return to;
+}
+// Word j: number j of the first in its lower half, of the second in its upper one.
+HWY_INLINE DotWords ToPairs(DotSums first, DotSums second) {
+  alignas(64) static constexpr uint16_t kInTurn[32] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                       21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                       11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const hn::Repartition<uint16_t, hn::ScalableTag<uint32_t>> d;
+  DotWords to = ToHalves(first, second);
+  asm("vpermw %0, %1, %0" : "+v"(to.raw) : "v"(hn::Load(d, kInTurn).raw));
+  return to;
+}
 // sum + Σ u·s over four bytes, those of u unsigned.
 HWY_INLINE DotInts AddDots(DotInts sum, DotInts u, DotInts s) {
   asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(u.raw), "v"(s.raw));
@@ -43,6 +60,8 @@ HWY_INLINE DotInts AddDots(DotInts sum, DotInts u, DotInts s) {
 HWY_INLINE bool HasBf16Dots() { return false; }
 HWY_INLINE bool HasByteDots() { return false; }
 HWY_INLINE DotSums AddDots(DotSums sum, DotWords, DotWords) { return sum; }
+HWY_INLINE DotWords ToHalves(DotSums, DotSums) { return hn::Zero(hn::ScalableTag<uint32_t>()); }
+HWY_INLINE DotWords ToPairs(DotSums, DotSums) { return hn::Zero(hn::ScalableTag<uint32_t>()); }
 HWY_INLINE DotInts AddDots(DotInts sum, DotInts, DotInts) { return sum; }
 #endif
 

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/isa.h"
 #include "kernels/attention/backward-inl.h"
 #include "kernels/attention/forward-inl.h"
 #include "kernels/attention/inspect-inl.h"
@@ -29,12 +30,23 @@ HWY_EXPORT(EveryFinite);
 HWY_EXPORT(LinearForward);
 HWY_EXPORT(LinearBackward);
 
+namespace {
+
+// Queries and keys of bf16 alone are multiplied as they are.
+AttentionProblem with_unit(AttentionProblem p) {
+  const auto narrow = [](const HalfView& x) { return x && x.type == Number::bf16; };
+  p.matrix_unit = narrow(p.q16) && narrow(p.k16) && uses_matrix_unit();
+  return p;
+}
+
+}  // namespace
+
 void attention_forward(const AttentionProblem& p, const AttentionResult& out) {
-  HWY_DYNAMIC_DISPATCH(Forward)(p, out);
+  HWY_DYNAMIC_DISPATCH(Forward)(with_unit(p), out);
 }
 
 void attention_backward(const AttentionProblem& p, const AttentionGradients& g) {
-  HWY_DYNAMIC_DISPATCH(Backward)(p, g);
+  HWY_DYNAMIC_DISPATCH(Backward)(with_unit(p), g);
 }
 
 void attention_weights(const AttentionProblem& p, const AttentionResult& done,

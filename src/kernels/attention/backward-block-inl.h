@@ -12,98 +12,12 @@
 #include <cstdint>
 
 #include "kernels/attention/backward-rows-inl.h"
+#include "kernels/attention/backward-task-inl.h"
+#include "kernels/attention/backward-words-inl.h"
 #include "kernels/attention/blocks-inl.h"
-#include "kernels/attention/forward-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
-
-struct BackwardCall {
-  const AttentionProblem& p;
-  const AttentionGradients& g;
-  const AdditiveWeights& w;
-  Blocking by;
-  bool scores;          // any gradient that flows through the scores
-  bool values;          // weights multiply values smoothly, or are NaN: dv by a product
-  bool undefined;       // some row has no weights
-  bool find_mean;       // Σ p·dw must be summed over the row
-  bool covers;          // dot products without a mask: the first of each sum need not add to zeros
-  bool chosen_centers;  // one weight is left, and its bell alone moves with the centre
-  const float* kept;    // the weights, where the forward pass kept them
-  bool direct;          // products are written where dq, dk and dv belong
-  bool few;             // queries: too few to pack the values for them
-  int64_t chunk;        // queries in a chunk
-  int64_t chunks;
-  int64_t ld, ldv;  // padded widths
-};
-
-// Lays parts of memory out one after another.
-struct Layout {
-  float* at;
-  float* take(int64_t n) {
-    float* here = at;
-    at += RoundUp(n, 16);
-    return here;
-  }
-};
-
-// Memory for the packed key side.
-struct KeyScratch {
-  float *k_panels, *v_panels, *k_rows;
-
-  static int64_t KeyRows(const BackwardCall& c) {
-    const AttentionProblem& p = c.p;
-    if (!c.scores || p.family == Family::given) return 0;
-    const bool in_place = p.family == Family::dot && ReadableInPlace(KeysOf(p, 0, 0), p.D);
-    return in_place ? 0 : p.Lk * c.ld;
-  }
-  // From `base` on; returns the number of floats.
-  int64_t Lay(const BackwardCall& c, float* base) {
-    Layout to{base};
-    k_panels = to.take(c.kept ? 0 : KeyFloats(c.p));
-    v_panels = to.take(c.scores && !c.few ? PanelFloats(c.p.Lk, c.p.Dv) : 0);
-    k_rows = to.take(KeyRows(c));
-    return to.at - base;
-  }
-};
-
-// A unit's memory: its sums, one block's tiles.
-struct BackwardScratch {
-  float *dq, *dk, *dv;
-  float *queries, *q_rows, *d_out, *s, *dw, *spare, *slopes;
-  int64_t lds;
-
-  int64_t Lay(const BackwardCall& c, float* base, bool own_sums) {
-    const AttentionProblem& p = c.p;
-    Layout to{base};
-    lds = c.by.keys + kLanes;
-    const bool keys = c.scores && p.family != Family::given;
-    dq = to.take((c.g.dq || keys) && !c.direct ? c.chunk * p.group() * c.ld : 0);
-    dk = to.take(own_sums && keys && !(c.direct && c.g.dk) ? p.Lk * c.ld : 0);
-    dv = to.take(own_sums && c.g.dv && !c.direct ? p.Lk * c.ldv : 0);
-    queries = to.take(c.by.rows * QueryFloats(p));
-    q_rows = to.take(c.by.rows * c.ld);
-    d_out = to.take(c.by.rows * c.ldv);
-    s = to.take(c.by.rows * lds);
-    dw = to.take(c.by.rows * lds);
-    spare = to.take(4 * (c.by.keys + 2 * kLanes) + RoundUp(p.D + 4, kLanes));
-    slopes = to.take(p.softcap > 0.0f ? lds : 0);
-    return to.at - base;
-  }
-};
-
-// The query side of one block as vectors: q (or e^{2a}) and d_context, in place where possible.
-struct BlockRows {
-  Rows q, d_out;
-};
-
-// What a unit adds up besides dq.
-struct UnitSums {
-  DenseRows dk, dv;  // [Lk][ld], or columns of vectors for additive scores; [Lk][ldv]
-  float* gr;         // [ld]
-  double* total;     // Σ ds
-  float* dbias;      // base to which bias strides apply, or null
-};
 
 inline int64_t ChunksFor(const AttentionProblem& p) {
   const int64_t wanted = p.Lq >= 1024 ? 16 : 8;
@@ -167,28 +81,6 @@ HWY_INLINE RowTerms TermsOf(const BackwardCall& c, int64_t b, int64_t h, int64_t
   return t;
 }
 
-struct UnitKeys {
-  PackedKeys packed;
-  Rows rows;  // k padded; additive: e^{2κ} in columns of vectors
-  const float* v_panels = nullptr;
-};
-
-// What the blocks of one unit share.
-struct BackwardUnit {
-  const BackwardCall& c;
-  const BackwardScratch& mem;
-  const UnitKeys& keys;
-  const UnitSums& sums;
-};
-
-// One block's work.
-struct BackwardTask {
-  const BackwardUnit& unit;
-  Block block;
-  BlockRows rows;
-  bool careful;  // something is masked, and not all is finite
-};
-
 // dw[n][keys] ← d_context·vᵀ (+ d_weights).
 HWY_INLINE void WeightGradients(const BackwardTask& t) {
   const BackwardCall& c = t.unit.c;
@@ -213,6 +105,8 @@ HWY_INLINE void WeightGradients(const BackwardTask& t) {
                    {to, mem.lds}},
                   m);
         for (int64_t k = 0; k < m; ++k) FillRow(to + k * mem.lds, n, part.n, 0.0f);
+      } else if (c.words) {
+        WeightGradientWords(t, rows, part, {to, mem.lds});
       } else if (c.g.d_context && p.weigh != Weigh::sample) {
         const int64_t inside = part.j % kPanelKeys;
         MatMul({.a = {d_out.data + i * d_out.row, d_out.row, 1},
@@ -275,6 +169,10 @@ HWY_INLINE void AddKeyGradients(const BackwardTask& t, bool accumulate) {
     const RowsPart rows = RowsSeeing(mem, t.block, j);
     if (rows.m <= 0) continue;
     const int64_t at = rows.first * mem.lds + (j - j0);
+    if (c.words) {
+      AddKeyGradientWords(t, rows, {j, keys}, accumulate);
+      continue;
+    }
     // to[keys][width] (+)= leftᵀ·from, over the rows that see them.
     const auto add = [&](const float* left, const Rows& from, DenseRows to, int64_t width) {
       MatMul({.a = {left + at, 1, mem.lds},
@@ -310,6 +208,10 @@ HWY_INLINE void AddQueryGradients(const BackwardTask& t, DenseRows dq) {
     const float* ds = mem.dw + i * mem.lds + (a - x.j0);
     if (p.family == Family::dot) {
       if (!c.g.dq) continue;
+      if (c.words) {
+        AddQueryGradientWords(t, rows, {a, z - a}, dq);
+        continue;
+      }
       MatMul({.a = {ds, mem.lds, 1},
               .b = k_rows.data + a * k_rows.row,
               .ldb = k_rows.row,
@@ -360,9 +262,13 @@ HWY_NOINLINE UnitKeys PrepareUnitKeys(const BackwardCall& c, const KeyScratch& m
   const Rows from = KeysOf(p, b, hk);
   UnitKeys keys{{}, from, mem.v_panels};
   if (c.kept) {
-    keys.packed.finite = KeysFinite(p, b, hk);
+    keys.packed.finite = c.words || KeysFinite(p, b, hk);
   } else {
     keys.packed = PackKeys(p, c.w, b, hk, mem.k_panels);
+  }
+  if (c.words) {
+    PackUnitWords(c, mem, b, hk, keys);
+    return keys;
   }
   if (c.scores && !c.few) PackPanels(ValuesOf(p, b, hk), p.Lk, p.Dv, {}, mem.v_panels);
   Range& range = keys.packed.range;
@@ -395,6 +301,10 @@ HWY_NOINLINE BlockRows PrepareBlockRows(const BackwardCall& c, const BackwardScr
       PackRows(block.d_out, at.n, p.Dv, 1.0f, {mem.d_out, c.ldv});
       block.d_out = {mem.d_out, c.ldv, 1};
     }
+  }
+  if (c.words) {
+    PackBlockWords(c, mem.words, block.d_out, at);
+    return block;
   }
   if (p.family == Family::given) return block;
   block.q = QueriesOf(p, at.b, at.h, at.i);
@@ -463,7 +373,8 @@ HWY_NOINLINE void BackwardBlock(const BackwardUnit& unit, const BlockAt& at, int
   const QueryRows q{QueriesOf(p, at.b, at.h, at.i), at.n};
   // Where weights are of single scores, no statistic tells of a query of −inf, which permits none.
   bool finite = unit.keys.packed.finite && !c.undefined;
-  if ((p.masked() || range == Range::large || p.softcap > 0.0f || !WeighsRows(p.weigh)) && finite) {
+  if (!c.words &&
+      (p.masked() || range == Range::large || p.softcap > 0.0f || !WeighsRows(p.weigh)) && finite) {
     finite = (!c.g.d_context || AllFinite(RowsOf(c.g.d_context, at.b, at.h, at.i), at.n, p.Dv)) &&
              (p.family == Family::given || AllFinite(q.from, at.n, p.D));
   }

@@ -85,16 +85,17 @@ HWY_NOINLINE void RunUnit(const BackwardUnit& unit, const UnitAt& at) {
   const BackwardScratch& mem = unit.mem;
   const UnitSums& sums = unit.sums;
   const AttentionProblem& p = c.p;
+  const unit::Registers registers(p.matrix_unit);
   const int64_t first = at.chunk * c.chunk, last = std::min(first + c.chunk, p.Lq);
   const int64_t h0 = at.hk * p.group(), h1 = h0 + p.group();
   const auto dq_of = [&](int64_t h, int64_t i) -> DenseRows {
     if (c.direct) return {c.g.dq ? c.g.dq.row(at.b, h, i) : nullptr, c.g.dq.r};
-    return {mem.dq + ((h - h0) * c.chunk + (i - first)) * c.ld, c.ld};
+    return {mem.dq + ((h - h0) * c.chunk_rows + (i - first)) * c.ld, c.ld};
   };
   if (!c.covers) {
-    if (c.g.dq || sums.dk.data) FillRow(mem.dq, 0, c.chunk * p.group() * c.ld, 0.0f);
-    if (sums.dk.data) FillRow(sums.dk.data, 0, p.Lk * c.ld, 0.0f);
-    if (sums.dv.data) FillRow(sums.dv.data, 0, p.Lk * c.ldv, 0.0f);
+    if (c.g.dq || sums.dk.data) FillRow(mem.dq, 0, c.chunk_rows * p.group() * c.ld, 0.0f);
+    if (sums.dk.data) FillRow(sums.dk.data, 0, c.key_rows * c.ld, 0.0f);
+    if (sums.dv.data) FillRow(sums.dv.data, 0, c.key_rows * c.ldv, 0.0f);
   }
   if (c.scores || c.values) {
     for (int64_t j0 = 0; j0 < p.Lk; j0 += c.by.keys) {
@@ -180,8 +181,27 @@ inline bool WritesDirectly(const BackwardCall& c) {
   const auto dense = [](const View<float>& v, int64_t width) {
     return !v || (v.c == 1 && width % kLanes == 0);
   };
-  return c.covers && c.chunks == 1 && c.p.weigh == Weigh::softmax && !c.p.center &&
+  const bool whole = !c.words || (c.p.Lq % unit::kSide == 0 && c.p.Lk % unit::kSide == 0);
+  return whole && c.covers && c.chunks == 1 && c.p.weigh == Weigh::softmax && !c.p.center &&
          dense(c.g.dq, c.p.D) && dense(c.g.dk, c.p.D) && dense(c.g.dv, c.p.Dv);
+}
+
+// Whether the matrix unit takes the products. What is not finite is left to those that skip zeros.
+inline bool ByUnit(const BackwardCall& c) {
+  const AttentionProblem& p = c.p;
+  const AttentionGradients& g = c.g;
+  if (!p.matrix_unit || !ValuesInPairs(p) || Hard(p.weigh)) return false;
+  if (!c.scores || !g.d_context || c.few || c.undefined) return false;
+  std::vector<uint8_t> finite(static_cast<size_t>(p.B * p.H));
+  parallel_for(p.B * p.H, p.Lq * (p.D + p.Dv), [&](int64_t i) {
+    const int64_t b = i / p.H, h = i % p.H, hk = h / p.group();
+    const bool keys =
+        h % p.group() != 0 || p.finite ||
+        (AllFinite(KeysOf(p, b, hk), p.Lk, p.D) && AllFinite(ValuesOf(p, b, hk), p.Lk, p.Dv));
+    finite[i] = keys && AllFinite(QueriesOf(p, b, h), p.Lq, p.D) &&
+                AllFinite(RowsOf(g.d_context, b, h), p.Lq, p.Dv);
+  });
+  return std::all_of(finite.begin(), finite.end(), [](uint8_t f) { return f != 0; });
 }
 
 inline BackwardCall PlanBackward(const AttentionProblem& p, const AttentionGradients& g,
@@ -207,9 +227,12 @@ inline BackwardCall PlanBackward(const AttentionProblem& p, const AttentionGradi
                  .ldv = RoundUp(p.Dv, kLanes)};
   c.values = g.dv && g.d_context && (!Hard(p.weigh) || c.undefined);
   c.covers = p.family == Family::dot && !p.masked() && c.scores && c.values;
-  c.direct = WritesDirectly(c);
   c.few = p.Lq * p.group() <= 16 && p.Dv >= 256 && g.d_context &&
           ReadableInPlace(ValuesOf(p, 0, 0), p.Dv) && p.weigh != Weigh::sample;
+  c.words = ByUnit(c);
+  c.chunk_rows = c.words ? RoundUp(c.chunk, unit::kSide) : c.chunk;
+  c.key_rows = c.words ? RoundUp(p.Lk, unit::kSide) : p.Lk;
+  c.direct = WritesDirectly(c);
   return c;
 }
 
@@ -248,8 +271,8 @@ struct BackwardMemory {
         key_floats(KeyScratch().Lay(c, nullptr)),
         scratch(crew * scratch_floats),
         key_scratch((shared ? pairs : crew) * key_floats),
-        dk(one || !keys ? 0 : units * c.p.Lk * c.ld),
-        dv(one || !c.g.dv ? 0 : units * c.p.Lk * c.ldv),
+        dk(one || !keys ? 0 : units * c.key_rows * c.ld),
+        dv(one || !c.g.dv ? 0 : units * c.key_rows * c.ldv),
         gr(c.p.family == Family::additive ? units * c.ld : 0),
         dbias(c.g.dbias && lanes > 1 ? lanes * c.g.dbias_span : 0),
         totals(units),
@@ -271,8 +294,8 @@ struct BackwardMemory {
   UnitSums SumsOf(int64_t unit, int64_t lane, const BackwardScratch& mem) const {
     const AttentionGradients& g = c.g;
     const int64_t bh = unit / c.chunks, b = bh / c.p.Hk, hk = bh % c.p.Hk;
-    UnitSums sums{.dk = {one ? mem.dk : dk.data() + unit * c.p.Lk * c.ld, c.ld},
-                  .dv = {one ? mem.dv : dv.data() + unit * c.p.Lk * c.ldv, c.ldv},
+    UnitSums sums{.dk = {one ? mem.dk : dk.data() + unit * c.key_rows * c.ld, c.ld},
+                  .dv = {one ? mem.dv : dv.data() + unit * c.key_rows * c.ldv, c.ldv},
                   .gr = gr.data() + unit * c.ld,
                   .total = totals.data() + unit,
                   .dbias = nullptr};
@@ -357,15 +380,16 @@ inline void RunLanes(const Crew& crew, BackwardMemory& m) {
 
 inline void SumChunks(const BackwardMemory& m) {
   const BackwardCall& c = m.c;
-  const int64_t Lk = c.p.Lk, step = kMaxBlockRows, parts = (Lk + step - 1) / step;
+  const int64_t Lk = c.p.Lk, all = c.key_rows, step = kMaxBlockRows;
+  const int64_t parts = (Lk + step - 1) / step;
   const PartSteps steps = StepsOfK(c);
   parallel_for(m.pairs * parts, [&](int64_t i) {
     const int64_t bh = i / parts, j = i % parts * step;
-    const float* of_k = m.dk.data() + bh * c.chunks * Lk * c.ld + j * steps.row;
-    const float* of_v = m.dv.data() + (bh * c.chunks * Lk + j) * c.ldv;
+    const float* of_k = m.dk.data() + bh * c.chunks * all * c.ld + j * steps.row;
+    const float* of_v = m.dv.data() + (bh * c.chunks * all + j) * c.ldv;
     WriteKeys(m, bh, j, std::min(step, Lk - j),
-              {of_k, c.chunks, Lk * c.ld, steps.row, steps.vector},
-              {of_v, c.chunks, Lk * c.ldv, c.ldv, kLanes});
+              {of_k, c.chunks, all * c.ld, steps.row, steps.vector},
+              {of_v, c.chunks, all * c.ldv, c.ldv, kLanes});
   });
 }
 

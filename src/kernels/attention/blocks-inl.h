@@ -25,6 +25,7 @@ namespace fovea::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kMaxBlockRows = kManyRegisters ? 64 : 72;  // whole groups
 constexpr int64_t kMaxGroups = (kMaxBlockRows + kGroupRows - 1) / kGroupRows;
+constexpr int64_t kUnitRows = 2 * unit::kSide;  // a group's, where the matrix unit multiplies
 constexpr int64_t kBlockKeys = 512;  // fixed, so that a row's arithmetic depends on nothing else
 
 // Weightings that need a whole row of scores at once.
@@ -57,15 +58,15 @@ struct Blocking {
 };
 
 inline Blocking BlockingFor(const AttentionProblem& p, bool whole_rows, bool keep_weights) {
+  const int64_t group = p.matrix_unit ? kUnitRows : kGroupRows;
   if (whole_rows) {  // at most about 1 MiB of scores
     const int64_t keys = std::max(RoundUp(p.Lk, kPanelKeys), kPanelKeys);
-    return {std::clamp(RoundDown((1 << 18) / keys, kGroupRows), kGroupRows, kMaxBlockRows), keys,
-            kGroupRows};
+    return {std::clamp(RoundDown((1 << 18) / keys, group), group, kMaxBlockRows), keys, group};
   }
   const int64_t rows = keep_weights ? 16 : kMaxBlockRows;
   // The scores of all rows against one panel stay in the first-level cache.
-  if (p.Lk <= kPanelKeys) return {rows, kPanelKeys, p.begin ? kGroupRows : rows};
-  return {rows, kBlockKeys, kGroupRows};
+  if (p.Lk <= kPanelKeys) return {rows, kPanelKeys, p.begin ? std::min(rows, group) : rows};
+  return {rows, p.matrix_unit ? kBlockKeys / 2 : kBlockKeys, std::min(rows, group)};
 }
 
 // Query rows i … i+n of (b, h); or `picked`[i …], where there are some.
@@ -161,7 +162,8 @@ inline AdditiveStore PrepareAdditive(const AttentionProblem& p) {
 // The key side of (b, hk) into `to` (KeyFloats of it).
 inline int64_t KeyFloats(const AttentionProblem& p) {
   if (p.family == Family::given) return 0;
-  return PanelFloats(p.Lk, p.D) / (KeysInPairs(p) ? 2 : 1);
+  if (KeysInPairs(p)) return RoundUp(p.Lk, kPanelKeys) * KeyWords(p);
+  return PanelFloats(p.Lk, p.D);
 }
 
 inline float LargestQuery(const AttentionProblem& p, int64_t b, int64_t hk) {
@@ -185,7 +187,7 @@ HWY_NOINLINE PackedKeys PackKeys(const AttentionProblem& p, const AdditiveWeight
   const Rows from = KeysOf(p, b, hk);
   if (KeysInPairs(p)) {
     auto* pairs = reinterpret_cast<uint32_t*>(to);
-    PackKeyPairs(from, p.Lk, p.D, pairs);
+    PackKeyPairs(from, p.Lk, p.D, KeyWords(p), pairs);
     keys.pairs = pairs;
     return keys;
   }

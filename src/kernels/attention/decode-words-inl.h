@@ -135,7 +135,7 @@ HWY_NOINLINE void WordScores(float* q, int64_t rows, int64_t D, const WordRows& 
   for (int64_t r = 0; r < rows; ++r) {
     float* row = q + r * D;
     if (dots) {
-      WordsOfRows({row, D}, 1, D, reinterpret_cast<uint32_t*>(apart.data()), D);
+      WordsOfRows({row, D}, 1, D, 0, {reinterpret_cast<uint32_t*>(apart.data()), D});
       std::copy_n(apart.data(), D / 2, row);
       continue;
     }
@@ -247,7 +247,7 @@ HWY_NOINLINE void WordValues(DenseRows s, int64_t rows, const WordRows& v, int64
   const int64_t ld = RoundUp(v.n, 2 * kLanes) / 2;
   const Buffer<float> words(rows * ld);
   auto* const data = reinterpret_cast<uint32_t*>(words.data());
-  WordsOfRows(s, rows, RoundUp(v.n, kLanes), data, ld);
+  WordsOfRows(s, rows, RoundUp(v.n, kLanes), 0, {data, ld});
   w.words = data;
   w.ld_words = ld;
   WordValueRows<true>(w, rows, v, Dv / 2, to);

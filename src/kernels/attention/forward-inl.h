@@ -245,9 +245,11 @@ HWY_INLINE void SumPairs(const ForwardTask& t, const Block& x, RowsPart rows, Pa
   const auto floats = [&]() HWY_ATTR { return product(ByPairs(), s, t.mem.lds, 2); };
   if (t.side.careful) return PairsSkippingZeros(floats());
   if (!t.mem.words) return MatMulOnce(floats());
-  WordsOfRows({const_cast<float*>(s), t.mem.lds}, rows.m, RoundUp(n, kLanes), t.mem.words,
-              t.mem.lds / 2);
-  MatMulOnce(product(ByHalfWords(), t.mem.words, t.mem.lds / 2, 1));
+  const DenseWords words{t.mem.words, t.mem.lds / 2};
+  WordsOfRows({const_cast<float*>(s), t.mem.lds}, rows.m, n, RoundUp(n / 2, unit::kSide), words);
+  const auto by_words = product(ByHalfWords(), words.data, words.ld, 1);
+  if (t.c.p.matrix_unit) return MatMulByUnit(by_words);
+  MatMulOnce(by_words);
 }
 
 // context[m][Dv] (+)= w[m][keys]·v over the keys that group g sees.
@@ -453,6 +455,7 @@ HWY_INLINE void WeighGroup(const ForwardTask& t, const Block& x, int64_t g) {
 HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const BlockAt& at,
                                float* scratch) {
   const AttentionProblem& p = c.p;
+  const unit::Registers registers(p.matrix_unit);
   const ForwardScratch mem(p, c.by, scratch);
   const bool sums = !Hard(p.weigh);
   BlockRanges r;
@@ -480,8 +483,13 @@ HWY_NOINLINE void ForwardBlock(const ForwardCall& c, const KeySide& side, const 
   if (c.out.stat) FinishStatistics(p, state, at.n, c.out.stat + (at.b * p.H + at.h) * p.Lq + at.i);
 }
 
+// Of values in pairs; the matrix unit takes 16 at a time from any one on, and finds zeros behind.
+inline int64_t ValueWordRows(const AttentionProblem& p) {
+  return (p.Lk + 1) / 2 + (p.matrix_unit ? unit::kSide : 0);
+}
+
 inline int64_t ValueFloats(const AttentionProblem& p) {
-  if (ValuesInPairs(p)) return Hard(p.weigh) ? 0 : (p.Lk + 1) / 2 * RoundUp(p.Dv, kLanes);
+  if (ValuesInPairs(p)) return Hard(p.weigh) ? 0 : ValueWordRows(p) * RoundUp(p.Dv, kLanes);
   return ReadableInPlace(ValuesOf(p, 0, 0), p.Dv) ? 0 : p.Lk * RoundUp(p.Dv, kLanes);
 }
 
@@ -492,7 +500,7 @@ HWY_NOINLINE KeySide PrepareKeySide(const ForwardCall& c, int64_t b, int64_t hk,
   if (ValuesInPairs(p)) {
     if (Hard(p.weigh)) return side;
     auto* pairs = reinterpret_cast<uint32_t*>(to + KeyFloats(p));
-    PackValuePairs(side.values, p.Lk, p.Dv, RoundUp(p.Dv, kLanes), pairs);
+    PackValuePairs(side.values, p.Lk, p.Dv, ValueWordRows(p), {pairs, RoundUp(p.Dv, kLanes)});
     side.pairs = pairs;
   } else if (ValueFloats(p) > 0) {
     float* values = to + KeyFloats(p);
@@ -509,7 +517,8 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
   // Of wide rows, what a block of keys takes stays in the second-level cache.
   if (by.keys == kBlockKeys && p.Lk > kBlockKeys && p.D + p.Dv > 128) by.keys = kBlockKeys / 2;
   const bool once = p.weigh == Weigh::softmax && p.Lk <= by.keys;
-  const bool direct = once && out.context.c == 1 && p.Dv % kLanes == 0;
+  const bool whole = !p.matrix_unit || p.Lq % unit::kSide == 0;  // rows as they are multiplied
+  const bool direct = once && whole && out.context.c == 1 && p.Dv % kLanes == 0;
   const ForwardCall call{p, out, by, additive.weights, once, direct};
   const int64_t blocks = (p.Lq + call.by.rows - 1) / call.by.rows;
   const auto block_at = [&](int64_t b, int64_t h, int64_t block) {

@@ -14,7 +14,9 @@
 #include "kernels/attention/pack-inl.h"
 #include "kernels/attention/simd-inl.h"
 #include "kernels/dots-inl.h"
+#include "kernels/matrix-unit.h"
 #include "kernels/tile-inl.h"
+#include "kernels/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
@@ -57,13 +59,14 @@ inline bool WordsInPlace(const Rows& from, int64_t width) {
          reinterpret_cast<uintptr_t>(from.halves) % sizeof(uint32_t) == 0;
 }
 
-// Keys [n][width] → panels [panel][width/2][64] of words; whole vectors.
-HWY_NOINLINE void PackKeyPairs(Rows from, int64_t n, int64_t width, uint32_t* to) {
+// Keys [n][width] → panels [panel][ld][64] of words; whole vectors, and zeros below the features.
+HWY_NOINLINE void PackKeyPairs(Rows from, int64_t n, int64_t width, int64_t ld, uint32_t* to) {
   const int64_t words = PanelRows(width) / 2;
   const bool in_place = WordsInPlace(from, width);
   HWY_ALIGN uint32_t block[16 * 16];
-  for (int64_t j = 0; j < n; j += kPanelKeys, to += words * kPanelKeys) {
+  for (int64_t j = 0; j < n; j += kPanelKeys, to += ld * kPanelKeys) {
     const int64_t m = std::min(kPanelKeys, n - j);
+    std::fill(to + words * kPanelKeys, to + ld * kPanelKeys, 0u);
     for (int64_t i = 0; i < m; i += 16) {
       const int64_t keys = std::min<int64_t>(16, m - i);
       const uint16_t* first = from.halves + (j + i) * from.row;
@@ -83,8 +86,19 @@ HWY_NOINLINE void PackKeyPairs(Rows from, int64_t n, int64_t width, uint32_t* to
   }
 }
 
-// Values [n][width] → [n/2][ld] words of rows 2j and 2j+1, filled up with zeros.
-HWY_NOINLINE void PackValuePairs(Rows from, int64_t n, int64_t width, int64_t ld, uint32_t* to) {
+// Rows of words to write, `ld` apart.
+struct DenseWords {
+  uint32_t* data;
+  int64_t ld;
+};
+
+// Values [n][width] → [n/2][ld] words of rows 2j and 2j+1, filled up with zeros; so are rows of
+// words from there up to `words` of them.
+HWY_NOINLINE void PackValuePairs(Rows from, int64_t n, int64_t width, int64_t words,
+                                 DenseWords rows) {
+  const int64_t ld = rows.ld;
+  uint32_t* to = rows.data;
+  std::fill(to + (n + 1) / 2 * ld, to + std::max(words, (n + 1) / 2) * ld, 0u);
   const U d;
   const hn::Rebind<uint16_t, U> d16;
   for (int64_t j = 0; j < n; j += 2, to += ld) {
@@ -103,14 +117,86 @@ HWY_NOINLINE void PackValuePairs(Rows from, int64_t n, int64_t width, int64_t ld
   }
 }
 
-// Rows of floats as words of neighbours, n of them, whole vectors.
-HWY_NOINLINE void WordsOfRows(DenseRows from, int64_t rows, int64_t n, uint32_t* to, int64_t ld) {
-  const hn::Rebind<uint16_t, U> d16;
+// Rows of n floats as words of neighbours; behind them zeros up to `words` of them.
+HWY_NOINLINE void WordsOfRows(DenseRows from, int64_t rows, int64_t n, int64_t words,
+                              DenseWords to) {
+  const F d;
+  const U du;
   for (int64_t i = 0; i < rows; ++i) {
-    auto* halves = reinterpret_cast<uint16_t*>(to + i * ld);
+    const float* row = from.data + i * from.ld;
+    uint32_t* out = to.data + i * to.ld;
+    int64_t j = 0;
+    for (; j + 2 * kLanes <= n; j += 2 * kLanes) {
+      hn::StoreU(ToHalves(hn::LoadU(d, row + j), hn::LoadU(d, row + j + kLanes)), du, out + j / 2);
+    }
+    if (j < n) {
+      const int64_t rest = n - j;
+      const Vec first = FirstFloats(d, row + j, std::min(rest, kLanes));
+      const Vec second =
+          rest > kLanes ? FirstFloats(d, row + j + kLanes, rest - kLanes) : hn::Zero(d);
+      HWY_ALIGN uint32_t last[kLanes];
+      hn::Store(ToHalves(first, second), du, last);
+      std::copy_n(last, (rest + 1) / 2, out + j / 2);
+    }
+    std::fill(out + (n + 1) / 2, out + std::max(words, (n + 1) / 2), 0u);
+  }
+}
+
+// Two rows of n floats as words of the same column, whole vectors; no second one: zeros.
+HWY_INLINE void PairOfRows(const float* first, const float* second, int64_t n, uint32_t* to) {
+  const F d;
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const Vec other = second ? hn::LoadU(d, second + j) : hn::Zero(d);
+    hn::StoreU(ToPairs(hn::LoadU(d, first + j), other), U(), to + j);
+  }
+}
+
+// Columns of `rows` rows of floats, n of them, whole vectors, as words of rows 2i and 2i+1:
+// to[column][i]; zeros up to whole vectors.
+HWY_NOINLINE void WordsOfColumns(DenseRows from, int64_t rows, int64_t n, DenseWords to) {
+  HWY_ALIGN uint32_t square[kLanes * kLanes];
+  for (int64_t i = 0; i < rows; i += 2 * kLanes) {
     for (int64_t j = 0; j < n; j += kLanes) {
-      hn::StoreU(hn::TruncateTo(d16, NearestBf16(hn::LoadU(F(), from.data + i * from.ld + j))), d16,
-                 halves + j);
+      for (int64_t w = 0; w < kLanes; ++w) {
+        const int64_t row = i + 2 * w;
+        const float* first = from.data + row * from.ld + j;
+        if (row < rows) {
+          PairOfRows(first, row + 1 < rows ? first + from.ld : nullptr, kLanes,
+                     square + w * kLanes);
+        } else {
+          hn::Store(hn::Zero(U()), U(), square + w * kLanes);
+        }
+      }
+      for (int64_t w = 0; w + kSquare <= kLanes; w += kSquare) {
+        for (int64_t k = 0; k < kLanes; k += kSquare) {
+          TransposeSquare(reinterpret_cast<const float*>(square) + w * kLanes + k, kLanes,
+                          Unscaled(),
+                          reinterpret_cast<float*>(to.data + (j + k) * to.ld) + i / 2 + w, to.ld);
+        }
+      }
+    }
+  }
+}
+
+// Words of so many features, as the matrix unit takes them.
+inline int64_t UnitWords(int64_t width) { return RoundUp(PanelRows(width) / 2, unit::kSide); }
+
+// C of 16 rows, or of 32, …, where a's rows, b's columns and K are filled up to as many.
+HWY_INLINE void MatMulByUnit(const ProductBy<ByHalfWords>& x) {
+  unit::multiply<unit::Halves>(unit::Product<float>{.a = {x.a.data, x.a.row},
+                                                    .b = {x.b, x.ldb},
+                                                    .c = x.c,
+                                                    .ldc = x.ldc,
+                                                    .m = RoundUp(x.m, unit::kSide),
+                                                    .n = RoundUp(x.n, unit::kSide),
+                                                    .K = RoundUp(x.K, unit::kSide),
+                                                    .accumulate = x.accumulate});
+  if (x.factor == 1.0f) return;
+  const Vec factor = hn::Set(F(), x.factor);
+  for (int64_t i = 0; i < x.m; ++i) {
+    for (int64_t j = 0; j < x.n; j += kLanes) {
+      float* c = x.c + i * x.ldc + j;
+      hn::StoreU(hn::Mul(hn::LoadU(F(), c), factor), F(), c);
     }
   }
 }

@@ -114,6 +114,7 @@ struct AttentionProblem {
   bool whole_rows = true;
   bool noisy = false;  // softmax: of s + g, the noise that gumbel adds
   RowFormula formula;
+  bool matrix_unit = false;  // products of 16 bits go there; said by attention.cc, once for a call
 
   bool masked() const { return begin.data || allowed || bias || conditions; }
   int64_t group() const { return H / Hk; }

@@ -60,6 +60,11 @@ inline bool MultipliesWords(const AttentionProblem& p) {
   return KeysInPairs(p) && p.q16 && p.q16.type == Number::bf16 && HasBf16Dots();
 }
 
+// Words of a packed key, filled up with zeros to what the matrix unit takes at a time.
+inline int64_t KeyWords(const AttentionProblem& p) {
+  return p.matrix_unit ? UnitWords(p.D) : PanelRows(p.D) / 2;
+}
+
 // u·scale/T, its inverse, and how sums of u/x become scores.
 struct AdditiveWeights {
   const float* u = nullptr;         // [D] and zeros to whole vectors
@@ -457,23 +462,25 @@ HWY_NOINLINE void TakeSlopes(const float* slopes, int64_t n, float* ds) {
 // The same with keys in pairs.
 HWY_INLINE void PairsPanel(const ScoreSides& x, RowsPart rows, PanelPart part, DenseRows s) {
   const AttentionProblem& p = x.p;
-  const int64_t ldq = x.queries.ld, words = PanelRows(p.D) / 2, inside = part.j % kPanelKeys;
+  const int64_t ldq = x.queries.ld, words = KeyWords(p), inside = part.j % kPanelKeys;
   const uint32_t* k = x.keys.pairs + (part.j - inside) * words + inside;
   // `apart`: what a step takes of a query.
   const auto product = [&](auto by, const auto* q, int64_t apart, float factor) HWY_ATTR {
-    MatMulOnce(ProductBy<decltype(by)>{.a = {q + rows.first * ldq, ldq, apart},
-                                       .b = k,
-                                       .ldb = kPanelKeys,
-                                       .c = s.data,
-                                       .ldc = s.ld,
-                                       .m = rows.m,
-                                       .n = part.n,
-                                       .K = words,
-                                       .factor = factor,
-                                       .accumulate = false});
+    return ProductBy<decltype(by)>{.a = {q + rows.first * ldq, ldq, apart},
+                                   .b = k,
+                                   .ldb = kPanelKeys,
+                                   .c = s.data,
+                                   .ldc = s.ld,
+                                   .m = rows.m,
+                                   .n = part.n,
+                                   .K = words,
+                                   .factor = factor,
+                                   .accumulate = false};
   };
-  if (x.queries.words) return product(ByHalfWords(), x.queries.words, 1, p.scale / p.temperature);
-  product(ByPairs(), x.queries.rows, 2, 1.0f);
+  if (!x.queries.words) return MatMulOnce(product(ByPairs(), x.queries.rows, 2, 1.0f));
+  const auto by_words = product(ByHalfWords(), x.queries.words, 1, p.scale / p.temperature);
+  if (p.matrix_unit) return MatMulByUnit(by_words);
+  MatMulOnce(by_words);
 }
 
 // s[m][n] ← scores of those rows, the first of which is `at`, and those keys, before the cap.
@@ -526,15 +533,20 @@ inline int64_t QueryFloats(const AttentionProblem& p) {  // of one packed row
   return RoundUp(PanelRows(p.D), kLanes);
 }
 
-// Queries of bf16, as words; in place where they can be.
-HWY_INLINE PackedQueries QueryWords(const QueryRows& q, int64_t width, DenseRows to) {
-  if (WordsInPlace(q.from, width)) {
+// Queries of bf16, as words; in place where they can be. The matrix unit wants them filled up.
+HWY_INLINE PackedQueries QueryWords(const AttentionProblem& p, const QueryRows& q, DenseRows to) {
+  const bool whole = p.D % (2 * unit::kSide) == 0 && q.n % unit::kSide == 0;
+  if (WordsInPlace(q.from, p.D) && (whole || !p.matrix_unit)) {
     return {nullptr, q.from.row / 2, reinterpret_cast<const uint32_t*>(q.from.halves)};
   }
   auto* words = reinterpret_cast<uint32_t*>(to.data);
   for (int64_t i = 0; i < q.n; ++i) {
-    FeaturePairs(q.from.halves + i * q.from.row, q.from.c, width, words + i * to.ld);
+    uint32_t* row = words + i * to.ld;
+    FeaturePairs(q.from.halves + i * q.from.row, q.from.c, p.D, row);
+    std::fill(row + PanelRows(p.D) / 2, row + KeyWords(p), 0u);
   }
+  const int64_t rows = p.matrix_unit ? RoundUp(q.n, unit::kSide) : q.n;
+  std::fill(words + q.n * to.ld, words + rows * to.ld, 0u);
   return {nullptr, to.ld, words};
 }
 
@@ -548,7 +560,7 @@ HWY_INLINE PackedQueries PackQueries(const AttentionProblem& p, const AdditiveWe
     PackAdditiveQueries(q, p.D, range == Range::small ? w.inverse : nullptr, {to, ld});
     return {to, ld};
   }
-  if (MultipliesWords(p)) return QueryWords(q, p.D, {to, ld});
+  if (MultipliesWords(p)) return QueryWords(p, q, {to, ld});
   const bool pairs = KeysInPairs(p);
   if (q.from.c == 1 && !q.from.halves && !pairs) return {q.from.data, q.from.row};
   PackRows(q.from, q.n, p.D, pairs ? p.scale / p.temperature : 1.0f, {to, ld});
