@@ -35,7 +35,8 @@ enum class Init : uint8_t {
 // starts from depends on the seed and its name alone, so that a new layer changes no other.
 class FOVEA_API Weights {
  public:
-  Weights(uint64_t seed = 0) : seed_(seed) {}  // so that a model is made of a seed
+  // So that a model is made of a seed.
+  Weights(uint64_t seed = 0) : seed_(seed) {}  // NOLINT(google-explicit-constructor)
   // Names and shapes alone, to be counted before memory is taken: no tensor has more than a number.
   static Weights sketch();
   // Those that there are, as they are: what is added is the one of its name, and needs no gradient.
