@@ -126,9 +126,16 @@ HWY_NOINLINE void DecodeScores(const AttentionProblem& p, int64_t b, int64_t hk,
   const float factor = p.scale / p.temperature;
   Buffer<float> queries(rows * p.D);
   DecodeQueries(p, b, hk, dots ? 1.0f : factor, queries.data());
-  if (words)
-    return WordScores(queries.data(), rows, p.D, {keys.halves, keys.row, n}, dots, s,
-                      dots ? factor : 1.0f);
+  if (words) {
+    WordRows in_pairs{keys.halves, keys.row, n};
+    if (dots && p.matrix_unit && UnitReads(in_pairs, p.D)) {
+      const int64_t done = WordScoresByUnit(queries.data(), rows, p.D, in_pairs, s, factor);
+      if (done == n) return;
+      in_pairs = {keys.halves + done * keys.row, keys.row, n - done};
+      s.data += done;
+    }
+    return WordScores(queries.data(), rows, p.D, in_pairs, dots, s, dots ? factor : 1.0f);
+  }
   if (!keys.halves) {
     return DotRowsOf({queries.data(), p.D, p.D, keys.data, keys.row, n, s}, rows);
   }
@@ -142,7 +149,11 @@ HWY_NOINLINE void DecodeValues(const AttentionProblem& p, const Rows& values, in
                                bool careful, DenseRows s, DenseRows to) {
   const int64_t rows = p.Lq * p.group();
   if (ValuesInPairs(p) && p.Dv % (2 * kLanes) == 0 && !careful) {
-    return WordValues(s, rows, {values.halves, values.row, n}, p.Dv, MultipliesWords(p), to);
+    const WordRows in_pairs{values.halves, values.row, n};
+    if (p.matrix_unit && UnitReads(in_pairs, p.Dv)) {
+      return WordValuesByUnit(s, rows, in_pairs, p.Dv, to);
+    }
+    return WordValues(s, rows, in_pairs, p.Dv, MultipliesWords(p), to);
   }
   Buffer<float> wide(values.halves ? n * p.Dv : 0);
   if (values.halves) PackRows(values, n, p.Dv, 1.0f, {wide.data(), p.Dv});
@@ -169,6 +180,7 @@ HWY_NOINLINE void DecodeKeys(const AttentionProblem& p, int64_t b, int64_t hk, i
   }
   first = std::max(first, j0);
   last = std::min({last, j0 + kDecodeKeys, p.Lk});
+  const unit::Registers registers(p.matrix_unit);
   HWY_ALIGN float s[kDecodeRows * (kDecodeKeys + kLanes)];
   constexpr int64_t lds = kDecodeKeys + kLanes;
   for (int64_t r = 0; r < rows; ++r) part.m[r * stride] = -kInf, part.l[r * stride] = 0.0f;

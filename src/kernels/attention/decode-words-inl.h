@@ -149,6 +149,82 @@ HWY_NOINLINE void WordScores(float* q, int64_t rows, int64_t D, const WordRows& 
   WordScoreRows<false>(q, rows, D, k, s, factor);
 }
 
+// ---- By the matrix unit ------------------------------------------------------------------------
+// Sums of 16 keys by up to 16 queries: sᵀ = k·qᵀ, whose left side are keys as they lie in memory.
+// Values become words of two keys, as many at a time as stay in the first-level cache. Nothing is
+// fetched ahead: that costs a fifth here.
+
+constexpr int64_t kUnitKeys = 64;
+
+// Whether rows are an even number of numbers apart, and words fill the unit.
+inline bool UnitReads(const WordRows& x, int64_t width) {
+  return x.row % 2 == 0 && width % (2 * unit::kSide) == 0;
+}
+
+// s[r] = factor·q[r]·kᵀ of whole blocks of 16 keys; gives how many keys that is. Floats q
+// [rows][D].
+HWY_NOINLINE int64_t WordScoresByUnit(const float* q, int64_t rows, int64_t D, const WordRows& k,
+                                      DenseRows s, float factor) {
+  constexpr int64_t kSide = unit::kSide;
+  const int64_t words = D / 2, keys = RoundDown(k.n, kSide);
+  const Buffer<uint32_t> memory(kSide * words * 2);
+  uint32_t *by_query = memory.data(), *by_feature = by_query + kSide * words;
+  std::fill(by_query, by_query + kSide * words, 0u);
+  WordsOfRows({const_cast<float*>(q), D}, rows, D, 0, {by_query, words});
+  for (int64_t c = 0; c < words; c += kSide) {
+    TransposeSquare(reinterpret_cast<const float*>(by_query) + c, words, Unscaled(),
+                    reinterpret_cast<float*>(by_feature) + c * kSide, kSide);
+  }
+  HWY_ALIGN float sums[2 * kSide * kSide], turned[kSide * kSide];
+  const Vec by = hn::Set(F(), factor);
+  for (int64_t j = 0; j < keys; j += 2 * kSide) {
+    const int64_t some = std::min(2 * kSide, keys - j);
+    unit::multiply<unit::Halves>(unit::Product<float>{
+        .a = {reinterpret_cast<const uint32_t*>(k.data + j * k.row), k.row / 2},
+        .b = {by_feature, kSide},
+        .c = sums,
+        .ldc = kSide,
+        .m = some,
+        .n = kSide,
+        .K = words,
+        .accumulate = false});
+    for (int64_t i = 0; i < some; i += kSide) {
+      TransposeSquare(sums + i * kSide, kSide, Unscaled(), turned, kSide);
+      for (int64_t r = 0; r < rows; ++r) {
+        hn::StoreU(hn::Mul(by, hn::LoadU(F(), turned + r * kSide)), F(), s.data + r * s.ld + j + i);
+      }
+    }
+  }
+  return keys;
+}
+
+// to[r] = Σ_j s[r][j]·v[j].
+HWY_NOINLINE void WordValuesByUnit(DenseRows s, int64_t rows, const WordRows& v, int64_t Dv,
+                                   DenseRows to) {
+  constexpr int64_t kSide = unit::kSide;
+  const int64_t ld = RoundUp(v.n, kUnitKeys) / 2;
+  const Buffer<float> memory(kSide * (ld + Dv) + kUnitKeys / 2 * Dv);
+  float* const sums = memory.data();
+  auto* const weights = reinterpret_cast<uint32_t*>(sums + kSide * Dv);
+  const DenseWords pairs{weights + kSide * ld, Dv};
+  std::fill(weights + rows * ld, weights + kSide * ld, 0u);
+  WordsOfRows(s, rows, v.n, ld, {weights, ld});
+  for (int64_t j = 0; j < v.n; j += kUnitKeys) {
+    const int64_t some = std::min(kUnitKeys, v.n - j);
+    const Rows from{nullptr, v.row, 1, v.data + j * v.row, Number::bf16};
+    PackValuePairs(from, some, Dv, kUnitKeys / 2, pairs);
+    unit::multiply<unit::Halves>(unit::Product<float>{.a = {weights + j / 2, ld},
+                                                      .b = {pairs.data, pairs.ld},
+                                                      .c = sums,
+                                                      .ldc = Dv,
+                                                      .m = kSide,
+                                                      .n = Dv,
+                                                      .K = kUnitKeys / 2,
+                                                      .accumulate = j > 0});
+  }
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(sums + r * Dv, Dv, to.data + r * to.ld);
+}
+
 // Weights of R rows: floats, or words of those of keys 2j and 2j+1 where words are multiplied.
 struct ValueWeights {
   const float* s;
