@@ -52,20 +52,7 @@ std::map<std::string, Shape> shapes_in(const Stored& stored) {
   return all;
 }
 
-Shape shape_of(const From& from) {
-  if (!from.shape.empty()) return from.shape;
-  Shape shape;
-  for (const Part& part : from.parts) {
-    Shape own = part.shape;
-    if (part.transposed) std::swap(own[0], own[1]);
-    if (shape.empty()) {
-      shape = own;
-    } else {
-      shape[0] += own[0];
-    }
-  }
-  return shape;
-}
+Shape shape_of(const From& from) { return from.shape.empty() ? shape_of(from.parts) : from.shape; }
 
 std::string key_of_parts(const From& from) {
   std::vector<std::string> names;

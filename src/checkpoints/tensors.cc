@@ -46,21 +46,6 @@ DType stored_type(const Stored& stored, const std::vector<Part>& parts) {
 // In dimension 0 of what it becomes rows of.
 int64_t rows_of(const Part& part) { return part.transposed ? part.shape[1] : part.shape[0]; }
 
-// Sizes of dimension 0 added up; the others agree.
-Shape shape_of(const std::vector<Part>& parts) {
-  Shape shape;
-  for (const Part& part : parts) {
-    Shape own = part.shape;
-    if (part.transposed) std::swap(own[0], own[1]);
-    if (shape.empty()) {
-      shape = own;
-    } else {
-      shape[0] += own[0];
-    }
-  }
-  return shape;
-}
-
 Tensor parts_of(const Stored& stored, const std::vector<Part>& parts, DType dtype) {
   Tensor whole = Tensor::empty(shape_of(parts), dtype, Device::cpu);
   if (whole.numel() == 0) return whole;
@@ -167,6 +152,21 @@ void Stored::read(const std::string& name, DType dtype, void* to) const {
 
 bool is_plain(const From& from) {
   return from.shape.empty() && from.times == 1.0f && from.plus == 0.0f && !from.computed;
+}
+
+// Sizes of dimension 0 add up; the others agree.
+Shape shape_of(const std::vector<Part>& parts) {
+  Shape shape;
+  for (const Part& part : parts) {
+    Shape own = part.shape;
+    if (part.transposed) std::swap(own[0], own[1]);
+    if (shape.empty()) {
+      shape = own;
+    } else {
+      shape[0] += own[0];
+    }
+  }
+  return shape;
 }
 
 void check(const Stored& stored, const Recipe& recipe,

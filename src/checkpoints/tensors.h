@@ -66,6 +66,7 @@ struct From {
   std::function<Tensor()> computed = {};  // of nothing that is stored; nobody learns it
 };
 bool is_plain(const From&);                  // the parts as they are
+Shape shape_of(const std::vector<Part>&);    // one under the other
 using Recipe = std::map<std::string, From>;  // by our names
 
 // Throws where a part is missing or of another shape than the config asks for, naming the file's
