@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/gemm.h"
 #include "machine.h"

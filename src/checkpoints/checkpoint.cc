@@ -7,7 +7,7 @@
 #include <set>
 
 #include "checkpoints/folder.h"
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/memory_available.h"
 #include "fovea/error.h"
 #include "fovea/ops.h"

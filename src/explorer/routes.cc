@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/allocator.h"
 #include "core/interrupt.h"
-#include "core/memory.h"
 #include "explorer/answers.h"
 #include "fovea/error.h"
 #include "io/json.h"

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/conv-direct.h"
 #include "kernels/gemm-tile-inl.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/gemm.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/conv-winograd.h"
 #include "kernels/parts-inl.h"

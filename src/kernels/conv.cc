@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/conv-direct.h"
 #include "kernels/conv-unfold.h"

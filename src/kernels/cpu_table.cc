@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/error.h"
 #include "kernels/fill.h"
 #include "kernels/table.h"
@@ -15,7 +15,7 @@ void copy_bytes(void* to, const void* from, size_t bytes) {
 
 }  // namespace
 
-// Memory of the CPU is core/memory.h's: allocate_on() asks there.
+// Memory of the CPU is core/allocator.h's: allocate_on() asks there.
 constinit const Kernels kCpu = {
     .name = [] { return "CPU"; },
     .upload = copy_bytes,

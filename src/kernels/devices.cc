@@ -2,8 +2,8 @@
 #include <atomic>
 #include <utility>
 
+#include "core/allocator.h"
 #include "core/interrupt.h"
-#include "core/memory.h"
 #include "core/memory_count.h"
 #include "core/size_class.h"
 #include "fovea/error.h"

@@ -14,8 +14,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/allocator.h"
 #include "core/isa.h"
-#include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/gemm-words-inl.h"
 #include "kernels/gemm.h"

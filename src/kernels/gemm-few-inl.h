@@ -14,7 +14,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "kernels/gemm-tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();

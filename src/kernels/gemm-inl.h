@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/gemm-few-inl.h"
 #include "kernels/gemm-pack-inl.h"

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/dots-inl.h"
 #include "kernels/gemm-inl.h"

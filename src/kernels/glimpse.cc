@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 
 namespace fovea::kernels {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/load-inl.h"
 #include "kernels/narrow-inl.h"

@@ -12,7 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/gemm-tile-inl.h"
 #include "kernels/planes-inl.h"

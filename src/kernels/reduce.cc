@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/math-inl.h"
 #include "kernels/reduce.h"

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/threads.h"
 #include "kernels/math-inl.h"
 #include "kernels/rowwise-inl.h"

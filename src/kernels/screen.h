@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "kernels/numbers.h"
 
 // The likeliest row of softmax(W·x + b) for one x, where W is large. A copy of W in 8 bits, a

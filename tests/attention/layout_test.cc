@@ -1,7 +1,7 @@
 #include "attention/layout.h"
 
 #include "attention/expect.h"
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/ops.h"
 #include "tensor/impl.h"
 

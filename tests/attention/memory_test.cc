@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "attention/expect.h"
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/ops.h"
 
 // Steps over a memory are attend() with one query each: the same contexts, weights and gradients.

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "attention/expect.h"
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/processor.h"
 #include "fovea/ops.h"
 #include "tests/host.h"

@@ -1,7 +1,7 @@
 #include "attention/pairs.h"
 
 #include "attention/expect.h"
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/ops.h"
 
 // The composed plan goes over a call part by part.

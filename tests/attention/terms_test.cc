@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "attention/expect.h"
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/random.h"
 #include "tests/host.h"
 

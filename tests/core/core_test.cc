@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/random.h"
 #include "core/threads.h"
 #include "fovea/error.h"

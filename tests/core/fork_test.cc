@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "tests/reduced.h"
 
 namespace fovea {

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 
 namespace fovea {
 namespace {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "explorer/explorer.h"
 #include "io/base64.h"
 #include "report/heatmap.h"

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/io.h"
 #include "fovea/runtime.h"
 #include "models/tiny.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/io.h"
 #include "fovea/layers.h"
 #include "fovea/ops.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/ops.h"
 #include "fovea/runtime.h"
 #include "tests/host.h"

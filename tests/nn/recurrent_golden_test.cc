@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/io.h"
 #include "fovea/nn.h"
 #include "fovea/ops.h"

@@ -1,4 +1,4 @@
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/runtime.h"
 #include "tests/nn/check.h"
 

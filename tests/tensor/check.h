@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "fovea/ops.h"
 #include "fovea/runtime.h"
 #include "on_device.h"

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "core/processor.h"
 #include "core/threads.h"
 #include "kernels/attention/pack-inl.h"

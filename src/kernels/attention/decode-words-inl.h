@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 #include "kernels/attention/pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();

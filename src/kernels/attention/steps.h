@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/memory.h"
+#include "core/allocator.h"
 
 // One query for each batch row against keys and values that stay the same from step to step.
 // A step's gradient is the query's; those of keys, values and u come from all steps at once.

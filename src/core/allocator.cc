@@ -1,4 +1,4 @@
-#include "core/memory.h"
+#include "core/allocator.h"
 
 #include <malloc.h>
 #include <pthread.h>
