@@ -66,14 +66,14 @@ void print_next(const tasks::Task& task, const std::string& run, const std::stri
   line("fovea --help", whereabouts());
 }
 
-void run(const std::string& out, const tasks::Given& given, tasks::Former former) {
+void run(const std::string& out, const tasks::Given& given, tasks::Existing existing) {
   const tasks::Task& task = tasks::task(kTask);
   print_out("{}\n{}\n{} threads, {}.\n\n", bold("Training: " + task.about), task.demo, threads(),
             isa());
   flush_printed();
   const tasks::RunFolder folder(out);
   const tasks::Trained trained =
-      train_showing({task, folder, *tasks::config_from(task, given), former});
+      train_showing({task, folder, *tasks::config_from(task, given), existing});
   print_out("\n{}\nA column for each thing read, a row for each thing written.\n",
             bold("Where it looked, on what it never saw"));
   const std::string input = show_examples(task, folder);
@@ -104,7 +104,7 @@ void add_demo(CLI::App& program) {
   verb->footer(fmt::format("The settings of `fovea train {}` are taken too.", task.name));
   verb->callback([=] {
     const bool replaces = *force || named->count() == 0;
-    run(*out, *given, replaces ? tasks::Former::replace : tasks::Former::refuse);
+    run(*out, *given, replaces ? tasks::Existing::replace : tasks::Existing::refuse);
   });
 }
 

@@ -113,10 +113,10 @@ void run(const Task& task, TrainOptions o) {
   });
   if (o.estimate) return print_estimate(task, *config, o, team);
   const RunFolder folder(out);
-  const tasks::Former former = o.resume  ? tasks::Former::go_on
-                               : o.force ? tasks::Former::replace
-                                         : tasks::Former::refuse;
-  const tasks::Trained t = train_showing({task, folder, *config, former}, team);
+  const tasks::Existing existing = o.resume  ? tasks::Existing::go_on
+                                   : o.force ? tasks::Existing::replace
+                                             : tasks::Existing::refuse;
+  const tasks::Trained t = train_showing({task, folder, *config, existing}, team);
   if (!team.is_first()) return;
   print_out("{} steps in {}{}\n\n{}", t.finished.steps, duration(t.finished.seconds),
             t.finished.why == train::Ended::stopped_early ? ", stopped early" : "",
@@ -154,7 +154,7 @@ void add_task(CLI::App& verb, const Task& task) {
 }  // namespace
 
 tasks::Trained train_showing(const ToTrain& t, team::Team& team) {
-  const auto& [task, folder, config, former] = t;
+  const auto& [task, folder, config, existing] = t;
   ProgressLine line;
   const StopOnSignal signals;
   tasks::Watching watching{.stop = signals.flag(), .team = &team};
@@ -162,7 +162,7 @@ tasks::Trained train_showing(const ToTrain& t, team::Team& team) {
     watching.say = [&](const std::string& text) { line.say(text); };
     watching.progress = [&](const train::Progress& p) { line.show(p); };
   }
-  tasks::Trained trained = tasks::train_run(task, folder, config, former, watching);
+  tasks::Trained trained = tasks::train_run(task, folder, config, existing, watching);
   if (trained.finished.why == train::Ended::interrupted) {
     team.set_over();
     throw Interrupted{

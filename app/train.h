@@ -9,7 +9,7 @@ struct ToTrain {
   const tasks::Task& task;
   const tasks::RunFolder& folder;
   tasks::TaskConfig& config;
-  tasks::Former former;
+  tasks::Existing existing;
 };
 // Trains with progress on stderr, stopping cleanly on a signal.
 tasks::Trained train_showing(const ToTrain&, team::Team& = team::alone());

@@ -93,7 +93,7 @@ Tensor look_of(const Attended& a, const std::string& of, const Select& select) {
               "there is no \"" + of + "\"; there are context, weights, lse, entropy, log_prob");
 }
 
-struct Asked {
+struct Quantity {
   std::string of;
   Select select;
 };
@@ -129,13 +129,13 @@ nb::tuple torch_attend(const nb::tuple& inputs, const Choice& choice, uint64_t s
 }
 
 nb::object torch_look(const nb::tuple& all, const Choice& choice, uint64_t seed,
-                      const Asked& asked) {
+                      const Quantity& quantity) {
   const Call call(choice, all);
   Tensor t;
   {
     const nb::gil_scoped_release others;
     const NoGrad quiet;
-    t = look_of(call.attended(choice, seed), asked.of, asked.select).contiguous();
+    t = look_of(call.attended(choice, seed), quantity.of, quantity.select).contiguous();
     // What the call computed stays its own.
     if (t.data<float>() == call.computed.stat.data<float>()) t = t.clone();
   }
@@ -165,7 +165,7 @@ Tensor laid_as(const Tensor& input, const Tensor& gradient) {
 
 // Of each input, in their order: None where it is not needed.
 nb::list torch_backward(nb::handle d, const nb::tuple& needs, const nb::tuple& all,
-                        const Choice& choice, uint64_t seed, const Asked& asked) {
+                        const Choice& choice, uint64_t seed, const Quantity& quantity) {
   Call call(choice, all);
   const Tensor upstream = take_torch("attend_backward", "d", d);
   std::vector<Tensor*> inputs{&call.in.q, &call.in.k, &call.in.v};
@@ -179,8 +179,8 @@ nb::list torch_backward(nb::handle d, const nb::tuple& needs, const nb::tuple& a
   std::vector<Tensor> found;
   {
     const nb::gil_scoped_release others;
-    found =
-        gradients(look_of(call.attended(choice, seed), asked.of, asked.select), upstream, wanted);
+    found = gradients(look_of(call.attended(choice, seed), quantity.of, quantity.select), upstream,
+                      wanted);
     for (size_t w = 0; w < wanted.size(); ++w) found[w] = laid_as(wanted[w], found[w]);
   }
   nb::list gradients;

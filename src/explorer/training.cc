@@ -87,10 +87,10 @@ void Training::add(Work w) {
   thread_ = std::thread([this] { work(); });  // waits for the lock
 }
 
-fs::path Training::begin(const Asked& asked) {
-  const tasks::Task& task = tasks::task(asked.task);
-  tasks::Given typed = asked.settings;
-  if (asked.upload > 0) typed[task.data_field] = uploads_.at(asked.upload).path;
+fs::path Training::begin(const NewRun& run) {
+  const tasks::Task& task = tasks::task(run.task);
+  tasks::Given typed = run.settings;
+  if (run.upload > 0) typed[task.data_field] = uploads_.at(run.upload).path;
   const std::string data = tasks::config_from(task, typed)->data_name();
   const std::lock_guard lock(mutex_);
   const fs::path folder = free_folder(fmt::format("{}-{}", task.name, data));
@@ -98,7 +98,7 @@ fs::path Training::begin(const Asked& asked) {
        .task = &task,
        .folder = folder,
        .typed = std::move(typed),
-       .former = tasks::Former::refuse});
+       .existing = tasks::Existing::refuse});
   return folder;
 }
 
@@ -116,7 +116,7 @@ void Training::go_on(const std::string& name, const tasks::RunFolder& folder,
        .task = &task,
        .folder = folder.path(),
        .typed = limits,
-       .former = tasks::Former::go_on});
+       .existing = tasks::Existing::go_on});
 }
 
 void Training::end(State state, const std::string& failure) {
@@ -154,7 +154,7 @@ void Training::work() {
 
 void Training::train(const Work& now) {
   const tasks::RunFolder folder(now.folder);
-  const auto config = now.former == tasks::Former::go_on
+  const auto config = now.existing == tasks::Existing::go_on
                           ? config_to_go_on(*now.task, folder, now.typed)
                           : tasks::config_from(*now.task, now.typed);
   const tasks::Watching watching{.say = {},
@@ -169,7 +169,7 @@ void Training::train(const Work& now) {
                                        job.unit = p.unit;
                                      },
                                  .stop = &stop_};
-  const tasks::Trained trained = train_run(*now.task, folder, *config, now.former, watching);
+  const tasks::Trained trained = train_run(*now.task, folder, *config, now.existing, watching);
   if (trained.finished.why == train::Ended::interrupted) throw train::Stopped();
 }
 

@@ -38,13 +38,13 @@ class Training {
   Job latest() const;             // the one at work, or the last that ended; else an empty one
 
   // What is to be trained: settings as they are typed, and the number of a file that was sent.
-  struct Asked {
+  struct NewRun {
     std::string task;
     tasks::Given settings = {};
     int64_t upload = 0;  // 0: built-in data
   };
   // Gives the run's folder. Throws where the settings are wrong; the data are read in its turn.
-  std::filesystem::path begin(const Asked&);
+  std::filesystem::path begin(const NewRun&);
   // Only limits can change. Throws where it cannot go on, or is in the queue already.
   void go_on(const std::string& name, const tasks::RunFolder&, const tasks::Given& limits);
   void stop(const std::string& run);  // at its next step, or before its turn; throws if not there
@@ -58,7 +58,7 @@ class Training {
     const tasks::Task* task;
     std::filesystem::path folder;
     tasks::Given typed;
-    tasks::Former former;
+    tasks::Existing existing;
   };
   bool in_queue(const std::string& run) const;  // with the lock held, as all of these
   std::filesystem::path free_folder(const std::string& base) const;

@@ -49,15 +49,15 @@ void check_replaceable(const RunFolder& folder) {
 }
 
 // Changes nothing.
-const RunFolder& checked(const RunFolder& folder, const Task& task, Former former) {
-  if (former == Former::go_on) {
+const RunFolder& checked(const RunFolder& folder, const Task& task, Existing existing) {
+  if (existing == Existing::go_on) {
     folder.config_of(task);
     check_resumable(folder);
   } else if (!folder.is_there()) {
     return folder;
   } else if (!folder.holds_run()) {
     check_empty(folder, task);
-  } else if (former == Former::replace) {
+  } else if (existing == Existing::replace) {
     check_replaceable(folder);
   } else {
     folder.task();
@@ -96,18 +96,18 @@ void Claim::Made::undo() {
 }
 
 // Checked before it is locked, so that a folder which is refused stays as it is, and once more.
-Claim::Claim(const RunFolder& folder, const Task& task, Former former)
-    : folder_(checked(folder, task, former)),
+Claim::Claim(const RunFolder& folder, const Task& task, Existing existing)
+    : folder_(checked(folder, task, existing)),
       task_(task),
-      former_(former),
+      existing_(existing),
       made_(folder.path()),
       log_(std::make_unique<train::RunLog>(folder.path())) {
-  is_new_ = !checked(folder, task, former).holds_run();
+  is_new_ = !checked(folder, task, existing).holds_run();
 }
 
 void Claim::make_room() {
-  if (former_ != Former::replace || is_new_) return;
-  const Task& task = checked(folder_, task_, former_).task();
+  if (existing_ != Existing::replace || is_new_) return;
+  const Task& task = checked(folder_, task_, existing_).task();
   std::error_code error;
   const fs::path place = fs::canonical(folder_.path(), error);  // not a link to it
   const fs::path aside = free_name_beside(place);

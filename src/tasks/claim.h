@@ -13,7 +13,7 @@
 namespace fovea::tasks {
 
 // What becomes of a run that lies in the folder already.
-enum class Former : uint8_t { refuse, go_on, replace };
+enum class Existing : uint8_t { refuse, go_on, replace };
 
 // A run's folder, taken for training: no other process trains there while one of these lives. What
 // a failure must not cost is safe until the training has saved its first state: before that, the
@@ -22,12 +22,12 @@ class Claim {
  public:
   // Throws, with nothing changed, where the folder is in use or may not be had: a new run takes an
   // empty one, and only a run of ours, with nothing beside it, is replaced.
-  Claim(const RunFolder&, const Task&, Former);
+  Claim(const RunFolder&, const Task&, Existing);
   ~Claim();
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
-  bool goes_on() const { return former_ == Former::go_on; }
+  bool goes_on() const { return existing_ == Existing::go_on; }
   train::RunLog& log() { return *log_; }
   // When all is known to be good: a run that is to be replaced moves aside, to NAME.old.
   void make_room();
@@ -55,7 +55,7 @@ class Claim {
 
   const RunFolder folder_;
   const Task& task_;
-  const Former former_;
+  const Existing existing_;
   Made made_;
   std::unique_ptr<train::RunLog> log_;
   std::optional<Old> old_;

@@ -71,7 +71,7 @@ bool find_or_train(const RunFolder& folder, Outcome& outcome, double effort,
     trained = folder.results();
   } else {
     if (same) config = folder.config();
-    trained = train_run(of, folder, *config, same ? Former::go_on : Former::replace, watching);
+    trained = train_run(of, folder, *config, same ? Existing::go_on : Existing::replace, watching);
     if (trained.finished.why == train::Ended::interrupted) return false;
   }
   outcome.test = trained.test;

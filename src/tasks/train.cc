@@ -30,7 +30,7 @@ struct Training {
   const Task& task;
   const RunFolder& folder;
   TaskConfig& config;
-  Former former;
+  Existing existing;
   const Watching& watching;
 };
 
@@ -133,7 +133,7 @@ struct Begun {
 };
 
 Begun begun(const Training& t, const team::Team& team) {
-  const bool goes_on = t.former == Former::go_on;
+  const bool goes_on = t.existing == Existing::go_on;
   Begun b;
   b.run = t.task.begin(*as_saved(t.task, t.config), goes_on ? &t.folder : nullptr);
   b.config = b.run->copy_of_config();
@@ -196,16 +196,16 @@ void write_report(const Training& t, const Run& run, Claim& claim, Trained& trai
 
 }  // namespace
 
-Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Former former,
+Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config, Existing existing,
                   const Watching& watching) {
-  const Training t{task, folder, config, former, watching};
+  const Training t{task, folder, config, existing, watching};
   team::Team& team = *watching.team;
   expect_alike_settings(t, team);
   const bool first = team.is_first();
   std::optional<Claim> claim;
   team::together(team, [&] {
-    if (first && t.former == Former::replace) check_data_stay(t.folder, t.config);
-    if (first) claim.emplace(t.folder, t.task, t.former);
+    if (first && t.existing == Existing::replace) check_data_stay(t.folder, t.config);
+    if (first) claim.emplace(t.folder, t.task, t.existing);
   });
   Begun b;
   team::together(team, [&] { b = begun(t, team); });

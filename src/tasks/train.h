@@ -10,6 +10,6 @@ namespace fovea::tasks {
 // changes until the folder is held and the settings, the data and the model are known to be good.
 // By a team, all ranks make the call, and read the same data; the first one alone writes. What they
 // differ in is said before the first step.
-Trained train_run(const Task&, const RunFolder&, TaskConfig&, Former, const Watching&);
+Trained train_run(const Task&, const RunFolder&, TaskConfig&, Existing, const Watching&);
 
 }  // namespace fovea::tasks

@@ -171,15 +171,15 @@ void Loop::take_up(const std::optional<Checkpoint>& from) {
 
 // The same answer on all ranks, whichever was asked.
 bool Loop::stop_asked() {
-  struct Turn {
+  struct OneRank {
     double seconds;
     int64_t stop;
   };
   const bool mine = session_.stop != nullptr && session_.stop->load();
   if (team_.size() == 1) return mine;
-  const std::vector<Turn> all = team::gather(team_, Turn{own_seconds(), mine});
+  const std::vector<OneRank> all = team::gather(team_, OneRank{own_seconds(), mine});
   agreed_seconds_ = all[0].seconds;
-  return std::ranges::any_of(all, [](const Turn& t) { return t.stop != 0; });
+  return std::ranges::any_of(all, [](const OneRank& r) { return r.stop != 0; });
 }
 
 Finished Loop::operator()() {

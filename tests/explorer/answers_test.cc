@@ -32,12 +32,12 @@ const Folder& trained_to_write() {
     const tasks::Given typed{{"builtin", "dates"}, {"examples", "60"}, {"hidden", "8"},
                              {"embedding", "8"},   {"steps", "3"},     {"seed", "1"}};
     train_run(task, tasks::RunFolder(folder / "dates"), *tasks::config_from(task, typed),
-              tasks::Former::refuse, {});
+              tasks::Existing::refuse, {});
     const tasks::Given blocks{{"builtin", "dates"},  {"examples", "60"}, {"model", "transformer"},
                               {"query-depth", "16"}, {"heads", "2"},     {"blocks", "2"},
                               {"steps", "3"},        {"seed", "1"}};
     train_run(task, tasks::RunFolder(folder / "heads"), *tasks::config_from(task, blocks),
-              tasks::Former::refuse, {});
+              tasks::Existing::refuse, {});
     return true;
   }();
   EXPECT_TRUE(once);

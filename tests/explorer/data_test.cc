@@ -25,7 +25,7 @@ class OfEveryTask : public testing::TestWithParam<const tasks::Task*> {
  protected:
   OfEveryTask() {
     train_run(task(), tasks::RunFolder(folder_ / "run"),
-              *config_from(task(), small_training(task(), 2)), tasks::Former::refuse, {});
+              *config_from(task(), small_training(task(), 2)), tasks::Existing::refuse, {});
   }
   const tasks::Task& task() const { return *GetParam(); }
   Json ask(const std::string& method, const std::string& path, const Json& body = {}) {

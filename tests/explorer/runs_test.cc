@@ -23,7 +23,7 @@ class OpenedOnce : public testing::TestWithParam<const tasks::Task*> {
  protected:
   OpenedOnce() {
     const tasks::RunFolder run(folder_ / "run");
-    train_run(task(), run, *config_from(task(), small_training(task(), 2)), tasks::Former::refuse,
+    train_run(task(), run, *config_from(task(), small_training(task(), 2)), tasks::Existing::refuse,
               {});
   }
   const tasks::Task& task() const { return *GetParam(); }

@@ -27,7 +27,7 @@ using test::has;
 void train_hardly(const Folder& folder, const std::string& task, const tasks::Given& typed) {
   const tasks::Task& t = tasks::task(task);
   train_run(t, tasks::RunFolder(folder / task), *tasks::config_from(t, typed),
-            tasks::Former::refuse, {});
+            tasks::Existing::refuse, {});
 }
 
 const Folder& trained_to_see() {

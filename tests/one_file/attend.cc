@@ -18,9 +18,9 @@ using test::run_program;
 constexpr int64_t kLq = 3, kLk = 5, kD = 4;
 
 // q, k and v in a file, and the weights that the program makes of them.
-class Asked {
+class Example {
  public:
-  Asked() { save_safetensors(folder_ / "in.safetensors", {{"q", q}, {"k", k}, {"v", v}}); }
+  Example() { save_safetensors(folder_ / "in.safetensors", {{"q", q}, {"k", k}, {"v", v}}); }
 
   Ran run(const std::vector<std::string>& choice) const {
     std::vector<std::string> words{"attend", folder_ / "in.safetensors"};
@@ -44,9 +44,9 @@ class Asked {
 };
 
 TEST(OneFile, IsAScoreOfTheCommand) {
-  const Asked asked;
-  const std::vector<float> found = asked.weights({"--score", "gaussian"});
-  const std::vector<float> qs = asked.q.to_vector(), ks = asked.k.to_vector();
+  const Example example;
+  const std::vector<float> found = example.weights({"--score", "gaussian"});
+  const std::vector<float> qs = example.q.to_vector(), ks = example.k.to_vector();
   for (int64_t i = 0; i < kLq; ++i) {
     std::vector<double> row(kLk);
     double total = 0;
@@ -60,27 +60,27 @@ TEST(OneFile, IsAScoreOfTheCommand) {
 }
 
 TEST(OneFile, IsAMaskWithANumber) {
-  const Asked asked;
-  const std::vector<float> found = asked.weights({"--mask", "strided:2"});
+  const Example example;
+  const std::vector<float> found = example.weights({"--mask", "strided:2"});
   for (int64_t i = 0; i < kLq; ++i)
     for (int64_t j = 0; j < kLk; ++j)
       EXPECT_EQ(found[i * kLk + j] > 0, (i - j) % 2 == 0) << i << " " << j;
-  EXPECT_NE(asked.run({"--mask", "strided"}).err.find("as in \"strided:4\""), std::string::npos);
-  EXPECT_NE(asked.run({"--mask", "strided:0"}).err.find("a whole number of at least 1"),
+  EXPECT_NE(example.run({"--mask", "strided"}).err.find("as in \"strided:4\""), std::string::npos);
+  EXPECT_NE(example.run({"--mask", "strided:0"}).err.find("a whole number of at least 1"),
             std::string::npos);
 }
 
 TEST(OneFile, IsAWeightingWithANumber) {
-  const Asked asked;
-  const std::vector<float> own = asked.weights({"--weighting", "entmax15"});
+  const Example example;
+  const std::vector<float> own = example.weights({"--weighting", "entmax15"});
   for (const char* same : {"entmax:1.5", "entmax"}) {
-    const std::vector<float> found = asked.weights({"--weighting", same});
+    const std::vector<float> found = example.weights({"--weighting", same});
     for (size_t e = 0; e < own.size(); ++e) EXPECT_NEAR(found[e], own[e], 1e-5) << same;
   }
-  const std::vector<float> sparse = asked.weights({"--weighting", "sparsemax"});
-  const std::vector<float> found = asked.weights({"--weighting", "entmax:2"});
+  const std::vector<float> sparse = example.weights({"--weighting", "sparsemax"});
+  const std::vector<float> found = example.weights({"--weighting", "entmax:2"});
   for (size_t e = 0; e < sparse.size(); ++e) EXPECT_NEAR(found[e], sparse[e], 1e-5);
-  EXPECT_NE(asked.run({"--weighting", "entmax:1"}).err.find("alpha"), std::string::npos);
+  EXPECT_NE(example.run({"--weighting", "entmax:1"}).err.find("alpha"), std::string::npos);
 }
 
 TEST(OneFile, IsUnknownToTheProgramWithoutIt) {

@@ -107,7 +107,7 @@ const RunFolder& trained_run() {
   static const Folder folder;
   static const RunFolder run = [] {
     const RunFolder at(folder / "run");
-    train_run(task_caption, at, *config_from(task_caption, tiny()), Former::refuse, {});
+    train_run(task_caption, at, *config_from(task_caption, tiny()), Existing::refuse, {});
     return at;
   }();
   return run;
@@ -161,7 +161,7 @@ TEST(CaptionRun, WithoutAttentionHasNothingToShow) {
   Given options = tiny();
   options["context"] = "fixed";
   const RunFolder at(folder / "run");
-  train_run(task_caption, at, *config_from(task_caption, options), Former::refuse, {});
+  train_run(task_caption, at, *config_from(task_caption, options), Existing::refuse, {});
   const auto run = task_caption.open(at);
   const auto all =
       run->predict(std::vector<Input>{Own{"scene", 1}}, PredictSettings(), {.maps = Maps::keep});
@@ -198,7 +198,7 @@ TEST(CaptionRun, LearnsFromAFileOfTheUsers) {
   watching.say = [&](const std::string& line) { said.push_back(line); };
   const RunFolder at(folder / "run");
   const Trained t =
-      train_run(task_caption, at, *config_from(task_caption, options), Former::refuse, watching);
+      train_run(task_caption, at, *config_from(task_caption, options), Existing::refuse, watching);
   ASSERT_GE(said.size(), 3u);
   EXPECT_TRUE(has(said[0], "i7.png"));
   EXPECT_EQ(said[1], "1 of 40 images were left out");
@@ -235,8 +235,8 @@ TEST(CaptionRun, LearnsFromImagesThatTellHowLongTheirCaptionsAre) {
                   {"test-share", "0.2"}});
   options["epochs"] = "20";
   const RunFolder at(folder / "run");
-  const Trained t =
-      train_run(task_caption, at, *config_from(task_caption, options), Former::refuse, Watching());
+  const Trained t = train_run(task_caption, at, *config_from(task_caption, options),
+                              Existing::refuse, Watching());
   EXPECT_EQ(score_of(t.test.scores, "exact"), 100);
 }
 
@@ -316,7 +316,7 @@ TEST(CaptionPlaces, StandForTheConvolution) {
   watching.say = [&](const std::string& line) { said.push_back(line); };
   const RunFolder at(given.folder / "run");
   const Trained t = train_run(task_caption, at, *config_from(task_caption, given.options()),
-                              Former::refuse, watching);
+                              Existing::refuse, watching);
   ASSERT_GE(said.size(), 3u);
   EXPECT_TRUE(has(said[0], "no places of 'in/i7.png'"));
   EXPECT_EQ(said[1], "1 of 40 images were left out");

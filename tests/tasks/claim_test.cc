@@ -27,28 +27,28 @@ void put_run(const fs::path& run, const std::string& state) {
 }
 std::string state_in(const fs::path& run) { return read_bytes(run / "state.safetensors"); }
 
-std::string refused(const fs::path& run, Former former) {
-  return error_of([&] { Claim(RunFolder(run), translate(), former); });
+std::string refused(const fs::path& run, Existing existing) {
+  return error_of([&] { Claim(RunFolder(run), translate(), existing); });
 }
 
 TEST(Claim, OneAtATime) {
   const Folder folder;
   const fs::path run = folder / "run";
   {
-    Claim first(RunFolder(run), translate(), Former::refuse);
-    EXPECT_TRUE(has(refused(run, Former::refuse), "in use"));
-    EXPECT_TRUE(has(refused(run, Former::replace), "in use"));
+    Claim first(RunFolder(run), translate(), Existing::refuse);
+    EXPECT_TRUE(has(refused(run, Existing::refuse), "in use"));
+    EXPECT_TRUE(has(refused(run, Existing::replace), "in use"));
   }
   EXPECT_FALSE(fs::exists(run));
   put_run(run, "old");
   {
-    Claim first(RunFolder(run), translate(), Former::replace);
-    EXPECT_TRUE(has(refused(run, Former::go_on), "in use"));
+    Claim first(RunFolder(run), translate(), Existing::replace);
+    EXPECT_TRUE(has(refused(run, Existing::go_on), "in use"));
     first.make_room();
-    EXPECT_TRUE(has(refused(run, Former::refuse), "in use"));                // the new one …
-    EXPECT_TRUE(has(refused(folder / "run.old", Former::go_on), "in use"));  // … and the old one
+    EXPECT_TRUE(has(refused(run, Existing::refuse), "in use"));                // the new one …
+    EXPECT_TRUE(has(refused(folder / "run.old", Existing::go_on), "in use"));  // … and the old one
   }
-  EXPECT_EQ(refused(run, Former::go_on), "no error");
+  EXPECT_EQ(refused(run, Existing::go_on), "no error");
 }
 
 // To begin anew would cost the model; without one, a training was killed before it had saved.
@@ -57,9 +57,9 @@ TEST(Claim, ARunWithoutItsStateGoesOnOnlyWhereNothingIsLost) {
   const fs::path run = folder / "run";
   put_run(run, "old");
   fs::remove(run / "state.safetensors");
-  EXPECT_EQ(refused(run, Former::go_on), "no error");
+  EXPECT_EQ(refused(run, Existing::go_on), "no error");
   write_bytes(run / "model.safetensors", "weights");
-  EXPECT_TRUE(has(refused(run, Former::go_on), "holds a model but no state.safetensors"));
+  EXPECT_TRUE(has(refused(run, Existing::go_on), "holds a model but no state.safetensors"));
   EXPECT_EQ(read_bytes(run / "log.jsonl"), "{}\n");
 }
 
@@ -68,7 +68,7 @@ TEST(Claim, TheOldRunGoesWhenTheNewOneCanBeResumed) {
   const fs::path run = folder / "run";
   put_run(run, "old");
   write_bytes(folder / "run.old", "taken");
-  Claim claim(RunFolder(run), translate(), Former::replace);
+  Claim claim(RunFolder(run), translate(), Existing::replace);
   claim.settle();
   EXPECT_EQ(state_in(run), "old");
   claim.make_room();
@@ -88,7 +88,7 @@ TEST(Claim, WithoutAStateEverythingIsAsItWas) {
   const fs::path run = folder / "run";
   put_run(run, "old");
   {
-    Claim claim(RunFolder(run), translate(), Former::replace);
+    Claim claim(RunFolder(run), translate(), Existing::replace);
     claim.make_room();
     write_bytes(run / "config.json", R"({"task": "translate"})");
     write_bytes(run / "source.vocab", "new");
@@ -97,7 +97,7 @@ TEST(Claim, WithoutAStateEverythingIsAsItWas) {
   EXPECT_EQ(state_in(run), "old");
   EXPECT_FALSE(fs::exists(run / "source.vocab"));
   {
-    Claim claim(RunFolder(run), translate(), Former::go_on);
+    Claim claim(RunFolder(run), translate(), Existing::go_on);
     claim.make_room();
   }
   EXPECT_EQ(state_in(run), "old");
@@ -111,7 +111,7 @@ TEST(Claim, AKillInBetweenCostsNothing) {
   put_run(run, "old");
   const pid_t child = ::fork();
   if (child == 0) {
-    Claim claim(RunFolder(run), translate(), Former::replace);
+    Claim claim(RunFolder(run), translate(), Existing::replace);
     claim.make_room();
     write_bytes(run / "source.vocab", "half of a beginning");
     ::_exit(0);
@@ -119,9 +119,9 @@ TEST(Claim, AKillInBetweenCostsNothing) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(state_in(folder / "run.old"), "old");
-  EXPECT_TRUE(has(refused(run, Former::go_on), "run.old")) << refused(run, Former::go_on);
+  EXPECT_TRUE(has(refused(run, Existing::go_on), "run.old")) << refused(run, Existing::go_on);
   {
-    Claim again(RunFolder(run), translate(), Former::refuse);
+    Claim again(RunFolder(run), translate(), Existing::refuse);
     again.make_room();
     put_run(run, "new");
   }

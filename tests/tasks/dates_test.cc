@@ -40,7 +40,7 @@ TEST(SlowDates, AreRightAndTheirYearsAreLookedAt) {
   TranslateConfig config = defaults_for({});
   config.train.steps = 600;  // two thirds of what it has by default
   const RunFolder run(folder / "run");
-  const Trained trained = train_run(task_translate, run, config, Former::refuse, {});
+  const Trained trained = train_run(task_translate, run, config, Existing::refuse, {});
   ASSERT_EQ(trained.finished.why, train::Ended::finished);
 
   const Translator t = load_translator(run);

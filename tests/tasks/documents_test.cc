@@ -230,7 +230,7 @@ DocumentsConfig small() {
 
 RunFolder trained(const Folder& folder, DocumentsConfig config) {
   const RunFolder at(folder / "run");
-  train_run(task_documents, at, config, Former::refuse, {});
+  train_run(task_documents, at, config, Existing::refuse, {});
   return at;
 }
 
@@ -348,7 +348,7 @@ TEST(DocumentsRun, OfWordsAloneIsFlatAndWorksToo) {
   for (const char* model : {"flat", "mean"}) {
     auto c = config_from(task_documents, {{"examples", "200"}, {"epochs", "1"}, {"model", model}});
     const RunFolder run(folder / model);
-    train_run(task_documents, run, *c, Former::refuse, {});
+    train_run(task_documents, run, *c, Existing::refuse, {});
     const auto opened = task_documents.open(run);
     const std::vector<Input> inputs = {Text{"The film is superb. It rained."}, Text{"One."}};
     const auto all = opened->predict(inputs, PredictSettings(), {.maps = Maps::keep});

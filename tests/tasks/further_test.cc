@@ -66,7 +66,7 @@ Given small_further(const Begun& b, const fs::path& model) {
 void train_small(const Begun& b, const RunFolder& run, const Given& typed,
                  const Watching& watching = {}) {
   const Task& t = task(b.task);
-  train_run(t, run, *config_from(t, typed), Former::refuse, watching);
+  train_run(t, run, *config_from(t, typed), Existing::refuse, watching);
 }
 
 // ---- The losses of PyTorch and transformers
@@ -161,7 +161,7 @@ TEST_P(EveryBegun, GoesOnWithoutItsOrigin) {
   train_small(b, parts, typed,
               {.progress = [&](const train::Progress& p) { stop = p.step >= 3; }, .stop = &stop});
   fs::remove_all(model.path());
-  train_run(t, parts, *parts.config_of(t), Former::go_on, {});
+  train_run(t, parts, *parts.config_of(t), Existing::go_on, {});
   EXPECT_TRUE(what_is_left(parts) == what_is_left(whole));
 
   EXPECT_EQ(parts.not_of_a_run(t), "");
@@ -275,7 +275,7 @@ Given scratch(const std::string& positions) {
 
 std::unique_ptr<const Run> trained_lm(const RunFolder& run, const Given& typed) {
   const Task& t = task("lm");
-  train_run(t, run, *config_from(t, typed), Former::refuse, {});
+  train_run(t, run, *config_from(t, typed), Existing::refuse, {});
   return t.open(run);
 }
 

@@ -123,7 +123,7 @@ TEST(GlimpseData, TheClassOfCsvIsFoundAndKept) {
   test::write_bytes(folder / "one.csv", "label,a,b,c,d\n" + one_class);
   const RunFolder at(folder / "run");
   const Given options = {{"data", folder / "mnist.csv"}, {"sensor", "2"}};
-  train_run(task_glimpse, at, *tiny(options), Former::refuse, {});
+  train_run(task_glimpse, at, *tiny(options), Existing::refuse, {});
   const auto run = task_glimpse.open(at);
   EXPECT_EQ(dynamic_cast<const Config&>(run->config()).data.class_column, "first");
   // Lines that would not tell by themselves are read as those of the training.
@@ -153,9 +153,9 @@ TEST(GlimpseTask, TrainsGoesOnAndShowsTheWay) {
     g["steps"] = n;
     return tiny(g);
   };
-  const Trained t = train_run(task_glimpse, whole, *steps("6"), Former::refuse, {});
-  train_run(task_glimpse, parts, *steps("3"), Former::refuse, {});
-  train_run(task_glimpse, parts, *steps("6"), Former::go_on, {});
+  const Trained t = train_run(task_glimpse, whole, *steps("6"), Existing::refuse, {});
+  train_run(task_glimpse, parts, *steps("3"), Existing::refuse, {});
+  train_run(task_glimpse, parts, *steps("6"), Existing::go_on, {});
   EXPECT_EQ(test::read_bytes(whole / "model.safetensors"),
             test::read_bytes(parts / "model.safetensors"));
   EXPECT_EQ(t.test.count, 20);
@@ -228,7 +228,7 @@ TEST(GlimpseTask, EveryModelTrains) {
   for (const char* model : {"soft", "random", "dense", "conv"}) {
     const Folder folder;
     const RunFolder run(folder / "run");
-    const Trained t = train_run(task_glimpse, run, *tiny({{"model", model}}), Former::refuse, {});
+    const Trained t = train_run(task_glimpse, run, *tiny({{"model", model}}), Existing::refuse, {});
     EXPECT_GT(score_of(t.test.scores, "loss"), 0) << model;
     const auto found = task_glimpse.open(run)->predict(std::vector<Input>{Own{"test", 0}},
                                                        PredictSettings(), {.maps = Maps::keep});
@@ -245,7 +245,7 @@ std::vector<double> errors_by_glimpses(Given more) {
   Given options = {{"hidden", "64"}, {"parts", "32"}, {"locator", "32"}, {"glimpses", "4"}};
   options.merge(more);
   const Trained t =
-      train_run(task_glimpse, RunFolder(folder / "run"), *tiny(options), Former::refuse, {});
+      train_run(task_glimpse, RunFolder(folder / "run"), *tiny(options), Existing::refuse, {});
   std::vector<double> errors;
   for (const auto& part : find_breakdown(t.test, "glimpses")->parts) {
     errors.push_back(score_of(part.scores, "error"));

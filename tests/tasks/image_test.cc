@@ -38,7 +38,8 @@ Given tiny() {
 TEST(ImageRun, TrainsScoresAndShowsWhatPlacesAttendTo) {
   const Folder folder;
   const RunFolder at(folder / "run");
-  const Trained t = train_run(task_image, at, *config_from(task_image, tiny()), Former::refuse, {});
+  const Trained t =
+      train_run(task_image, at, *config_from(task_image, tiny()), Existing::refuse, {});
   EXPECT_EQ(t.test.count, 8);
   EXPECT_TRUE(std::isfinite(score_of(t.test.scores, "accuracy")));
   EXPECT_NE(score_of(t.test.scores, "gate"), 0);  // it moved
@@ -87,7 +88,7 @@ TEST(ImageRun, LearnsFromFolders) {
   watching.say = [&](const std::string& line) { said.push_back(line); };
   const RunFolder at(folder / "run");
   const Trained t =
-      train_run(task_image, at, *config_from(task_image, options), Former::refuse, watching);
+      train_run(task_image, at, *config_from(task_image, options), Existing::refuse, watching);
   ASSERT_GE(said.size(), 3u);
   EXPECT_TRUE(has(said[0], "broken.jpg"));
   EXPECT_EQ(said[1], "1 of 41 images were left out");
@@ -119,7 +120,7 @@ TEST(ImageRun, OneClassIsNothingToTellApart) {
 TEST(ImageRun, RefusesADamagedFolder) {
   const Folder folder;
   const RunFolder at(folder / "run");
-  train_run(task_image, at, *config_from(task_image, tiny()), Former::refuse, {});
+  train_run(task_image, at, *config_from(task_image, tiny()), Existing::refuse, {});
   for (const char* bad : {"{", "{}", "{\"classes\":[]}", "{\"classes\":[1]}"}) {
     write_bytes(at / kClassesFile, bad);
     EXPECT_NE(error_of([&] { load_image_model(at); }), "no error") << bad;

@@ -273,11 +273,11 @@ TEST(Lm, LearnsTalesAndGoesOnWithThem) {
                                  {"positions", "alibi"}});
   };
   const RunFolder whole(folder / "whole"), parts(folder / "parts");
-  const Trained t = train_run(task_lm, whole, *config("120"), Former::refuse, {});
+  const Trained t = train_run(task_lm, whole, *config("120"), Existing::refuse, {});
   EXPECT_LT(score_of(t.test.scores, "loss"), 2.0);
   EXPECT_GT(score_of(t.test.scores, "loss"), 0.1);
-  train_run(task_lm, parts, *config("50"), Former::refuse, {});
-  train_run(task_lm, parts, *config("120"), Former::go_on, {});
+  train_run(task_lm, parts, *config("50"), Existing::refuse, {});
+  train_run(task_lm, parts, *config("120"), Existing::go_on, {});
   EXPECT_EQ(test::read_bytes(whole / "model.safetensors"),
             test::read_bytes(parts / "model.safetensors"));
   const auto opened = task_lm.open(whole);
@@ -292,7 +292,7 @@ TEST(Lm, LearnsToAnswer) {
   if (test::reduced()) GTEST_SKIP() << "twenty seconds of training take minutes under sanitizers";
   const Folder folder;
   const auto config = config_from(task_lm, {{"decay", "constant"}, {"steps", "840"}});
-  const Trained t = train_run(task_lm, RunFolder(folder / "run"), *config, Former::refuse, {});
+  const Trained t = train_run(task_lm, RunFolder(folder / "run"), *config, Existing::refuse, {});
   EXPECT_GT(score_of(t.test.scores, "answered"), 60);
 }
 

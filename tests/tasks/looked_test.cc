@@ -20,7 +20,7 @@ using test::write_bytes;
 RunFolder trained(const Folder& folder, const std::string& name, const Given& typed) {
   const Task& t = task(name);
   const RunFolder run(folder / name);
-  train_run(t, run, *config_from(t, typed), Former::refuse, {});
+  train_run(t, run, *config_from(t, typed), Existing::refuse, {});
   return run;
 }
 

@@ -67,7 +67,7 @@ class EveryTaskResumed : public testing::TestWithParam<const Task*> {
   // Trained without a stop; false where the choice does not go with the others.
   bool train_whole(const RunFolder& run, const Given& typed) const {
     try {
-      train_run(task(), run, *config_from(task(), typed), Former::refuse, {});
+      train_run(task(), run, *config_from(task(), typed), Existing::refuse, {});
       return true;
     } catch (const Error&) {
       return false;
@@ -79,10 +79,10 @@ class EveryTaskResumed : public testing::TestWithParam<const Task*> {
     const Watching until_first{
         .progress = [&](const train::Progress& p) { stop = p.step >= first; }, .stop = &stop};
     const Trained t =
-        train_run(task(), run, *config_from(task(), typed), Former::refuse, until_first);
+        train_run(task(), run, *config_from(task(), typed), Existing::refuse, until_first);
     ASSERT_EQ(t.finished.why, train::Ended::interrupted);
     ASSERT_EQ(t.finished.steps, first);
-    train_run(task(), run, *run.config_of(task()), Former::go_on, {});
+    train_run(task(), run, *run.config_of(task()), Existing::go_on, {});
   }
 
   std::vector<Choice> choices() const {
@@ -153,18 +153,18 @@ TEST(ResumedRun, ThatWasFinishedIsNotWhenItIsStopped) {
   const Task& task = tasks::task("translate");
   const Folder folder;
   const RunFolder run(folder / "run");
-  train_run(task, run, *config_from(task, small_training(task, 2)), Former::refuse, {});
+  train_run(task, run, *config_from(task, small_training(task, 2)), Existing::refuse, {});
   ASSERT_TRUE(run.is_finished());
   std::atomic<bool> stop = false;
   const Watching watching{.progress = [&](const train::Progress& p) { stop = p.step >= 3; },
                           .stop = &stop};
   const auto config = run.config_of(task);
   change_limits(task, *config, {{"steps", "50"}});
-  const Trained t = train_run(task, run, *config, Former::go_on, watching);
+  const Trained t = train_run(task, run, *config, Existing::go_on, watching);
   ASSERT_EQ(t.finished.why, train::Ended::interrupted);
   EXPECT_FALSE(run.is_finished());
   EXPECT_FALSE(std::filesystem::exists(run / kReportPage));
-  train_run(task, run, *run.config_of(task), Former::go_on, {});
+  train_run(task, run, *run.config_of(task), Existing::go_on, {});
   EXPECT_EQ(run.results().finished.steps, 50);
 }
 

@@ -56,7 +56,7 @@ TEST(Seer, IsNeededOnceForEachImage) {
   const RunFolder whole(folder / "whole"), parts(folder / "parts");
   const Task& t = task_caption;
   const auto train = [&](const RunFolder& run, const Watching& watching) {
-    train_run(t, run, *config_from(t, small_seeing(model.path())), Former::refuse, watching);
+    train_run(t, run, *config_from(t, small_seeing(model.path())), Existing::refuse, watching);
   };
   train(whole, {});
   std::atomic<bool> stop = false;
@@ -70,7 +70,7 @@ TEST(Seer, IsNeededOnceForEachImage) {
   };
   EXPECT_FALSE(said(whole)[0][0].pictures.empty());
   fs::remove_all(model.path());
-  train_run(t, parts, *parts.config_of(t), Former::go_on, {});
+  train_run(t, parts, *parts.config_of(t), Existing::go_on, {});
   for (const char* file : {"log.jsonl", "model.safetensors"}) {
     EXPECT_TRUE(read_bytes(parts / file) == read_bytes(whole / file)) << file;
   }
@@ -84,7 +84,7 @@ TEST(Seer, RefusesWhatSeesNothing) {
     const Folder folder;
     return error_of([&] {
       train_run(task_caption, RunFolder(folder / "run"), *config_from(task_caption, typed),
-                Former::refuse, {});
+                Existing::refuse, {});
     });
   };
   EXPECT_TRUE(has(why(small_seeing(golden("gpt2"))), "GPT-2 writes on"));

@@ -29,7 +29,7 @@ using test::write_bytes;
 Trained train_translate(const fs::path& run, TranslateConfig config, const Watching& w) {
   const RunFolder folder(run);
   return train_run(task_translate, folder, config,
-                   folder.holds_run() ? Former::go_on : Former::refuse, w);
+                   folder.holds_run() ? Existing::go_on : Existing::refuse, w);
 }
 TranslateConfig saved_config(const fs::path& run) {
   return dynamic_cast<const TranslateConfig&>(*RunFolder(run).config());
@@ -149,7 +149,7 @@ TEST(Translate, GoesOnFromAPrefix) {
     const Given typed{{"examples", "120"}, {"model", kind}, {"steps", "2"},
                       {"hidden", "16"},    {"blocks", "1"}, {"seed", "1"}};
     const RunFolder run(folder / kind);
-    train_run(task_translate, run, *config_from(task_translate, typed), Former::refuse, {});
+    train_run(task_translate, run, *config_from(task_translate, typed), Existing::refuse, {});
     const auto opened = task_translate.open(run);
     PredictSettings how;
     how.prefix = "1999-0";

@@ -41,29 +41,29 @@ TrainConfig shared_config(int64_t steps) {
   return c;
 }
 
-struct Asked {
-  std::function<void(Team&, Learner&)> change = [](Team&, Learner&) {};
-  std::function<void(Team&, TrainConfig&)> configure = [](Team&, TrainConfig&) {};
+struct Changes {
+  std::function<void(Team&, Learner&)> learner = [](Team&, Learner&) {};
+  std::function<void(Team&, TrainConfig&)> config = [](Team&, TrainConfig&) {};
   std::vector<const std::atomic<bool>*> stop = {};
 };
 
 // What each rank threw; their weights, which are the same.
 std::vector<std::exception_ptr> run(const std::filesystem::path& folder, int ranks,
-                                    const TrainConfig& config, const Asked& asked = {}) {
+                                    const TrainConfig& config, const Changes& changes = {}) {
   std::filesystem::create_directories(folder);
   std::vector<Tensors> weights(static_cast<size_t>(ranks));
   Threads threads(ranks);
   const auto thrown = threads.run([&](Team& team) {
     const size_t me = static_cast<size_t>(team.rank());
     Shared model;
-    asked.change(team, model.learner);
+    changes.learner(team, model.learner);
     TrainConfig own = config;
-    asked.configure(team, own);
+    changes.config(team, own);
     std::optional<RunLog> log;
     if (team.is_first()) log.emplace(folder);
     train({.log = log ? &*log : nullptr,
            .team = team,
-           .stop = asked.stop.empty() ? nullptr : asked.stop[me]},
+           .stop = changes.stop.empty() ? nullptr : changes.stop[me]},
           model.learner, own);
     weights[me] = copy_of(model.learner.parameters);
   });
@@ -119,16 +119,16 @@ TEST(TrainByTeam, stops_for_all_when_any_is_asked_and_goes_on_to_the_same_bits) 
     const auto folder = folders / std::to_string(rank);
     std::vector<std::atomic<bool>> stop(3);
     std::atomic<int64_t> batches = 0;
-    Asked asked;
-    for (const auto& one : stop) asked.stop.push_back(&one);
-    asked.change = [&](Team& team, Learner& learner) {
+    Changes changes;
+    for (const auto& one : stop) changes.stop.push_back(&one);
+    changes.learner = [&](Team& team, Learner& learner) {
       if (team.rank() != rank) return;
       learner.loss = [&, loss = learner.loss](std::span<const int64_t> batch, uint64_t seed) {
         if (++batches == 7) stop[static_cast<size_t>(rank)] = true;
         return loss(batch, seed);
       };
     };
-    expect_done(run(folder, 3, config, asked));
+    expect_done(run(folder, 3, config, changes));
     const int64_t step =
         std::stoll(read_safetensors(folder / "state.safetensors").metadata["step"]);
     EXPECT_GT(step, 0);
@@ -145,8 +145,8 @@ TEST(TrainByTeam, ends_for_all_where_one_fails_and_keeps_the_checkpoint) {
   for (const bool in_loss : {true, false}) {
     const auto folder = folders / (in_loss ? "loss" : "throw");
     std::atomic<int64_t> batches = 0;
-    Asked asked;
-    asked.change = [&](Team& team, Learner& learner) {
+    Changes changes;
+    changes.learner = [&](Team& team, Learner& learner) {
       if (team.rank() != 1) return;
       learner.loss = [&, in_loss, loss = learner.loss](std::span<const int64_t> batch,
                                                        uint64_t seed) {
@@ -157,7 +157,7 @@ TEST(TrainByTeam, ends_for_all_where_one_fails_and_keeps_the_checkpoint) {
         return l;
       };
     };
-    const auto thrown = run(folder, 3, config, asked);
+    const auto thrown = run(folder, 3, config, changes);
     EXPECT_EQ(told(thrown[0]), "Elsewhere 2");
     EXPECT_TRUE(test::has(told(thrown[1]), in_loss ? "the loss is nan at step" : "cannot be read"));
     EXPECT_EQ(told(thrown[2]), "Elsewhere 2");
@@ -167,18 +167,18 @@ TEST(TrainByTeam, ends_for_all_where_one_fails_and_keeps_the_checkpoint) {
 
 TEST(TrainByTeam, says_before_the_first_step_what_ranks_differ_in) {
   const Folder folders;
-  const auto first_of = [&](const char* name, const Asked& asked) {
-    const auto thrown = run(folders / name, 2, shared_config(3), asked);
+  const auto first_of = [&](const char* name, const Changes& changes) {
+    const auto thrown = run(folders / name, 2, shared_config(3), changes);
     EXPECT_EQ(told(thrown[1]), "Elsewhere 2");
     EXPECT_FALSE(std::filesystem::exists(folders / name / "state.safetensors"));
     return told(thrown[0]);
   };
-  Asked seed, data, weights;
-  seed.configure = [](Team& team, TrainConfig& c) { c.seed += static_cast<uint64_t>(team.rank()); };
+  Changes seed, data, weights;
+  seed.config = [](Team& team, TrainConfig& c) { c.seed += static_cast<uint64_t>(team.rank()); };
   EXPECT_TRUE(test::has(first_of("seed", seed), "seed: rank 1 has 8, rank 0 has 7"));
-  data.change = [](Team& team, Learner& l) { l.lengths[3] += team.rank(); };
+  data.learner = [](Team& team, Learner& l) { l.lengths[3] += team.rank(); };
   EXPECT_TRUE(test::has(first_of("data", data), "lengths (hash): rank 1 has"));
-  weights.change = [](Team& team, Learner& l) {
+  weights.learner = [](Team& team, Learner& l) {
     const NoGrad off;
     if (team.rank() == 1) l.parameters["bias"].fill_(1e-6f);
   };
@@ -198,11 +198,11 @@ TEST(TrainByTeam, stopped_within_a_validation_saves_what_was_before_it) {
   const Folder folders;
   const TrainConfig config = shared_config(9);
   expect_done(run(folders / "whole", 1, config));
-  Asked asked;
-  asked.change = [&](Team&, Learner& learner) {
+  Changes changes;
+  changes.learner = [&](Team&, Learner& learner) {
     learner.validate = []() -> Scores { throw Stopped(); };
   };
-  expect_done(run(folders / "parts", 3, config, asked));
+  expect_done(run(folders / "parts", 3, config, changes));
   EXPECT_EQ(read_safetensors(folders / "parts/state.safetensors").metadata.at("step"), "3");
   expect_done(run(folders / "parts", 2, config));
   expect_same_run(folders / "parts", folders / "whole");
