@@ -20,11 +20,13 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // e^x for −∞ ≤ x ≤ 88; below −87 exactly 0, NaN stays NaN. Relative error < 2e-7.
-// 2^n from the integer part, a degree-5 polynomial for 2^f, |f| ≤ ½.
+// 2^n from the integer part, a degree-5 polynomial for 2^f, |f| ≤ ½. Multiplied, as a NaN stays one
+// then whatever its bits are; n added to the exponent's bits can make it a number.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V FastExpTo88(D d, V x) {
   const hn::RebindToSigned<D> di;
-  const V magic = hn::Set(d, 12582912.0f);  // 1.5·2²³: adding it rounds to an integer
+  // 1.5·2²³, and the exponent's bias: adding it rounds to an integer, whose last bits are n + 127.
+  const V magic = hn::Set(d, 12582912.0f + 127.0f);
   const V log2e = hn::Set(d, 1.44269504088896341f);
   const V rounded = hn::MulAdd(x, log2e, magic);
   const V f = hn::MulSub(x, log2e, hn::Sub(rounded, magic));
@@ -34,9 +36,8 @@ HWY_INLINE V FastExpTo88(D d, V x) {
   p = hn::MulAdd(p, f, hn::Set(d, 2.40222424e-1f));
   p = hn::MulAdd(p, f, hn::Set(d, 6.93147004e-1f));
   p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, rounded));
-  const V y = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), y);
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, rounded)));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Mul(p, power));
 }
 
 // log x for positive normal x; relative error < 3e-7 away from 1, absolute near it.

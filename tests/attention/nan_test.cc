@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -36,14 +37,18 @@ Wrong with(const Call& x, const std::string& name, int64_t query, float in_query
   return w;
 }
 
+// NaN have many bits: a GPU's, and of memory that was filled.
+const float kNanOfBits = std::bit_cast<float>(0x7fffffffu);
+const float kNanOfFilled = std::bit_cast<float>(0xffffffffu);
+
 // NaN in a key and in a query, and scores of +∞ and −∞: some by themselves, some by their size.
 std::vector<Wrong> wrongs(Call x) {
   const int64_t i = x.q.size(2) / 2, j = x.k.size(2) - 2;
   x.q = Tensor::rand(x.q.shape(), 7) +
         Tensor::scalar(0.1f);  // the sign of a score is that of its key
   std::vector<Wrong> all;
-  all.push_back(with(x, "NaN in a key", -1, 0, j, kNan));
-  all.push_back(with(x, "NaN in a query", i, kNan, -1, 0));
+  all.push_back(with(x, "NaN in a key", -1, 0, j, kNanOfBits));
+  all.push_back(with(x, "NaN in a query", i, kNanOfFilled, -1, 0));
   all.push_back(with(x, "a key of -inf", -1, 0, j, -kInf));
   all.push_back(with(x, "a query of -inf, which permits no key", i, -kInf, -1, 0));
   all.back().call.k = Tensor::rand(x.k.shape(), 8) + Tensor::scalar(0.1f);
