@@ -516,7 +516,9 @@ void Forward(const AttentionProblem& p, const AttentionResult& out) {
   Blocking by = BlockingFor(p, WholeRows(p.weigh), static_cast<bool>(out.weights));
   // Of wide rows, what a block of keys takes stays in the second-level cache.
   if (by.keys == kBlockKeys && p.Lk > kBlockKeys && p.D + p.Dv > 128) by.keys = kBlockKeys / 2;
+  if (out.kept && p.Lk > by.keys) by.keys = kBlockKeys;  // what is kept is of all keys at once
   const bool once = p.weigh == Weigh::softmax && p.Lk <= by.keys;
+  HWY_DASSERT(!out.kept || once);
   const bool whole = !p.matrix_unit || p.Lq % unit::kSide == 0;  // rows as they are multiplied
   const bool direct = once && whole && out.context.c == 1 && p.Dv % kLanes == 0;
   const ForwardCall call{p, out, by, additive.weights, once, direct};
