@@ -82,8 +82,9 @@ void use_isa_from_environment() {
 }
 
 bool uses_matrix_unit() {
+  if (!matrix_unit_wanted.load(std::memory_order_relaxed)) return false;  // nor asked for
   static const bool there = matrix_unit_there();
-  return there && matrix_unit_wanted.load(std::memory_order_relaxed);
+  return there;
 }
 
 const char* version() { return FOVEA_VERSION; }

@@ -15,7 +15,6 @@
 namespace fovea {
 namespace {
 
-// As rows of the last dimension; copies where the strides demand it.
 Tensor transposed(const Tensor& x) {
   return view_of(x, {x.size(1), x.size(0)}, {x.strides()[1], x.strides()[0]}, 0);
 }

@@ -18,11 +18,34 @@
 #include "kernels/attention/linear-inl.h"
 #include "kernels/attention/problem.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+namespace {
+
+// Queries and keys of bf16 alone are multiplied as they are, where this instruction set can.
+AttentionProblem WithUnit(AttentionProblem p) {
+  const auto narrow = [](const HalfView& x) { return x && x.type == Number::bf16; };
+  p.matrix_unit = FOVEA_DOTS && narrow(p.q16) && narrow(p.k16) && uses_matrix_unit();
+  return p;
+}
+
+}  // namespace
+
+void AttentionForward(const AttentionProblem& p, const AttentionResult& out) {
+  Forward(WithUnit(p), out);
+}
+void AttentionBackward(const AttentionProblem& p, const AttentionGradients& g) {
+  Backward(WithUnit(p), g);
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
 #if HWY_ONCE
 namespace fovea::kernels {
 
-HWY_EXPORT(Forward);
-HWY_EXPORT(Backward);
+HWY_EXPORT(AttentionForward);
+HWY_EXPORT(AttentionBackward);
 HWY_EXPORT(Weights);
 HWY_EXPORT(Entropy);
 HWY_EXPORT(LogProb);
@@ -30,23 +53,12 @@ HWY_EXPORT(EveryFinite);
 HWY_EXPORT(LinearForward);
 HWY_EXPORT(LinearBackward);
 
-namespace {
-
-// Queries and keys of bf16 alone are multiplied as they are.
-AttentionProblem with_unit(AttentionProblem p) {
-  const auto narrow = [](const HalfView& x) { return x && x.type == Number::bf16; };
-  p.matrix_unit = narrow(p.q16) && narrow(p.k16) && uses_matrix_unit();
-  return p;
-}
-
-}  // namespace
-
 void attention_forward(const AttentionProblem& p, const AttentionResult& out) {
-  HWY_DYNAMIC_DISPATCH(Forward)(with_unit(p), out);
+  HWY_DYNAMIC_DISPATCH(AttentionForward)(p, out);
 }
 
 void attention_backward(const AttentionProblem& p, const AttentionGradients& g) {
-  HWY_DYNAMIC_DISPATCH(Backward)(with_unit(p), g);
+  HWY_DYNAMIC_DISPATCH(AttentionBackward)(p, g);
 }
 
 void attention_weights(const AttentionProblem& p, const AttentionResult& done,

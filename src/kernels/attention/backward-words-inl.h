@@ -1,6 +1,6 @@
 // The products of the backward pass in bf16, by the matrix unit. Weights, their gradients and
 // d_context are rounded to bf16 before they are multiplied; sums, and all between products, are
-// float32. Everything is finite here.
+// float32. Everything is finite here; of d_context, so is what it is rounded to below 3.39e38.
 #if defined(FOVEA_ATTENTION_BACKWARD_WORDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_ATTENTION_BACKWARD_WORDS_INL_H_
 #undef FOVEA_ATTENTION_BACKWARD_WORDS_INL_H_

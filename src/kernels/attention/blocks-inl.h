@@ -26,7 +26,7 @@ namespace fovea::kernels::HWY_NAMESPACE {
 constexpr int64_t kMaxBlockRows = kManyRegisters ? 64 : 72;  // whole groups
 constexpr int64_t kMaxGroups = (kMaxBlockRows + kGroupRows - 1) / kGroupRows;
 constexpr int64_t kUnitRows = 2 * unit::kSide;  // a group's, where the matrix unit multiplies
-constexpr int64_t kBlockKeys = 512;  // fixed, so that a row's arithmetic depends on nothing else
+constexpr int64_t kBlockKeys = 512;             // by shapes alone, so that a row's arithmetic is
 
 // Weightings that need a whole row of scores at once.
 inline bool WholeRows(Weigh w) {
@@ -59,7 +59,7 @@ struct Blocking {
 
 inline Blocking BlockingFor(const AttentionProblem& p, bool whole_rows, bool keep_weights) {
   const int64_t group = p.matrix_unit ? kUnitRows : kGroupRows;
-  if (whole_rows) {  // at most about 1 MiB of scores
+  if (whole_rows) {  // at most about 1 MiB of scores, or one group's
     const int64_t keys = std::max(RoundUp(p.Lk, kPanelKeys), kPanelKeys);
     return {std::clamp(RoundDown((1 << 18) / keys, group), group, kMaxBlockRows), keys, group};
   }
