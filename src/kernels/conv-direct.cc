@@ -14,14 +14,12 @@
 #include "kernels/gemm-tile-inl.h"
 #include "kernels/parts-inl.h"
 #include "kernels/planes-inl.h"
+#include "kernels/rounding.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 namespace {
-
-constexpr int64_t Shares(int64_t n, int64_t each) { return (n + each - 1) / each; }
-constexpr int64_t Whole(int64_t n) { return Shares(n, kLanes) * kLanes; }
 
 // Sides of a tile whose steps, or rows, lie at any distances.
 struct LeftSteps {
@@ -46,20 +44,15 @@ struct RightSteps {
   const float* step(int64_t k) const { return data + at[k]; }
 };
 
-// ---- Places
-// --------------------------------------------------------------------------------------
+// ---- Places -------------------------------------------------------------------------------------
 
-// 1×1, one by one, no margin: rows are as long as one likes.
-bool IsPlain(const Window& w) {
-  return w.KY * w.KX == 1 && w.stride_y * w.stride_x == 1 && w.pad_y + w.pad_x == 0;
-}
-
+// Where x itself is read as it lies, rows are as long as one likes.
 Window InRows(Window w) {
-  if (!IsPlain(w)) return w;
+  if (!is_plain(w)) return w;
   constexpr int64_t kLongest = 256;
   const int64_t places = w.OY * w.OX;
-  w.OX = w.X = Shares(places, Shares(places, kLongest));
-  w.OY = w.Y = Shares(places, w.X);
+  w.OX = w.X = DivCeil(places, DivCeil(places, kLongest));
+  w.OY = w.Y = DivCeil(places, w.X);
   return w;
 }
 
@@ -74,12 +67,12 @@ class Rows {
         copied_(always || w_.pad_y + w_.pad_x > 0),
         row_(copied_ ? w_.X + 2 * w_.pad_x : w_.X) {
     constexpr int64_t kEnough = 8;
-    const int64_t numbers = w_.OX * Whole(c.O) + w_.C * row_ * w_.stride_y;
+    const int64_t numbers = w_.OX * RoundUp(c.O, kLanes) + w_.C * row_ * w_.stride_y;
     const int64_t tallest = std::clamp<int64_t>(most / numbers, 1, w_.OY);
     const int64_t images = c.N * c.G;
-    strips_ = std::max(Shares(w_.OY, tallest), std::min(w_.OY, Shares(kEnough, images)));
-    height_ = Shares(w_.OY, strips_);
-    strips_ = Shares(w_.OY, height_);
+    strips_ = std::max(DivCeil(w_.OY, tallest), std::min(w_.OY, DivCeil(kEnough, images)));
+    height_ = DivCeil(w_.OY, strips_);
+    strips_ = DivCeil(w_.OY, height_);
     plane_ = copied_ ? lines(height_) * row_ : c.window.Y * c.window.X;
     for (int64_t i = 0; i < w_.C; ++i) {
       for (int64_t y = 0; y < w_.KY; ++y) {
@@ -133,14 +126,13 @@ class Rows {
 
 constexpr int64_t kMostNumbers = 48 * 1024;
 
-// ---- y, lanes are outputs
-// ------------------------------------------------------------------------
+// ---- y, lanes are outputs -----------------------------------------------------------------------
 
 // w[g][output][k] as [g][panel of outputs][k][kPanel].
 struct Panels {
   Panels(const Convolution& c, const float* w)
-      : K(c.K()), step(Shares(c.O, kPanel) * kPanel * K), numbers(c.G * step) {
-    const int64_t panels = Shares(c.O, kPanel);
+      : K(c.K()), step(RoundUp(c.O, kPanel) * K), numbers(c.G * step) {
+    const int64_t panels = DivCeil(c.O, kPanel);
     parallel_for(c.G * panels, K * kPanel, [&](int64_t task) HWY_ATTR {
       const int64_t g = task / panels, o = task % panels * kPanel;
       float* to = numbers.data() + task * kPanel * K;
@@ -158,7 +150,7 @@ struct Panels {
 void Direct(const Convolution& c, const float* x, const float* w, float* y) {
   const Rows rows(c, false, kMostNumbers);
   const Panels panels(c, w);
-  const int64_t width = Whole(c.O), stride = c.window.stride_x, P = c.P();
+  const int64_t width = RoundUp(c.O, kLanes), stride = c.window.stride_x, P = c.P();
   parallel_for(c.N * c.G * rows.strips(), [&](int64_t task) HWY_ATTR {
     const int64_t i = task / rows.strips();
     const RowSpan strip = rows.strip(task % rows.strips());
@@ -180,8 +172,7 @@ void Direct(const Convolution& c, const float* x, const float* w, float* y) {
   });
 }
 
-// ---- y, lanes are places
-// -------------------------------------------------------------------------
+// ---- y, lanes are places ------------------------------------------------------------------------
 
 void FewOutputs(const Convolution& c, const float* x, const float* w, float* y) {
   const Rows rows(c, true, kMostNumbers);
@@ -204,15 +195,14 @@ void FewOutputs(const Convolution& c, const float* x, const float* w, float* y) 
   });
 }
 
-// ---- dW
-// ------------------------------------------------------------------------------------------
+// ---- dW -----------------------------------------------------------------------------------------
 
 namespace {
 
 // sum[k][output] += Σ x·dy of a strip; `places` has room for its dy, outputs next to each other.
 void AddStrip(const Convolution& c, const Rows& rows, RowSpan strip, const float* from,
               const float* dy, float* places, float* sum) {
-  const int64_t width = Whole(c.O), first = strip.first * rows.window().OX;
+  const int64_t width = RoundUp(c.O, kLanes), first = strip.first * rows.window().OX;
   const int64_t count = std::min(strip.last * rows.window().OX, c.P()) - first;
   if (c.O < width) std::fill_n(places, count * width, 0.0f);
   Transposed(dy + first, c.P(), {c.O, count}, places, width);
@@ -231,7 +221,7 @@ void AddStrip(const Convolution& c, const Rows& rows, RowSpan strip, const float
 
 void DirectOfWeights(const Convolution& c, const float* x, const float* dy, float* dw) {
   const Rows rows(c, false, kMostNumbers);
-  const int64_t all = c.N * rows.strips(), width = Whole(c.O);
+  const int64_t all = c.N * rows.strips(), width = RoundUp(c.O, kLanes);
   const int64_t parts = std::clamp<int64_t>(16 / c.G, 1, all);
   const PartialWeights partial(parts, c.G, c.K(), c.O);
   parallel_for(parts * c.G, [&](int64_t task) HWY_ATTR {

@@ -109,11 +109,6 @@ int64_t work(const Convolution& c, const Strips& s) {
   return c.K() * s.most_places() * (1 + c.O / 16);
 }
 
-// 1×1, one by one, no margin: the columns are x itself.
-bool is_plain(const Window& w) {
-  return w.KY * w.KX == 1 && w.stride_y * w.stride_x == 1 && w.pad_y + w.pad_x == 0;
-}
-
 // A strip's columns: some of x, or unfolded into scratch.
 struct Columns {
   const float* data;

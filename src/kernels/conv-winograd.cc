@@ -27,8 +27,8 @@ int64_t RowsOfBlock(const TileRows& t, int64_t images, int64_t numbers) {
   constexpr int64_t kNumbers = 128 * 1024, kEnough = 8;
   const int64_t all = images * t.down;
   const int64_t most = std::clamp<int64_t>(kNumbers / (numbers * t.across), 1, all);
-  const int64_t blocks = std::max(CeilOf(all, most), std::min(kEnough, all));
-  return CeilOf(all, blocks);
+  const int64_t blocks = std::max(DivCeil(all, most), std::min(kEnough, all));
+  return DivCeil(all, blocks);
 }
 
 // u[point][panel of outputs][input][kPanel]
@@ -38,9 +38,7 @@ struct Filters {
   float* at(int64_t point, int64_t o, int64_t c) const {
     return data + point * step + o / kPanel * kPanel * C + c * kPanel + o % kPanel;
   }
-  static int64_t step_of(int64_t O, int64_t C) {
-    return CeilOf(O, kPanel) * kPanel * C + Slots::kApart;
-  }
+  static int64_t step_of(int64_t O, int64_t C) { return RoundUp(O, kPanel) * C + Slots::kApart; }
 };
 
 template <class S>
@@ -75,13 +73,13 @@ class Product {
             p.pad,
             S::kIn,
             S::kStep,
-            CeilOf(p.OY, S::kOut),
-            CeilOf(p.OX, S::kOut)},
+            DivCeil(p.OY, S::kOut),
+            DivCeil(p.OX, S::kOut)},
         out_{p.G * p.O, p.OY, p.OX, 0, S::kOut, S::kOut, in_.down, in_.across},
-        width_(WholeVectors(std::max(p.C, p.O))),
+        width_(RoundUp(std::max(p.C, p.O), kLanes)),
         rows_(RowsOfBlock(in_, p.N, (kPoints + 1) * width_)),
         filters_(p.G * kPoints * Filters::step_of(p.O, p.C)) {
-    const int64_t vectors = CeilOf(p.O, kLanes);
+    const int64_t vectors = DivCeil(p.O, kLanes);
     parallel_for(p.G * vectors, p.C * kPoints * kLanes, [&](int64_t task) HWY_ATTR {
       const int64_t g = task / vectors;
       TransformFilters<S>(p_, w + g * p_.O * p_.C * kTaps * kTaps, task % vectors * kLanes,
@@ -94,9 +92,9 @@ class Product {
   template <class Finite>
   void Run(const float* x, float* y, const Finite& finite) const {
     constexpr int64_t kTasks = 16, kBlocks = 4;  // at least, at most
-    const int64_t all = p_.N * in_.down, blocks = CeilOf(all, rows_);
+    const int64_t all = p_.N * in_.down, blocks = DivCeil(all, rows_);
     const int64_t each = std::clamp<int64_t>(blocks / kTasks, 1, kBlocks) * rows_;
-    const int64_t tasks = CeilOf(all, each);
+    const int64_t tasks = DivCeil(all, each);
     parallel_for(p_.G * tasks, [&](int64_t task) HWY_ATTR {
       const int64_t first = task % tasks * each, last = std::min(first + each, all);
       for (int64_t row = first; row < last; row += rows_) {
@@ -163,8 +161,8 @@ class WeightSums {
             p.pad,
             S::kIn,
             S::kStep,
-            CeilOf(p.OY, S::kOut),
-            CeilOf(p.OX, S::kOut)},
+            DivCeil(p.OY, S::kOut),
+            DivCeil(p.OX, S::kOut)},
         out_{p.G * p.O, p.OY, p.OX, 0, S::kOut, S::kOut, in_.down, in_.across} {}
 
   // Rows of tiles, all images.
@@ -250,8 +248,8 @@ template <class S>
 bool SumWeights(const WinogradWeights& p, const float* x, const float* dy, float* dw) {
   constexpr int64_t kWide = 64;  // channels of x, and of dy, in one task
   const WeightSums<S> sums(p, x, dy);
-  const int64_t C = CeilOf(p.C, kWide), O = CeilOf(p.O, kWide), blocks = p.G * C * O;
-  const int64_t parts = PartsOf(sums.rows() * CeilOf(p.OX, S::kOut), sums.rows(), blocks);
+  const int64_t C = DivCeil(p.C, kWide), O = DivCeil(p.O, kWide), blocks = p.G * C * O;
+  const int64_t parts = PartsOf(sums.rows() * DivCeil(p.OX, S::kOut), sums.rows(), blocks);
   const PartialWeights partial(parts, p.G, p.C * kTaps * kTaps, p.O);
   parallel_for(parts * blocks, [&](int64_t task) HWY_ATTR {
     const int64_t part = task / blocks, g = task % blocks / (C * O);

@@ -20,6 +20,7 @@
 #include "kernels/gemm-pack-inl.h"
 #include "kernels/gemm-tile-inl.h"
 #include "kernels/gemm.h"
+#include "kernels/rounding.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
@@ -27,9 +28,6 @@ namespace {
 
 constexpr int64_t kDepth = 512;   // of k at a time: a panel then stays in the second cache
 constexpr int64_t kAlias = 1024;  // rows so far apart share too few sets of the caches
-
-int64_t DivCeil(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t RoundUp(int64_t a, int64_t b) { return DivCeil(a, b) * b; }
 
 // ---- A block of a small product ----------------------------------------------------------------
 

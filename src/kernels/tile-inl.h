@@ -196,6 +196,37 @@ HWY_INLINE void PackRow(const T* HWY_RESTRICT from, int64_t n, Vec factor, float
 
 HWY_INLINE float SumOf(Vec v) { return hn::GetLane(hn::SumOfLanes(F(), v)); }
 
+#if HWY_TARGET != HWY_SCALAR
+// Blocks of four lanes added up.
+template <class D>
+HWY_INLINE void StoreBlockSum(D d, hn::Vec<D> v, float* to) {
+  if constexpr (hn::MaxLanes(D()) <= 4) {
+    hn::StoreU(v, d, to);
+  } else {
+    const hn::Half<D> half;
+    StoreBlockSum(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), to);
+  }
+}
+#endif
+
+// to[j] = the sum of v[j]'s lanes: 4×4 transposed inside blocks while they are added.
+HWY_INLINE void SumsOf(const Vec (&v)[4], float* to) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int j = 0; j < 4; ++j) to[j] = SumOf(v[j]);
+#else
+  const F d;
+  const hn::Repartition<uint64_t, F> d64;
+  const auto pair = [&](Vec a, Vec b) HWY_ATTR {
+    return hn::BitCast(d64, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  };
+  const auto low = pair(v[0], v[1]), high = pair(v[2], v[3]);
+  StoreBlockSum(d,
+                hn::Add(hn::BitCast(d, hn::InterleaveLower(d64, low, high)),
+                        hn::BitCast(d, hn::InterleaveUpper(d64, low, high))),
+                to);
+#endif
+}
+
 }  // namespace
 }  // namespace fovea::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

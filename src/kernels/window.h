@@ -12,4 +12,9 @@ struct Window {
   int64_t OY, OX;
 };
 
+// 1×1, one by one, no margin: what each place sees lies in the plane itself.
+inline bool is_plain(const Window& w) {
+  return w.KY * w.KX == 1 && w.stride_y * w.stride_x == 1 && w.pad_y + w.pad_x == 0;
+}
+
 }  // namespace fovea::kernels

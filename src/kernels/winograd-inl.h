@@ -14,14 +14,12 @@
 #include <utility>
 
 #include "kernels/planes-inl.h"
+#include "kernels/rounding.h"
 #include "kernels/winograd-schemes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 namespace {
-
-constexpr int64_t CeilOf(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t WholeVectors(int64_t n) { return CeilOf(n, kLanes) * kLanes; }
 
 // Planes of images as `down` rows of `across` tiles of in×in numbers, `step` apart.
 struct TileRows {
@@ -34,10 +32,10 @@ struct TileRows {
 // Neighbouring channels.
 struct Channels {
   int64_t first, count;
-  int64_t width() const { return WholeVectors(count); }
+  int64_t width() const { return RoundUp(count, kLanes); }
   // From a place of a line to the next: an odd number of vectors, so that they use all sets of the
   // first cache.
-  int64_t pitch() const { return (CeilOf(count, kLanes) | 1) * kLanes; }
+  int64_t pitch() const { return (DivCeil(count, kLanes) | 1) * kLanes; }
 };
 // For each point the channels of each tile. What lies between points keeps them off each other's
 // sets of the cache.
@@ -85,7 +83,7 @@ Lines LinesOf(const TileRows& t, Channels c, const float* x, RowSpan rows) {
   const int64_t y = std::max<int64_t>(0, first * t.step - t.pad + (first > 0 ? t.in - t.step : 0));
   const int64_t last = std::min(t.Y, (first + count - 1) * t.step - t.pad + t.in);
   return {x + rows.first / t.down * t.image() + (c.first * t.Y + y) * t.X, t.Y * t.X, c.count,
-          CeilOf((last - y) * t.X, Lines::kLine)};
+          DivCeil((last - y) * t.X, Lines::kLine)};
 }
 
 // As many rows as these, below them.

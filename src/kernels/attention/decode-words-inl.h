@@ -37,35 +37,6 @@ struct WordRows {
   HWY_INLINE void Fetch(int64_t i, int64_t bytes) const { FetchRow(data + i * row, bytes); }
 };
 
-#if HWY_TARGET == HWY_SCALAR
-HWY_INLINE void StoreFourSums(Vec a, Vec b, Vec c, Vec e, float* to) {
-  to[0] = a.raw, to[1] = b.raw, to[2] = c.raw, to[3] = e.raw;
-}
-#else
-// The sums of four vectors, to four floats.
-template <class D>
-HWY_INLINE void StoreBlockSums(D d, hn::Vec<D> v, float* to) {
-  if constexpr (hn::MaxLanes(D()) > 4) {
-    const hn::Half<D> half;
-    StoreBlockSums(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), to);
-  } else {
-    hn::StoreU(v, d, to);
-  }
-}
-
-HWY_INLINE void StoreFourSums(Vec a, Vec b, Vec c, Vec e, float* to) {
-  const F d;
-  const hn::Repartition<uint64_t, F> d64;
-  const auto two = [&](Vec x, Vec y) HWY_ATTR {  // blocks [x0+x2, y0+y2, x1+x3, y1+y3]
-    return hn::BitCast(d64, hn::Add(hn::InterleaveLower(d, x, y), hn::InterleaveUpper(d, x, y)));
-  };
-  const auto ab = two(a, b), ce = two(c, e);
-  const Vec blocks = hn::Add(hn::BitCast(d, hn::InterleaveLower(d64, ab, ce)),
-                             hn::BitCast(d, hn::InterleaveUpper(d64, ab, ce)));
-  StoreBlockSums(d, blocks, to);
-}
-#endif
-
 // s[r][j] = factor·q[r]·k[j] for R rows. Words of q, or its even numbers and then its odd ones.
 template <int R, bool kDots>
 HWY_INLINE void WordScoresOf(const float* queries, int64_t D, const WordRows& k, DenseRows s,
@@ -98,15 +69,14 @@ HWY_INLINE void WordScoresOf(const float* queries, int64_t D, const WordRows& k,
       }
     }
     HWY_UNROLL(4)
-    for (int r = 0; r < R; ++r) {
-      StoreFourSums(sum[r][0], sum[r][1], sum[r][2], sum[r][3], s.data + r * s.ld + j);
-    }
+    for (int r = 0; r < R; ++r) SumsOf(sum[r], s.data + r * s.ld + j);
   }
   for (; j < k.n; ++j) {
     for (int r = 0; r < R; ++r) {
       Vec sum = hn::Zero(d);
       for (int64_t c = 0; c < words; c += kLanes) sum = add(r, c, k.At(j, c), sum);
-      StoreFourSums(sum, sum, sum, sum, s.data + r * s.ld + j);
+      const Vec alike[4] = {sum, sum, sum, sum};  // added up in the same order
+      SumsOf(alike, s.data + r * s.ld + j);
     }
   }
   for (int r = 0; r < R && factor != 1.0f; ++r) {

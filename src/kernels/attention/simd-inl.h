@@ -18,6 +18,7 @@
 #include "core/random.h"
 #include "kernels/load-inl.h"
 #include "kernels/math-inl.h"
+#include "kernels/rounding.h"
 #include "kernels/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,9 +36,6 @@ constexpr int64_t kPanelKeys = 64;  // side by side in a packed panel; a multipl
 constexpr int kTileVecs = kManyRegisters ? 4 : 2;
 constexpr int TileRows(int vecs) { return !kManyRegisters ? 6 : vecs <= 2 ? 8 : 4; }
 constexpr int64_t kGroupRows = kManyRegisters ? 8 : 12;
-
-constexpr int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-constexpr int64_t RoundDown(int64_t n, int64_t to) { return n / to * to; }
 
 // bits32(key, j) of core/random.h for lanes j, j+1, …
 HWY_INLINE hn::Vec<U> Mix32(hn::Vec<U> x) {
