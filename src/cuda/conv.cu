@@ -45,11 +45,6 @@ __global__ __launch_bounds__(kThreads) void from_columns(Window w, int64_t plane
   }
 }
 
-bool is_plain(const Window& w) {
-  return w.KY == 1 && w.KX == 1 && w.stride_y == 1 && w.stride_x == 1 && w.pad_y == 0 &&
-         w.pad_x == 0;
-}
-
 int64_t x_size(const Convolution& c) { return c.window.C * c.window.Y * c.window.X; }
 
 // body(first image, images, their columns or null)
@@ -165,6 +160,7 @@ __global__ __launch_bounds__(kThreads) void d_pool(Pooling p, const int64_t* fro
 
 void conv(const Convolution& c, const float* x, const float* w, float* y) {
   const int64_t K = c.K(), P = c.P();
+  if (K == 0) return clear(y, static_cast<size_t>(c.N * c.G * c.O * P) * sizeof(float));
   in_parts(c, [&](int64_t n, int64_t images, float* columns) {
     const float* from = x + n * c.G * x_size(c);
     if (columns) unfold_images(c, images, from, columns);

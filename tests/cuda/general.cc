@@ -341,16 +341,16 @@ INSTANTIATE_TEST_SUITE_P(Cases, GpuGeneral, testing::ValuesIn(cases()),
 class GpuGeneralNan : public testing::TestWithParam<Weigh> {};
 TEST_P(GpuGeneralNan, ShowsWhereItIsSeen) {
   for (const Family family : {Family::dot, Family::additive}) {
-    const General x{.c = {.family = family,
-                          .B = 2,
-                          .H = 2,
-                          .Hk = 2,
-                          .Lq = 60,
-                          .Lk = 60,
-                          .A = 20,
-                          .Dv = 12,
-                          .ranges = Ranges::causal},
-                    .weigh = GetParam()};
+    const Case c{.family = family,
+                 .B = 2,
+                 .H = 2,
+                 .Hk = 2,
+                 .Lq = 60,
+                 .Lk = 60,
+                 .A = 20,
+                 .Dv = 12,
+                 .ranges = Ranges::causal};
+    const General x{.c = c, .weigh = GetParam()};
     // The CPU's sums of additive gradients take a NaN to the feature that shares its division.
     const bool spreads = GetParam() == Weigh::none && family == Family::additive;
     for (int where = spreads ? 1 : 0; where < 3; ++where) {
