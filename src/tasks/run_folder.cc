@@ -229,8 +229,10 @@ std::unique_ptr<TaskConfig> config_in(const fs::path& file, const Task& expected
     from_options(typed, *config);
   };
   say();
-  // What a run says is all of it: a setting that came later is as it was before there was one.
-  if (config->fingerprint.empty()) {
+  // To repeat a run is to take what it says for all of it: a setting that came later is as it was
+  // before there was one.
+  const bool repeats = !config->fingerprint.empty() && typed.empty();
+  if (!repeats) {
     config->suit_data();
     say();
   }

@@ -243,11 +243,13 @@ TEST(CaptionRun, LearnsFromImagesThatTellHowLongTheirCaptionsAre) {
 // A run of before there was the setting is repeated as it was; other files of settings say a part.
 TEST(CaptionConfigs, OfAFormerRunAreRepeatedAsTheyWere) {
   const Folder folder;
-  const auto like = [&](const std::string& json) {
+  const auto like = [&](const std::string& json, const Given& typed = {}) {
     write_bytes(folder / "config.json", json);
-    return config_in(folder / "config.json", task_caption, {})->train.like_lengths;
+    return config_in(folder / "config.json", task_caption, typed)->train.like_lengths;
   };
-  EXPECT_TRUE(like(R"({"task": "caption", "fingerprint": "0123456789abcdef"})"));
+  const std::string run = R"({"task": "caption", "fingerprint": "0123456789abcdef"})";
+  EXPECT_TRUE(like(run));
+  EXPECT_FALSE(like(run, {{"data", "other.tsv"}}));  // a new run, like it
   EXPECT_FALSE(like(R"({"task": "caption"})"));
 }
 
