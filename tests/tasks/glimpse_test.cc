@@ -59,14 +59,14 @@ TEST(GlimpseData, TrainingImagesAreTurnedBeforeTheyArePlaced) {
   EXPECT_NE(changed.to_vector(), plain.to_vector());
   EXPECT_EQ(training_batch(d, sets.train, which, 60, 9).to_vector(), changed.to_vector());
   // The middle of what is white hardly moves.
-  const auto middle = [](const Tensor& image, int64_t dim) {
+  const auto middle = [](const Tensor& image, int dim) {
     const Tensor along = sum(image, {1 - dim});
     std::vector<float> at(60);
     std::iota(at.begin(), at.end(), 0.0f);
     return (sum(along * Tensor::from(at, {60})) / sum(along)).item();
   };
   for (int64_t i = 0; i < 2; ++i) {
-    for (int64_t dim = 0; dim < 2; ++dim) {
+    for (int dim = 0; dim < 2; ++dim) {
       EXPECT_NEAR(middle(changed.select(0, i), dim), middle(plain.select(0, i), dim), 2);
     }
   }
@@ -298,6 +298,11 @@ TEST(GlimpseTask, TheDeviationFallsByEqualFactors) {
   };
   EXPECT_EQ(first_loss("0.2", 1), first_loss("0", 0.4));
   EXPECT_NE(first_loss("0.2", 0), first_loss("0", 0.4));
+
+  EXPECT_NO_THROW(task_glimpse.begin(*tiny({{"sigma", "0.15"}, {"sigma-start", "0.15"}}), nullptr));
+  const auto rising = tiny({{"sigma", "0.15"}, {"sigma-start", "0.1"}});
+  EXPECT_TRUE(has(error_of([&] { task_glimpse.begin(*rising, nullptr); }),
+                  "--sigma-start 0.1 is below --sigma 0.15"));
 }
 
 // Over six seeds: 50 to 79 % after one glimpse, 8 to 14 % after four.

@@ -80,9 +80,11 @@ void Config::visit(Fields& f) {
   visit_data(f, data);
   visit_network(f, network);
   f.group("Learning where to look");
-  f.real("sigma-start", sigma_start,
-         "--sigma when training begins, from where it falls by equal factors; 0: it does not fall",
-         {0, 10});
+  f.real(
+      "sigma-start", sigma_start,
+      "--sigma when training begins, at least --sigma, to which it falls by equal factors; 0: it "
+      "does not fall",
+      {0, 10});
   f.integer("copies", loss.copies, "sampled paths of each image in a batch", {1, 1000});
   f.real("reward-weight", loss.reward, "weight of the REINFORCE term", {0, 1e3});
   f.named("prize", loss.prize, "reward of an answer: 1 where it is right, or its probability",

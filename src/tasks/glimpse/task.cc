@@ -112,9 +112,18 @@ bool of_policy(const std::string& name) {
   return name.starts_with("locate.") || name.starts_with("aim.");
 }
 
+void expect_falling(const Config& c) {
+  if (c.sigma_start == 0 || static_cast<float>(c.sigma_start) >= c.network.sigma) return;
+  throw Error("glimpse",
+              fmt::format("--sigma-start {:g} is below --sigma {:g}, to which it falls; it takes "
+                          "that or more, or 0 for one deviation all along",
+                          c.sigma_start, c.network.sigma));
+}
+
 std::unique_ptr<Run> begin(const Config& config, const RunFolder* former) {
   Viewer v;
   v.config = config;
+  expect_falling(config);
   image::Placing& placing = v.config.data.placed.placing;
   if (placing == image::Placing::unsaid) placing = image::Placing::plain;  // in a file of settings
   Sets sets = load_data(v.config.data, v.config.train.seed);
