@@ -31,7 +31,7 @@ def arguments():
                         help="one pass only (both: forward and backward)")
     parser.add_argument("--type", choices=("f32", "bf16"), default="f32",
                         help="of queries, keys and values; bf16 runs beside Fovea's float32 too")
-    parser.add_argument("--rounds", type=int, help="turns each side takes (default 5, quick 2)")
+    parser.add_argument("--rounds", type=program.at_least(1), help="turns each side takes (default 5, quick 2)")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown too")
     parser.add_argument("--from", dest="source", metavar="FILE",
                         help="run nothing: print the Markdown table of an earlier run's JSON")
@@ -237,8 +237,7 @@ def run_all(options):
     ours = os.path.join(options.build, "bench", "attention")
     listed = subprocess.run([ours, "--list"], capture_output=True, text=True, check=True)
     chosen = list(selected(options, json.loads(listed.stdout)))
-    if not chosen:
-        sys.exit(f"bench: no case has '{options.only}' in its name")
+    program.expect_any(options, chosen)
     bench = Bench(options)
     rows = []
     try:

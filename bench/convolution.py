@@ -145,6 +145,7 @@ def main():
         sys.exit(f"bench: {error}")
     finally:
         workers.stop(sides)
+    program.expect_any(options, results)
     show_means(results)
     return program.finish(options, report | {"cases": results},
                           [line for result in results for line in result["faults"]])

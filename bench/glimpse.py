@@ -152,6 +152,7 @@ def main():
         sys.exit(f"bench: {error}")
     finally:
         workers.stop(sides)
+    program.expect_any(options, results)
     return program.finish(options, report | {"train": results},
                           [line for result in results for line in result["faults"]])
 

@@ -46,7 +46,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="the build folder")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=program.at_least(1), default=9)
     parser.add_argument("--only", default="", metavar="PATTERN", help="cases with this in their name")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--no-torch", action="store_true", help="Fovea alone")

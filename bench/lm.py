@@ -82,8 +82,8 @@ def arguments():
     parser.add_argument("--device", default="cpu", help="cpu or cuda, for all sides")
     parser.add_argument("--type", default="f32", choices=("f32", "bf16"),
                         help="what blocks compute in, where a GPU trains")
-    parser.add_argument("--batch", type=int, help="sequences of a training's step")
-    parser.add_argument("--steps", type=int, help="of a training")
+    parser.add_argument("--batch", type=program.at_least(1), help="sequences of a training's step")
+    parser.add_argument("--steps", type=program.at_least(1), help="of a training")
     options = program.parse(parser)
     if options.type != "f32" and options.device != "cuda":
         parser.error(f"--type {options.type} is for trainings on a GPU: --device cuda")
@@ -349,6 +349,7 @@ def main():
         results = {part: run_part(options, part) for part in options.parts}
     except workers.WorkerError as error:
         sys.exit(f"bench: {error}")
+    program.expect_any(options, any(results.values()))
     faults = [line for part in results.values() for result in part for line in result["faults"]]
     return program.finish(options, report | results, faults)
 

@@ -29,15 +29,18 @@ ASKED = (("float32", "the best peer in float32", 1.0), ("bf16", "fovea float32",
          ("int8", "ctranslate2 int8", 1.0))
 
 
+def lengths(text):
+    return [program.at_least(1)(n) for n in text.split(",")]
+
+
 def arguments():
     parser = program.parser_of("models", __doc__)
     parser.add_argument("--peers", default=",".join(PEERS), help="which to compare with, or none")
-    parser.add_argument("--prompts", default="16,512", help="lengths, in tokens")
-    parser.add_argument("--count", type=int, default=48, help="tokens to write")
-    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--prompts", type=lengths, default="16,512", help="lengths, in tokens")
+    parser.add_argument("--count", type=program.at_least(2), default=48, help="tokens to write")
+    parser.add_argument("--turns", type=program.at_least(1), default=4)
     options = program.parse(parser)
     options.peers = [p for p in options.peers.split(",") if p and p != "none"]
-    options.prompts = [int(n) for n in options.prompts.split(",")]
     for name in options.peers:
         if name not in PEERS:
             parser.error(f"no peer '{name}'; there are {', '.join(PEERS)}")

@@ -186,6 +186,7 @@ def main():
         sys.exit(f"bench: {error}")
     finally:
         workers.stop(sides)
+    program.expect_any(options, sides)
     show(sides)
     faults = faults_of(*sides) if len(sides) == 2 else []
     report |= {"sides": {side.label: side.result() for side in sides}, "faults": faults}

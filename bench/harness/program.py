@@ -14,12 +14,23 @@ import time
 PEERS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "peers")
 
 
+def at_least(least, kind=int):
+    """A type of options: a number from there on."""
+    def number(text):
+        value = kind(text)
+        if not value >= least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return value
+    number.__name__ = kind.__name__
+    return number
+
+
 def parser_of(name, doc, quick=None, only=None):
     """The options that all have; --quick and --only where they mean something."""
     parser = argparse.ArgumentParser(prog=f"./dev bench {name}", description=doc,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="the build folder")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=at_least(1), default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", metavar="FILE", help=f"default: BUILD/bench/{name}.json")
     if quick:
         parser.add_argument("--quick", action="store_true", help=quick)
@@ -34,8 +45,6 @@ def parse(parser, makes_inputs=True):
     options = parser.parse_args()
     if makes_inputs:
         importlib.import_module("harness.tensors")  # says what is missing before anything is begun
-    if options.threads < 1:
-        parser.error("--threads must be at least 1")
     name = parser.prog.split()[-1]
     options.json = options.json or os.path.join(options.build, "bench", f"{name}.json")
     return options
@@ -99,6 +108,13 @@ def begin(options, more=""):
               "threads": options.threads, "others_share": others_share()}
     print(f"{report['cpu']}, {options.threads} threads{more}\n")
     return report
+
+
+def expect_any(options, measured):
+    """Ends, with the last report as it was, where nothing has been measured."""
+    if not measured:
+        named = f": no case has '{options.only}' in its name" if getattr(options, "only", "") else ""
+        sys.exit(f"bench: nothing was measured{named}")
 
 
 def finish(options, report, faults):
