@@ -296,7 +296,7 @@ void add_attend(CLI::App& program) {
   verb->add_flag("--renormalise", options->renormalise,
                  "local-p: weights sum to 1 after the Gaussian (the original's do not)");
   verb->add_flag("--show", options->show, "Draw the weights");
-  verb->add_option("--picture", options->picture, "Draw the weights: FILE.svg, .png or .json")
+  verb->add_option("--picture", options->picture, "Draw the weights: FILE.svg, .png, .csv or .json")
       ->check(not_empty);
   verb->add_flag("--weights", options->weights, "Write the weights");
   verb->add_flag("--lse", options->lse, "Write each row's log-sum-exp");

@@ -198,7 +198,7 @@ void add_explain(CLI::App& program) {
   verb->add_option("--top", o->how.top, "lens: how many tokens are listed [5]")
       ->check(CLI::Range(1, 1000));
   verb->add_option("--layer", o->how.layer,
-                   "attention: a layer's name, or its number, the first layer being 1")
+                   "attention, weights: a layer's name, or its number, the first layer being 1")
       ->check(not_empty);
   verb->add_option("--head", o->how.head, "attention: a head from 1 [the mean]")->check(not_empty);
   verb->add_option("--picture", o->picture, "Draw: FILE.svg, .png, .json, .csv or .html")

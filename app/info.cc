@@ -123,8 +123,7 @@ void add_info(CLI::App& program) {
                                           "  fovea info MODEL");
   auto json = std::make_shared<bool>(false);
   auto model = std::make_shared<std::string>();
-  verb->add_option("MODEL", *model, "A folder of a hub: config.json and safetensors")
-      ->check(not_empty);
+  verb->add_option("MODEL", *model, "A model's folder, or a run's")->check(not_empty);
   verb->add_flag("--json", *json, "For programs to read");
   verb->callback([json, model] {
     if (!model->empty()) return print_model(*model, *json);

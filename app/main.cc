@@ -39,7 +39,8 @@ constexpr const char* kFooter =
     "Exit codes: 0 done; 1 unexpected (a fault of ours, or output that cannot be printed);\n"
     "2 bad input or usage, explained in one line on stderr, no output file left behind;\n"
     "3 stopped by a signal, with everything saved.\n"
-    "FOVEA_VERBOSE=1 says which plan ran; FOVEA_PLAN, FOVEA_ISA and FOVEA_THREADS force a choice.";
+    "With FOVEA_VERBOSE=1 `fovea attend` says which plan ran; FOVEA_PLAN, FOVEA_ISA and\n"
+    "FOVEA_THREADS force a choice.";
 
 // For the program's own help; verbs have theirs.
 std::string help_of_program() {

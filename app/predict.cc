@@ -336,7 +336,7 @@ void add_predict(CLI::App& program, const Arguments& typed) {
       ->check(not_empty);
   verb->add_option_function<std::string>(
           "--weights", [o](const std::string& said) { take_weights(*o, said); },
-          fmt::format("Write where it looked: FILE.json, .svg or .png. Or: {}", kKeptHelp))
+          fmt::format("Write where it looked: FILE.json, .csv, .svg or .png. Or: {}", kKeptHelp))
       ->type_name("FILE|NAME")
       ->check(not_empty)
       ->trigger_on_parse();

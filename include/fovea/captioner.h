@@ -11,9 +11,8 @@
 #include "fovea/writer.h"
 
 // An image to words (Xu et al. 2015).
-//   grid       h_ij, i < Y, j < X: few convolutions, so that a place sees little more than itself,
-//   of
-//              the image and, as two channels more, of where a pixel is; plus P·(i, j), P learned
+//   grid       h_ij, i < Y, j < X: few convolutions, so that a place sees little but itself, of the
+//              image and, as two channels more, of where a pixel is; plus P·(i, j), P learned
 //   attention  at each word a_tij over the places, c_t = β_t Σ a_tij h_ij
 //   fixed      one vector, the mean of all h_ij, stands for the image
 // The words are written as writer.h says. Letters: B images, S = Y·X places, F their width.

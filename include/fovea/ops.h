@@ -130,8 +130,7 @@ FOVEA_API Tensor dropout(const Tensor& x, float probability, uint64_t seed);
 // result lies in memory as [B,L,H,D].
 FOVEA_API Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
 
-// ---- Convolutions and pooling
-// --------------------------------------------------------------------
+// ---- Convolutions and pooling ------------------------------------------------------------------
 struct Conv2d {
   int64_t stride_y = 1, stride_x = 1;
   int64_t pad_y = 0, pad_x = 0;

@@ -15,9 +15,10 @@
 namespace fovea {
 
 // What an element is. bf16, f16 and i8 are weights that nobody learns, kept in fewer bits: linear()
-// and embedding() take them as they are and compute in float32, as attend() takes bf16 and f16;
-// others want to(DType::f32). i8 has a scale for each row of the last dimension. A GPU computes
-// with bf16 as with f32 (docs/gpu.md).
+// and embedding() take them as they are, with sums in float32; from 20 rows on linear() may round
+// those to bf16 or 8 bits, too (docs/kernels.md). attend() takes bf16 and f16; others want
+// to(DType::f32). i8 has a scale for each row of the last dimension. A GPU computes with bf16 as
+// with f32 (docs/gpu.md).
 enum class DType : uint8_t { f32, i64, boolean, bf16, f16, i8 };
 
 using Shape = std::vector<int64_t>;  // sizes, the outermost first

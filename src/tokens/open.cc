@@ -71,7 +71,7 @@ struct Folder {
   std::string family() const {
     std::string name = text_in(tokenizer_config, "tokenizer_class");
     for (const char* end : {"Fast", "Tokenizer"}) {
-      if (name.ends_with(end)) name.resize(name.size() - std::string_view(end).size());
+      if (name.ends_with(end)) name.erase(name.size() - std::string_view(end).size());
     }
     if (name.empty() || name == "PreTrained") name = text_in(config, "model_type");
     std::transform(name.begin(), name.end(), name.begin(),

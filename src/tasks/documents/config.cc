@@ -39,7 +39,9 @@ void visit_reading(Fields& f, Reading& r) {
 void visit_network(Fields& f, models::DocumentConfig& m) {
   using models::DocumentModel;
   f.group("Model");
-  f.named("model", m.model, "words and sentences, all words at once, or the mean of their vectors",
+  f.named("model", m.model,
+          "hierarchical: words, then sentences; flat: all words at once; transformer: blocks of "
+          "self-attention over them; mean: the mean of their vectors",
           std::vector{DocumentModel::hierarchical, DocumentModel::flat, DocumentModel::transformer,
                       DocumentModel::mean});
   f.choice("score", m.score, "how words and sentences are weighed", names_of(list_scores()));
