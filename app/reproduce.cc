@@ -7,7 +7,7 @@
 #include "app/options.h"
 #include "app/print.h"
 #include "app/progress.h"
-#include "app/stop_on_signal.h"
+#include "app/train.h"
 #include "app/verbs.h"
 #include "report/label.h"
 #include "report/table_text.h"
@@ -34,14 +34,8 @@ void run(const ReproduceOptions& o) {
   const tasks::Paper& paper = tasks::paper(o.paper);
   const std::filesystem::path out = o.out.empty() ? "runs/" + paper.name : o.out;
   team::Team& team = team::launched();
-  ProgressLine line;
-  const StopOnSignal signals;
-  tasks::Watching watching{.stop = signals.flag(), .team = &team};
-  if (team.is_first()) {
-    watching.say = [&](const std::string& text) { line.say(text); };
-    watching.progress = [&](const train::Progress& p) { line.show(p); };
-  }
-  const tasks::Reproduced r = tasks::reproduce(paper, out, o.how, watching);
+  const Watcher watcher(team);
+  const tasks::Reproduced r = tasks::reproduce(paper, out, o.how, watcher.watching());
   if (r.interrupted) {
     team.set_over();
     throw Interrupted{paper.measure

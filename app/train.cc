@@ -8,8 +8,6 @@
 
 #include "app/options.h"
 #include "app/print.h"
-#include "app/progress.h"
-#include "app/stop_on_signal.h"
 #include "app/verbs.h"
 #include "fovea/error.h"
 #include "report/label.h"
@@ -153,16 +151,16 @@ void add_task(CLI::App& verb, const Task& task) {
 
 }  // namespace
 
+Watcher::Watcher(team::Team& team) : watching_{.stop = signals_.flag(), .team = &team} {
+  if (!team.is_first()) return;
+  watching_.say = [this](const std::string& text) { line_.say(text); };
+  watching_.progress = [this](const train::Progress& p) { line_.show(p); };
+}
+
 tasks::Trained train_showing(const ToTrain& t, team::Team& team) {
   const auto& [task, folder, config, existing] = t;
-  ProgressLine line;
-  const StopOnSignal signals;
-  tasks::Watching watching{.stop = signals.flag(), .team = &team};
-  if (team.is_first()) {
-    watching.say = [&](const std::string& text) { line.say(text); };
-    watching.progress = [&](const train::Progress& p) { line.show(p); };
-  }
-  tasks::Trained trained = tasks::train_run(task, folder, config, existing, watching);
+  const Watcher watcher(team);
+  tasks::Trained trained = tasks::train_run(task, folder, config, existing, watcher.watching());
   if (trained.finished.why == train::Ended::interrupted) {
     team.set_over();
     throw Interrupted{

@@ -20,6 +20,30 @@ namespace fovea::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
+// The tiles of x that scheme S reads, and of y or dy beside them.
+template <class S, class P>
+TileRows TilesOfX(const P& p) {
+  return {.planes = p.G * p.C,
+          .Y = p.Y,
+          .X = p.X,
+          .pad = p.pad,
+          .in = S::kIn,
+          .step = S::kStep,
+          .down = DivCeil(p.OY, S::kOut),
+          .across = DivCeil(p.OX, S::kOut)};
+}
+template <class S, class P>
+TileRows TilesOfY(const P& p) {
+  return {.planes = p.G * p.O,
+          .Y = p.OY,
+          .X = p.OX,
+          .pad = 0,
+          .in = S::kOut,
+          .step = S::kOut,
+          .down = DivCeil(p.OY, S::kOut),
+          .across = DivCeil(p.OX, S::kOut)};
+}
+
 // ---- y ------------------------------------------------------------------------------------------
 
 // Rows of tiles that go through all steps together, so that their points stay in the second cache.
@@ -67,15 +91,8 @@ class Product {
 
   Product(const WinogradProduct& p, const float* w)
       : p_(p),
-        in_{p.G * p.C,
-            p.Y,
-            p.X,
-            p.pad,
-            S::kIn,
-            S::kStep,
-            DivCeil(p.OY, S::kOut),
-            DivCeil(p.OX, S::kOut)},
-        out_{p.G * p.O, p.OY, p.OX, 0, S::kOut, S::kOut, in_.down, in_.across},
+        in_(TilesOfX<S>(p)),
+        out_(TilesOfY<S>(p)),
         width_(RoundUp(std::max(p.C, p.O), kLanes)),
         rows_(RowsOfBlock(in_, p.N, (kPoints + 1) * width_)),
         filters_(p.G * kPoints * Filters::step_of(p.O, p.C)) {
@@ -152,18 +169,7 @@ class WeightSums {
   static constexpr int kPoints = S::kPoints * S::kPoints;
 
   WeightSums(const WinogradWeights& p, const float* x, const float* dy)
-      : p_(p),
-        x_(x),
-        dy_(dy),
-        in_{p.G * p.C,
-            p.Y,
-            p.X,
-            p.pad,
-            S::kIn,
-            S::kStep,
-            DivCeil(p.OY, S::kOut),
-            DivCeil(p.OX, S::kOut)},
-        out_{p.G * p.O, p.OY, p.OX, 0, S::kOut, S::kOut, in_.down, in_.across} {}
+      : p_(p), x_(x), dy_(dy), in_(TilesOfX<S>(p)), out_(TilesOfY<S>(p)) {}
 
   // Rows of tiles, all images.
   int64_t rows() const { return p_.N * in_.down; }
