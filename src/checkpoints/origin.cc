@@ -12,6 +12,7 @@
 #include "fovea/error.h"
 #include "fovea/nn.h"
 #include "fovea/ops.h"
+#include "io/folder.h"
 #include "io/json.h"
 #include "tensor/impl.h"
 
@@ -231,8 +232,8 @@ std::vector<fs::path> Origin::files() const {
 }
 
 void Origin::keep_in(const fs::path& folder) const {
+  make_folder("train", folder);
   std::error_code error;
-  fs::create_directories(folder, error);
   for (const fs::path& file : files()) {
     if (!error) fs::copy_file(file, folder / file.filename(), error);
   }

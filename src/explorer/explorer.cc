@@ -9,6 +9,7 @@
 #include "explorer/files.h"
 #include "explorer/guard.h"
 #include "fovea/error.h"
+#include "io/folder.h"
 #include "io/plain_file.h"
 
 namespace fovea::explorer {
@@ -89,9 +90,7 @@ struct Explorer::Inside {
   }
   static std::vector<std::string> folders_of(const ExplorerSettings& s) {
     if (!s.runs.empty()) return s.runs;
-    std::error_code error;
-    fs::create_directories(s.root, error);
-    if (error) throw Error("serve", fmt::format("{}: {}", s.root, error.message()));
+    make_folder("serve", s.root);
     return {s.root};
   }
 

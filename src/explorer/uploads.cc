@@ -10,6 +10,7 @@
 #include "explorer/asked.h"
 #include "fovea/error.h"
 #include "io/atomic_file.h"
+#include "io/folder.h"
 #include "io/json.h"
 #include "io/plain_file.h"
 
@@ -112,9 +113,7 @@ Uploads::File Uploads::add(const tasks::Task& task, const std::string& name,
                                       there.size(), folder_.string()));
   }
   const int64_t number = there.empty() ? 1 : there.back().number + 1;
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) throw Error("upload", fmt::format("{}: {}", folder_.string(), error.message()));
+  make_folder("upload", folder_);
   const fs::path path = folder_ / fmt::format("{}{}{}", kOwn, number, ending);
   AtomicFile out(path);
   out.write(bytes.data(), bytes.size());

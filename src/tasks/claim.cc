@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "fovea/error.h"
+#include "io/folder.h"
 
 namespace fovea::tasks {
 namespace {
@@ -88,7 +89,7 @@ Claim::Made::Made(const fs::path& folder) {
   }
   if (!error) return;
   undo();
-  throw Error("train", fmt::format("{}: {}", folder.string(), error.message()));
+  fail_to_make("train", folder, error);
 }
 
 void Claim::Made::undo() {

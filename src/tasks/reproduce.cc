@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fovea/error.h"
+#include "io/folder.h"
 #include "io/json.h"
 #include "tasks/deal.h"
 #include "tasks/train.h"
@@ -173,11 +174,7 @@ bool measure_all(const Reproduction& it, std::vector<Outcome>& outcomes) {
                                            it.paper.name));
     }
     check_place(it.out);
-    std::error_code error;
-    if (it.team().is_first()) fs::create_directories(it.out, error);
-    if (error) {
-      throw Error("reproduce", fmt::format("{}: {}", it.out.string(), error.message()));
-    }
+    if (it.team().is_first()) make_folder("reproduce", it.out);
   });
   bool stopped = false;
   const auto work = [&](size_t i) -> std::vector<Outcome> {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "io/folder.h"
 #include "train/checkpoint.h"
 #include "train/descent.h"
 #include "train/meter.h"
@@ -73,13 +74,6 @@ class Loop {
   Meter meter_;
   float rate_ = 0;
 };
-
-fs::path made(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw Error("train", fmt::format("{}: {}", folder.string(), error.message()));
-  return folder;
-}
 
 Loop::Loop(const Session& session, Learner& learner, const TrainConfig& config)
     : session_(session),
@@ -461,7 +455,8 @@ void check(const Learner& learner, const TrainConfig& c) {
 Finished train(const fs::path& run, Learner& learner, const TrainConfig& config,
                const std::function<void(const Progress&)>& report, const std::atomic<bool>* stop) {
   check(learner, config);
-  RunLog log(made(run));
+  make_folder("train", run);
+  RunLog log(run);
   return train({.log = &log, .report = report, .stop = stop}, learner, config);
 }
 

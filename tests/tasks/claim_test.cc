@@ -52,6 +52,17 @@ TEST(Claim, OneAtATime) {
 }
 
 // To begin anew would cost the model; without one, a training was killed before it had saved.
+// The folders it made on the way are gone again.
+TEST(Claim, AFolderThatCannotBeMadeIsSaid) {
+  const Folder folder;
+  write_bytes(folder / "file", "");
+  const std::string found = refused(folder / "file" / "run", Existing::refuse);
+  EXPECT_TRUE(has(found, "cannot make the folder " + (folder / "file" / "run").string())) << found;
+  const std::string long_name(300, 'n');
+  EXPECT_TRUE(has(refused(folder / "new" / long_name, Existing::refuse), "File name too long"));
+  EXPECT_FALSE(fs::exists(folder / "new"));
+}
+
 TEST(Claim, ARunWithoutItsStateGoesOnOnlyWhereNothingIsLost) {
   const Folder folder;
   const fs::path run = folder / "run";
