@@ -51,6 +51,11 @@ def spec_of(options):
     return spec
 
 
+def compute_type(options):
+    kind = options.get("type", "f32")
+    return {"f32": "float32"}.get(kind, kind)
+
+
 class Generation(ModelPeer):
     def __init__(self):
         super().__init__()
@@ -61,7 +66,7 @@ class Generation(ModelPeer):
         with tempfile.TemporaryDirectory(prefix="fovea-bench-") as folder:
             spec_of(options).save(folder)
             self.generator = ctranslate2.Generator(folder, device="cpu",
-                                                   compute_type=options.get("type", "float32"),
+                                                   compute_type=compute_type(options),
                                                    inter_threads=1, intra_threads=threads)
         return {"threads": threads}
 
