@@ -113,8 +113,7 @@ void Config::suit_data() {
   train.optimizer.method = train::Method::adam;
   train.schedule.decay = train::Decay::cosine;
   train.schedule.warmup = 100;
-  train.schedule.rate = 1e-3f;
-  train.batch_examples = 128;
+  train.batch_examples = 64;
   train.clip = 5.0f;
   // Of a digit in the middle the first glimpse tells nearly all. Built-in digits lie anywhere,
   // where nobody says otherwise, so that it pays to look further.
@@ -136,9 +135,12 @@ void Config::suit_data() {
   loss.early = 0.5f;
   if (data.data.empty()) {
     train.schedule.rate = 4e-3f;
-    train.batch_examples = 64;
-  } else if (plain) {
-    data.augmentation.shift = 0.08;
+  } else {
+    // Digits anywhere are wrong in 2.8 % after twelve epochs; by batches of 128, a rate of 1e-3 and
+    // no average in 4.0.
+    train.schedule.rate = 1.5e-3f;
+    train.average = 0.999f;
+    if (plain) data.augmentation.shift = 0.08;
   }
   train.epochs = data.data.empty() ? 8 : 30;
   if (!plain && !shown) train.epochs *= 3;
