@@ -110,7 +110,7 @@ void suit_transformer(TranslateConfig& c, bool own) {
   c.train.batch_tokens = own ? 768 : 2048;
   if (!own) return;
   t.positions = nn::Positions::sinusoidal;
-  c.loss.dropout = 0.1f;
+  c.loss.dropout = 0.05f;  // 0.1 cost 2 BLEU of 43
 }
 
 }  // namespace
