@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -99,21 +100,32 @@ float SumOfParts(const ScreenPass& p, float largest) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// Rows with logit + ε ≥ low or part·ε² > share, in rising order.
-void RowsToCompute(const ScreenPass& p, float low, float share, std::vector<int64_t>& rows) {
+// Σ (part·ε)² of the rows where part·ε ≤ most.
+float LostBelow(const ScreenPass& p, float most) {
+  const F d;
+  auto sum = hn::Zero(d);
+  for (int64_t v = 0; v < p.screen.padded(); v += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto lost = hn::Mul(hn::Load(d, p.parts + v), hn::Load(d, p.reach + v));
+    const auto counts = hn::IfThenElseZero(hn::Le(lost, hn::Set(d, most)), lost);
+    sum = hn::MulAdd(counts, counts, sum);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// Rows with logit + ε ≥ low or part·ε > most, in rising order.
+void RowsToCompute(const ScreenPass& p, float low, float most, std::vector<int64_t>& rows) {
   const F d;
   const auto N = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t v = 0; v < p.screen.rows; v += N) {
     const auto e = hn::Load(d, p.reach + v);
     const auto may_win = hn::Ge(hn::Add(hn::Load(d, p.logits + v), e), hn::Set(d, low));
-    const auto error = hn::Mul(hn::Load(d, p.parts + v), hn::Mul(e, e));
-    const auto counts = hn::Gt(error, hn::Set(d, share));
+    const auto counts = hn::Gt(hn::Mul(hn::Load(d, p.parts + v), e), hn::Set(d, most));
     if (hn::AllFalse(d, hn::Or(may_win, counts))) continue;
-    uint8_t chosen[8] = {};
-    hn::StoreMaskBits(d, hn::Or(may_win, counts), chosen);
-    for (int64_t i = 0; i < std::min(N, p.screen.rows - v); ++i) {
-      if ((chosen[i / 8] >> (i % 8) & 1) != 0) rows.push_back(v + i);
-    }
+    uint8_t bytes[8] = {};
+    hn::StoreMaskBits(d, hn::Or(may_win, counts), bytes);
+    uint64_t chosen = 0;  // none past the last row, whose bias is −∞
+    for (int i = 0; i < 8; ++i) chosen |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+    for (; chosen != 0; chosen &= chosen - 1) rows.push_back(v + std::countr_zero(chosen));
   }
 }
 
@@ -127,12 +139,13 @@ namespace fovea::kernels {
 HWY_EXPORT(Panels);
 HWY_EXPORT(Largest);
 HWY_EXPORT(SumOfParts);
+HWY_EXPORT(LostBelow);
 HWY_EXPORT(RowsToCompute);
 
 namespace {
 
 constexpr float kSteps8 = 127.0f;  // of a weight on either side of 0
-constexpr double kShare = 1e-8;    // p·ε²/cols from which a row is computed for the sum
+constexpr double kLost = 1e-8;     // Σp²ε²/cols of the rows whose logits stay those of the copy
 constexpr double kUnit = 0x1p-24;  // of rounding
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
@@ -205,6 +218,18 @@ void approximate(const ScreenPass& pass) {
                [&](int64_t task) { some(pass, task * each, std::min(panels, (task + 1) * each)); });
 }
 
+// The largest part·ε, or nearly, up to which rows have Σ (part·ε)² ≤ all² together: between
+// all/√rows, which as many rows may have each, and all, halved by its logarithm.
+float most_lost(const ScreenPass& pass, float all) {
+  constexpr int kHalvings = 6;
+  float fits = all / std::sqrt(static_cast<float>(pass.screen.padded())), exceeds = all;
+  for (int i = 0; i < kHalvings; ++i) {
+    const float between = std::sqrt(fits * exceeds);
+    (HWY_DYNAMIC_DISPATCH(LostBelow)(pass, between) <= all * all ? fits : exceeds) = between;
+  }
+  return fits;
+}
+
 // From W itself, as the product of all its rows gives them, bit for bit: equals stay equals.
 void compute(const std::vector<int64_t>& rows, const Matrix& w, const float* x,
              const ScreenPass& pass) {
@@ -267,9 +292,9 @@ std::optional<Choice> choose(const Screen& s, const Matrix& w, const float* x,
   const float largest = HWY_DYNAMIC_DISPATCH(Largest)(pass.logits, n);
   double sum = HWY_DYNAMIC_DISPATCH(SumOfParts)(pass, largest);
   if (!std::isfinite(low) || !std::isfinite(sum)) return std::nullopt;
-  const auto share = static_cast<float>(kShare * static_cast<double>(s.cols) * sum);
+  const auto all = static_cast<float>(std::sqrt(kLost * static_cast<double>(s.cols)) * sum);
   std::vector<int64_t> rows;
-  HWY_DYNAMIC_DISPATCH(RowsToCompute)(pass, low, share, rows);
+  HWY_DYNAMIC_DISPATCH(RowsToCompute)(pass, low, most_lost(pass, all), rows);
   compute(rows, w, x, pass);
 
   Choice best{.row = -1, .computed = static_cast<int64_t>(rows.size())};

@@ -45,9 +45,9 @@ struct Choice {
 // The row with the largest logit as W itself gives it, of equals the first; rows in `never`, in
 // rising order, are not chosen but count in the sum. W is the one the screen was made of.
 //
-// The sum takes exact logits for every row that is chosen from or has p·ε²/cols > 1e−8. Errors of
-// the others are those of roundings, ε/√cols in the mean, and add up to Σp²ε²/cols ≤ 1e−8: 1e−4 in
-// log_sum by the root mean square, and below 1e−3 in all that was seen.
+// The sum takes exact logits for every row that is chosen from, and for those with the largest p·ε
+// until the others have Σp²ε²/cols ≤ 1e−8. Errors of these are those of roundings, ε/√cols in the
+// mean: 1e−4 in log_sum by the root mean square, and below 1e−3 in all that was seen.
 //
 // None where x, the bias or the logits are not finite, or no row may be chosen: take the product.
 // Bit-equal at any thread count.

@@ -164,6 +164,7 @@ TEST(Screen, RowsAndTheSumOverManyInputs) {
 TEST(Screen, ComputesFewRows) {
   EXPECT_LE(screened(layer("flat", 2000, 512, 0.04f))->computed, 40);
   EXPECT_LE(screened(layer("peaked", 2000, 512, 1.0f))->computed, 200);
+  EXPECT_LE(screened(layer("between", 4000, 384, 0.3f))->computed, 400);
 }
 
 TEST(Screen, OfEqualsTheFirst) {
