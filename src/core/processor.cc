@@ -67,8 +67,14 @@ bool asked_for_matrix_unit() {
 #endif
 }
 
-enum class Divisions : uint8_t { as_they_are, fast, slow };
-std::atomic<Divisions> assumed{Divisions::as_they_are};
+std::atomic<int> assumed{-1};  // none
+
+// Of 16 floats a division takes 6 products on Zen 4, 5 on Zen 5, 20 on Intel's; an estimate and
+// Newton's step 3 on Zen 5.
+Inverses inverses_of(const Processor& p) {
+  if (p.vendor == "GenuineIntel") return Inverses::estimated;
+  return p.vendor == "AuthenticAMD" && p.family >= 26 ? Inverses::by_turns : Inverses::shared;
+}
 
 }  // namespace
 
@@ -77,16 +83,13 @@ bool has_matrix_unit() {
   return has;
 }
 
-// Of 16 floats: 6 products on Zen 4, 5 on Zen 5, 20 on Intel's.
-bool divides_slowly() {
-  static const bool slow = processor().vendor == "GenuineIntel";
-  const Divisions now = assumed.load(std::memory_order_relaxed);
-  return now == Divisions::as_they_are ? slow : now == Divisions::slow;
+Inverses best_inverses() {
+  static const Inverses best = inverses_of(processor());
+  const int now = assumed.load(std::memory_order_relaxed);
+  return now < 0 ? best : static_cast<Inverses>(now);
 }
 
-void assume_slow_divisions(std::optional<bool> slow) {
-  assumed = !slow ? Divisions::as_they_are : *slow ? Divisions::slow : Divisions::fast;
-}
+void assume_inverses(std::optional<Inverses> how) { assumed = how ? static_cast<int>(*how) : -1; }
 
 Processor processor() {
   Processor p{.caches = caches()};
@@ -98,6 +101,7 @@ Processor processor() {
     std::istringstream words(line.substr(colon + 1));
     if (key == "model name") p.name = line.substr(std::min(line.size(), colon + 2));
     if (key == "vendor_id") words >> p.vendor;
+    if (key == "cpu family") words >> p.family;
     if (key != "flags" && key != "Features") continue;
     for (std::string word; words >> word;) {
       if (std::find(kArithmetic.begin(), kArithmetic.end(), word) != kArithmetic.end()) {

@@ -16,6 +16,7 @@ struct Cache {
 struct Processor {
   std::string name;
   std::string vendor;                   // "AuthenticAMD", "GenuineIntel", …
+  int family = 0;                       // of x86: 25 is Zen 3 and 4, 26 is Zen 5
   std::vector<Cache> caches;            // those of the first core, the nearest first
   std::vector<std::string> arithmetic;  // of 16 and 8 bits: "avx512_bf16", "bf16", "amx_int8", …
 };
@@ -26,9 +27,10 @@ Processor processor();
 // too. The system keeps it from a process that does not ask; this asks once.
 bool has_matrix_unit();
 
-// Whether a division keeps its unit busy for much longer than the six or so products that it takes
-// elsewhere, so that an estimate of 1/x and Newton's step are better (bench/ports.cc).
-bool divides_slowly();
-void assume_slow_divisions(std::optional<bool> slow);  // for tests; nothing: as the processor is
+// How kernels best compute many 1/x (bench/ports.cc): two by a division that they share; one by a
+// division, the next by an estimate and Newton's step; or all by these, where divisions are slow.
+enum class Inverses : uint8_t { shared, by_turns, estimated };
+Inverses best_inverses();
+void assume_inverses(std::optional<Inverses>);  // for tests; nothing: as the processor is
 
 }  // namespace fovea

@@ -374,14 +374,15 @@ TEST(Extremes, AdditiveScoresAreTheSameByDivisionsAndEstimates) {
       Call x = call(n, {score_for("additive_keras", n), masks::causal()});
       x.q = (x.q * sigma).detach();
       const auto expected = reference_results(x);
-      for (const bool slow : {false, true}) {
-        assume_slow_divisions(slow);
+      for (const auto& [how, name] : {std::pair(Inverses::shared, "shared divisions"),
+                                      std::pair(Inverses::by_turns, "divisions by turns"),
+                                      std::pair(Inverses::estimated, "estimates")}) {
+        assume_inverses(how);
         on_every_isa([&](const std::string&) {
-          expect_near(results(x), expected, {1e-5, 1e-5}, {2e-5, 1e-4},
-                      slow ? "by estimates" : "by divisions");
+          expect_near(results(x), expected, {1e-5, 1e-5}, {2e-5, 1e-4}, name);
         });
       }
-      assume_slow_divisions({});
+      assume_inverses({});
     }
   }
 }

@@ -223,7 +223,7 @@ HWY_INLINE void AddQueryGradients(const BackwardTask& t, DenseRows dq) {
               .accumulate = !c.covers || x.j0 > 0},
              t.careful);
     } else {
-      auto* add = AdditiveGradOf(range, c.w.slow_divisions);
+      auto* add = AdditiveGradOf(range, c.w.inverses);
       add({.ea = mem.q_rows + i * c.ld,
            .ek = k_rows.data + a * kLanes,
            .ld = c.ld,

@@ -154,7 +154,7 @@ inline AdditiveStore PrepareAdditive(const AttentionProblem& p) {
   }
   w.total = static_cast<float>(total);
   w.offset = static_cast<float>(total + 2.0 * w.most * nothing);
-  w.slow_divisions = divides_slowly();
+  w.inverses = best_inverses();
   w.reach = (62.0f - std::log2(largest)) * 0.34657f;  // x·largest < 2⁶², x = 1 + e^{2(a+κ)}
   return store;
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/processor.h"
 #include "kernels/attention/pack-inl.h"
 #include "kernels/attention/pairs-inl.h"
 #include "kernels/attention/problem.h"
@@ -74,7 +75,7 @@ struct AdditiveWeights {
   float total = 0.0f;               // Σu
   float offset = 0.0f;              // the same, and 2·most/kNothing for each of those
   float reach = 0.0f;               // |a| + |κ| up to which the range is small
-  bool slow_divisions = false;
+  Inverses inverses = Inverses::shared;
 };
 
 constexpr float kNothing = 0x1p32f;
@@ -210,7 +211,7 @@ HWY_NOINLINE void AdditiveRows(const AdditivePanel& x, int64_t m) {
 
 HWY_INLINE void SmallAdditiveRows(const AdditivePanel& x, int64_t m) {
   if constexpr (kEstimates) {
-    if (x.w.slow_divisions) return AdditiveRows<Divide::never>(x, m);
+    if (x.w.inverses == Inverses::estimated) return AdditiveRows<Divide::never>(x, m);
   }
   AdditiveRows<Divide::mostly>(x, m);
 }
@@ -261,11 +262,13 @@ HWY_INLINE AdditiveGrad From(const AdditiveGrad& x, int64_t i, int64_t j) {
 // 1/x of a row's features. Two vectors of them share a division, 1/x₁ = x₂/(x₁x₂): the unit that
 // divides takes six cycles, a product one. Of four rows two have one each, so that it and the
 // multipliers are equally busy. Rows never share one: a row's gradient depends on no other. Nor do
-// features that may not be finite. Where divisions take far longer, all are estimated.
-template <int kVectors, bool kEstimate>
-HWY_INLINE void Inverses(const Vec (&x)[kVectors], Vec (&r)[kVectors], bool shared) {
+// features that may not be finite. Where the three products of sharing take as long as an estimate
+// and Newton's step, every other row has these instead; where divisions take far longer, all have.
+template <int kVectors, Inverses kBy>
+HWY_INLINE void Invert(const Vec (&x)[kVectors], Vec (&r)[kVectors], int row, bool finite) {
   const Vec one = hn::Set(F(), 1.0f);
-  if constexpr (kEstimate) {
+  const bool even = row % 2 == 0;
+  if (kBy == Inverses::estimated || (kBy == Inverses::by_turns && even)) {
     HWY_UNROLL(2)
     for (int v = 0; v < kVectors; ++v) {
       const Vec near = hn::ApproximateReciprocal(x[v]);
@@ -273,7 +276,7 @@ HWY_INLINE void Inverses(const Vec (&x)[kVectors], Vec (&r)[kVectors], bool shar
     }
     return;
   }
-  if (kVectors == 2 && shared) {
+  if (kBy == Inverses::shared && kVectors == 2 && finite && even) {
     const Vec both = hn::Div(one, hn::Mul(x[0], x[kVectors - 1]));
     r[0] = hn::Mul(both, x[kVectors - 1]);
     r[kVectors - 1] = hn::Mul(both, x[0]);
@@ -284,7 +287,7 @@ HWY_INLINE void Inverses(const Vec (&x)[kVectors], Vec (&r)[kVectors], bool shar
 }
 
 // kVectors vectors of features from the c-th vector on.
-template <int MR, int kVectors, Range kRange, bool kFinite, bool kEstimate>
+template <int MR, int kVectors, Range kRange, bool kFinite, Inverses kBy>
 HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
   const int64_t ld = t.ld, ldg = t.ldg, column = t.column;
   const float* HWY_RESTRICT g = t.g;
@@ -311,7 +314,7 @@ HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
       Vec x[kVectors], r[kVectors];
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) x[v] = AdditiveX<kRange>(e[i][v], k[v]);
-      Inverses<kVectors, kEstimate>(x, r, kFinite && i % 2 == 0);
+      Invert<kVectors, kBy>(x, r, i, kFinite);
       const Vec gi = hn::Set(d, g[i * ldg + j]);
       HWY_UNROLL(2)
       for (int v = 0; v < kVectors; ++v) {
@@ -340,40 +343,41 @@ HWY_INLINE void AdditiveGradTile(const AdditiveGrad& t, int64_t n, int64_t c) {
   for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, t.gr_sum + (c + v) * kLanes);
 }
 
-template <int MR, Range kRange, bool kFinite, bool kEstimate>
+template <int MR, Range kRange, bool kFinite, Inverses kBy>
 HWY_INLINE void AdditiveGradTiles(const AdditiveGrad& t, int64_t n) {
   const int64_t vectors = t.ld / kLanes;
   int64_t c = 0;
-  for (; c + 2 <= vectors; c += 2) AdditiveGradTile<MR, 2, kRange, kFinite, kEstimate>(t, n, c);
-  if (c < vectors) AdditiveGradTile<MR, 1, kRange, kFinite, kEstimate>(t, n, c);
+  for (; c + 2 <= vectors; c += 2) AdditiveGradTile<MR, 2, kRange, kFinite, kBy>(t, n, c);
+  if (c < vectors) AdditiveGradTile<MR, 1, kRange, kFinite, kBy>(t, n, c);
 }
 
 // m rows and n keys. What is not finite is kept out of sums where its g is 0.
-template <Range kRange, bool kEstimate = false>
+template <Range kRange, Inverses kBy = Inverses::shared>
 HWY_NOINLINE void AdditiveGradRows(const AdditiveGrad& x, int64_t m, int64_t n, bool finite) {
   int64_t i = 0;
   if (finite) {
     for (; kManyRegisters && i + 4 <= m; i += 4) {
-      AdditiveGradTiles<4, kRange, true, kEstimate>(From(x, i, 0), n);
+      AdditiveGradTiles<4, kRange, true, kBy>(From(x, i, 0), n);
     }
-    for (; i + 2 <= m; i += 2) AdditiveGradTiles<2, kRange, true, kEstimate>(From(x, i, 0), n);
-    if (i < m) AdditiveGradTiles<1, kRange, true, kEstimate>(From(x, i, 0), n);
+    for (; i + 2 <= m; i += 2) AdditiveGradTiles<2, kRange, true, kBy>(From(x, i, 0), n);
+    if (i < m) AdditiveGradTiles<1, kRange, true, kBy>(From(x, i, 0), n);
     return;
   }
   for (; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       if (x.g[i * x.ldg + j] != 0.0f) {
-        AdditiveGradTiles<1, kRange, false, false>(From(x, i, j), 1);
+        AdditiveGradTiles<1, kRange, false, Inverses::shared>(From(x, i, j), 1);
       }
     }
   }
 }
 
-inline auto AdditiveGradOf(Range range, bool slow_divisions) {
+inline auto AdditiveGradOf(Range range, Inverses by) {
   if (range == Range::large) return &AdditiveGradRows<Range::large>;
   if (range == Range::medium) return &AdditiveGradRows<Range::medium>;
   if constexpr (kEstimates) {
-    if (slow_divisions) return &AdditiveGradRows<Range::small, true>;
+    if (by == Inverses::estimated) return &AdditiveGradRows<Range::small, Inverses::estimated>;
+    if (by == Inverses::by_turns) return &AdditiveGradRows<Range::small, Inverses::by_turns>;
   }
   return &AdditiveGradRows<Range::small>;
 }
