@@ -109,8 +109,8 @@ void in_blocks(const Gemm& g, void (*block)(const Gemm&)) {
   const int64_t across = (g.n + size.cols - 1) / size.cols;
   // Few rows take as long as eight.
   const int64_t cost = std::max<int64_t>(size.rows, 8) * size.cols * g.k;
-  const int64_t each = std::max<int64_t>(1, kSmall / cost);
-  const int64_t calls = count(g, size);
+  const int64_t calls = count(g, size), worth = std::max<int64_t>(1, kSmall / cost);
+  const int64_t tasks = (calls + worth - 1) / worth, each = (calls + tasks - 1) / tasks;
   parallel_for((calls + each - 1) / each, [&](int64_t task) {
     for (int64_t t = task * each; t < std::min(calls, (task + 1) * each); ++t) {
       const int64_t in_batch = t % (down * across);
