@@ -69,11 +69,13 @@ bool asked_for_matrix_unit() {
 
 std::atomic<int> assumed{-1};  // none
 
+bool is_zen5(const Processor& p) { return p.vendor == "AuthenticAMD" && p.family >= 26; }
+
 // Of 16 floats a division takes 6 products on Zen 4, 5 on Zen 5, 20 on Intel's; an estimate and
 // Newton's step 3 on Zen 5.
 Inverses inverses_of(const Processor& p) {
   if (p.vendor == "GenuineIntel") return Inverses::estimated;
-  return p.vendor == "AuthenticAMD" && p.family >= 26 ? Inverses::by_turns : Inverses::shared;
+  return is_zen5(p) ? Inverses::by_turns : Inverses::shared;
 }
 
 }  // namespace
@@ -90,6 +92,11 @@ Inverses best_inverses() {
 }
 
 void assume_inverses(std::optional<Inverses> how) { assumed = how ? static_cast<int>(*how) : -1; }
+
+int64_t fetched_ahead() {
+  static const int64_t ahead = (is_zen5(processor()) ? 16 : 4) * 1024;
+  return ahead;
+}
 
 Processor processor() {
   Processor p{.caches = caches()};

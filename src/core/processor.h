@@ -33,4 +33,7 @@ enum class Inverses : uint8_t { shared, by_turns, estimated };
 Inverses best_inverses();
 void assume_inverses(std::optional<Inverses>);  // for tests; nothing: as the processor is
 
+// Bytes ahead of its reader at which a stream of weights is best fetched.
+int64_t fetched_ahead();
+
 }  // namespace fovea

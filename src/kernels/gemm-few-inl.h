@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "core/allocator.h"
+#include "core/processor.h"
 #include "kernels/gemm-tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -93,8 +94,6 @@ HWY_INLINE void DotsDown(Strided<float> a, Strided<T> b, Corner c, Extent e, flo
 
 // ---- Up to four rows ---------------------------------------------------------------------------
 // They wait for B, which is read once, column after column.
-
-constexpr int64_t kFetch = 1024;  // numbers ahead, where columns follow one another
 
 // to[i] = Σ_k a[i][k]·column[k], lanes still apart.
 template <int MR, class T>
@@ -249,7 +248,9 @@ HWY_INLINE void SumApart(const float* HWY_RESTRICT x, const T* HWY_RESTRICT colu
 template <int MR, class T>
 HWY_NOINLINE void Stream(Strided<float> a, Strided<T> b, Corner c, Extent e, float factor) {
   const F d;
-  const int64_t fetch = b.col == e.depth ? kFetch : 0;
+  // Where columns follow one another, and not past the last.
+  const int64_t ahead = fetched_ahead() / static_cast<int64_t>(sizeof(float));
+  const int64_t fetched = b.col == e.depth ? e.n * e.depth - ahead : 0;
   HWY_ALIGN float sums[4][MR * kLanes] = {};
   const Buffer<float> apart = RowsApart<T>(a, MR, e.depth);
   for (int64_t j = 0; j < e.n; j += 4) {
@@ -258,7 +259,7 @@ HWY_NOINLINE void Stream(Strided<float> a, Strided<T> b, Corner c, Extent e, flo
       if constexpr (kParts < T >> 1) {
         SumApart<MR>(apart.data(), b.at(0, j + q), e.depth, sums[q]);
       } else {
-        SumDown<MR>(a, b.at(0, j + q), e.depth, fetch, sums[q]);
+        SumDown<MR>(a, b.at(0, j + q), e.depth, (j + q) * e.depth < fetched ? ahead : 0, sums[q]);
       }
     }
     for (int i = 0; i < MR; ++i) {
