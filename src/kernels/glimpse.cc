@@ -13,20 +13,57 @@ struct Square {
   int64_t y, x, size, each;  // each: pixels averaged along a side
 };
 
-// Sums of `each` neighbours of a row, added up: to[i] += Σ_j row[i·each + j].
-void add_groups(const float* row, int64_t n, int64_t each, float* to) {
-  if (each == 1) {
-    for (int64_t i = 0; i < n; ++i) to[i] += row[i];
-  } else if (each == 2) {
-    for (int64_t i = 0; i < n; ++i) to[i] += row[2 * i] + row[2 * i + 1];
-  } else if (each == 4) {
-    for (int64_t i = 0; i < n; ++i) {
-      to[i] += (row[4 * i] + row[4 * i + 1]) + (row[4 * i + 2] + row[4 * i + 3]);
-    }
-  } else {
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j < each; ++j) to[i] += row[i * each + j];
-    }
+// to[i] = factor·Σ_j row[i·kEach + j], n of them.
+template <int64_t kEach>
+void average_groups(const float* __restrict row, int64_t n, float factor, float* __restrict to) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float* from = row + i * kEach;
+    float sum = from[0];
+    if constexpr (kEach == 2) sum += from[1];
+    if constexpr (kEach == 4) sum = (sum + from[1]) + (from[2] + from[3]);
+    to[i] = factor * sum;
+  }
+}
+
+void average_groups(const float* __restrict row, int64_t n, int64_t each, float factor,
+                    float* __restrict to) {
+  if (each == 1) return average_groups<1>(row, n, factor, to);
+  if (each == 2) return average_groups<2>(row, n, factor, to);
+  if (each == 4) return average_groups<4>(row, n, factor, to);
+  for (int64_t i = 0; i < n; ++i) {
+    float sum = 0.0f;
+    for (int64_t j = 0; j < each; ++j) sum += row[i * each + j];
+    to[i] = factor * sum;
+  }
+}
+
+// Some lines of an image.
+struct Lines {
+  const float* first;
+  int64_t count, step;
+};
+
+// row[x] = Σ_k lines[k][x], n of them. What is not told to overlap, and how many lines there are,
+// lets the compiler keep the sums of some places in registers.
+template <int64_t kCount>
+void sum_lines(const Lines& lines, int64_t n, float* __restrict row) {
+  const float* __restrict first = lines.first;
+  const int64_t step = lines.step;
+  for (int64_t x = 0; x < n; ++x) {
+    float sum = first[x];
+    for (int64_t k = 1; k < kCount; ++k) sum += first[k * step + x];
+    row[x] = sum;
+  }
+}
+
+void sum_lines(const Lines& lines, int64_t n, float* __restrict row) {
+  if (lines.count == 1) return sum_lines<1>(lines, n, row);
+  if (lines.count == 2) return sum_lines<2>(lines, n, row);
+  if (lines.count == 4) return sum_lines<4>(lines, n, row);
+  std::fill_n(row, n, 0.0f);
+  for (int64_t k = 0; k < lines.count; ++k) {
+    const float* __restrict line = lines.first + k * lines.step;
+    for (int64_t x = 0; x < n; ++x) row[x] += line[x];
   }
 }
 
@@ -35,18 +72,12 @@ void average(const Glimpses& g, const float* image, const Square& q, float* row,
   const int64_t from = std::clamp<int64_t>(-q.x, 0, side),
                 to = std::clamp<int64_t>(g.X - q.x, 0, side);
   const float share = 1.0f / static_cast<float>(q.each * q.each);
+  std::fill(row, row + side, 0.0f);
   for (int64_t y = 0; y < q.size; ++y) {
-    float* out = seen + y * q.size;
-    std::fill(row, row + side, 0.0f);
-    const int64_t first = std::max<int64_t>(q.y + y * q.each, 0);
-    const int64_t last = std::min(q.y + (y + 1) * q.each, g.Y);
-    for (int64_t at = first; at < last; ++at) {
-      const float* line = image + at * g.X + q.x;
-      for (int64_t x = from; x < to; ++x) row[x] += line[x];
-    }
-    std::fill(out, out + q.size, 0.0f);
-    add_groups(row, q.size, q.each, out);
-    for (int64_t x = 0; x < q.size; ++x) out[x] *= share;
+    const int64_t first = std::clamp<int64_t>(q.y + y * q.each, 0, g.Y);
+    const int64_t last = std::clamp<int64_t>(q.y + (y + 1) * q.each, first, g.Y);
+    sum_lines({image + first * g.X + q.x + from, last - first, g.X}, to - from, row + from);
+    average_groups(row, q.size, q.each, share, seen + y * q.size);
   }
 }
 
@@ -59,15 +90,16 @@ int64_t first_pixel(float p, int64_t side, int64_t length) {
 
 void sense(const Glimpses& g, const float* images, const float* places, float* seen) {
   const int64_t patch = g.size * g.size, widest = g.size << (g.scales - 1);
-  parallel_for(g.N, widest * widest + patch * g.scales, [&](int64_t i) {
-    const Buffer<float> row(widest);
+  const Crew crew;
+  const Buffer<float> rows(crew.size() * widest);
+  crew.run(g.N, widest * widest + patch * g.scales, [&](int64_t i, int place) {
     const float* image = images + i % g.B * g.Y * g.X;
     for (int64_t s = 0; s < g.scales; ++s) {
       const int64_t each = int64_t{1} << s, side = g.size * each;
       average(g, image,
               {first_pixel(places[2 * i + 1], side, g.Y), first_pixel(places[2 * i], side, g.X),
                g.size, each},
-              row.data(), seen + (i * g.scales + s) * patch);
+              rows.data() + place * widest, seen + (i * g.scales + s) * patch);
     }
   });
 }
