@@ -63,8 +63,8 @@ Response report_of(Runs& runs, const std::string& name) {
 
 }  // namespace
 
-struct Explorer::Inside {
-  explicit Inside(const ExplorerSettings& s)
+struct Explorer::Impl {
+  explicit Impl(const ExplorerSettings& s)
       : settings(s),
         runs(folders_of(s)),
         training(root_of(s)),
@@ -103,7 +103,7 @@ struct Explorer::Inside {
   HttpServer server;
 };
 
-Response Explorer::Inside::respond(const Request& request, Caller& caller) {
+Response Explorer::Impl::respond(const Request& request, Caller& caller) {
   constexpr std::string_view kRuns = "/runs/", kReport = "/report.html";
   const std::string& path = request.path;
   if (path == "/") return index(admission.token);
@@ -121,23 +121,23 @@ Explorer::Explorer(const ExplorerSettings& s) {
                                      "letters or more",
                                      s.host));
   }
-  inside_ = std::make_unique<Inside>(s);
+  impl_ = std::make_unique<Impl>(s);
 }
 Explorer::~Explorer() = default;
 
 std::string Explorer::address() const {
-  const ExplorerSettings& s = inside_->settings;
+  const ExplorerSettings& s = impl_->settings;
   const std::string host = s.host.find(':') == std::string::npos ? s.host : '[' + s.host + ']';
-  const std::string token = inside_->admission.loopback ? "" : "?token=" + inside_->admission.token;
-  return fmt::format("http://{}:{}/{}", host, inside_->server.port(), token);
+  const std::string token = impl_->admission.loopback ? "" : "?token=" + impl_->admission.token;
+  return fmt::format("http://{}:{}/{}", host, impl_->server.port(), token);
 }
 
 bool Explorer::finish() {
-  const bool all = inside_->server.finish(2);
-  inside_->training.stop();
+  const bool all = impl_->server.finish(2);
+  impl_->training.stop();
   return all;
 }
 
-void Explorer::run(const std::atomic<bool>& stop) { inside_->server.run(stop); }
+void Explorer::run(const std::atomic<bool>& stop) { impl_->server.run(stop); }
 
 }  // namespace fovea::explorer

@@ -29,8 +29,8 @@ class Explorer {
   bool finish();
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace fovea::explorer

@@ -56,12 +56,12 @@ struct Limits {
 };
 // What stands at the beginning of `bytes`. status 0 and length 0: not whole yet; status 0: a head
 // of so many bytes, whose request has a body of so many more to come; else it is refused.
-struct Head {
+struct RequestHead {
   int status = 0;
   size_t length = 0, body = 0;
   Request request;
 };
-Head parse_head(std::string_view bytes, const Limits& = {});
+RequestHead parse_head(std::string_view bytes, const Limits& = {});
 
 std::string head_of(const Response&, bool in_parts, bool keep);  // the status line and the headers
 using Headers = std::vector<std::pair<std::string, std::string>>;
@@ -99,8 +99,8 @@ class HttpServer {
   bool finish(double seconds);
 
  private:
-  struct Inside;
-  std::unique_ptr<Inside> inside_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace fovea::explorer

@@ -154,14 +154,14 @@ struct Connection {
   explicit Connection(File s) : socket(std::move(s)) {}
   File socket;
   std::string in, out;
-  size_t sent = 0;                 // bytes of `out`
-  std::optional<Head> head;        // while its body is read
-  std::shared_ptr<Answer> answer;  // while one is made or written
-  size_t body = 0;                 // bytes of the request that is read or answered
-  double begun = 0;                // the request that is read
-  double deadline = 0;             // 0: it is closed at the end of the turn
-  bool keep = true;                // for another request
-  bool known = false;              // it has asked for something welcome
+  size_t sent = 0;                  // bytes of `out`
+  std::optional<RequestHead> head;  // while its body is read
+  std::shared_ptr<Answer> answer;   // while one is made or written
+  size_t body = 0;                  // bytes of the request that is read or answered
+  double begun = 0;                 // the request that is read
+  double deadline = 0;              // 0: it is closed at the end of the turn
+  bool keep = true;                 // for another request
+  bool known = false;               // it has asked for something welcome
 
   bool idle() const { return known && !head && !answer && in.empty() && out.empty(); }
 };
@@ -173,8 +173,8 @@ struct Work {
 
 }  // namespace
 
-struct HttpServer::Inside {
-  Inside(ServerSettings s, Handler h)
+struct HttpServer::Impl {
+  Impl(ServerSettings s, Handler h)
       : settings(std::move(s)),
         handler(std::move(h)),
         bound(listen_at(settings.host, settings.port)),
@@ -187,7 +187,7 @@ struct HttpServer::Inside {
       throw Error("serve", fmt::format("no thread can be started: {}", e.what()));
     }
   }
-  ~Inside() { end_workers(); }
+  ~Impl() { end_workers(); }
   void end_workers() {
     finish(0);
     for (std::thread& t : threads) t.join();
@@ -229,7 +229,7 @@ struct HttpServer::Inside {
 
 // ---- Workers -----------------------------------------------------------------------------------
 
-bool HttpServer::Inside::finish(double seconds) {
+bool HttpServer::Impl::finish(double seconds) {
   for (const auto& c : connections) {
     if (c->answer) c->answer->leave();
   }
@@ -239,7 +239,7 @@ bool HttpServer::Inside::finish(double seconds) {
   return some.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return at_work == 0; });
 }
 
-void HttpServer::Inside::answer_all() {
+void HttpServer::Impl::answer_all() {
   while (true) {
     Work work;
     {
@@ -268,7 +268,7 @@ void HttpServer::Inside::answer_all() {
 
 // ---- Connections -------------------------------------------------------------------------------
 
-void HttpServer::Inside::accept_all() {
+void HttpServer::Impl::accept_all() {
   for (size_t n = 0; n < kAcceptedAtOnce; ++n) {
     File socket(::accept4(bound.socket.id(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.id() < 0) {
@@ -286,7 +286,7 @@ void HttpServer::Inside::accept_all() {
   }
 }
 
-void HttpServer::Inside::evict_stranger() {
+void HttpServer::Impl::evict_stranger() {
   const auto unknown = [](const auto& c) { return !c->known; };
   const auto n = std::count_if(connections.begin(), connections.end(), unknown);
   if (static_cast<size_t>(n) <= settings.strangers) return;
@@ -294,7 +294,7 @@ void HttpServer::Inside::evict_stranger() {
 }
 
 // The one that is idle longest goes, where there are as many as there may be.
-bool HttpServer::Inside::make_room_for_known() {
+bool HttpServer::Impl::make_room_for_known() {
   const auto n = std::count_if(connections.begin(), connections.end(),
                                [](const auto& c) { return c->known && c->deadline != 0; });
   if (static_cast<size_t>(n) + settings.strangers < settings.connections) return true;
@@ -307,18 +307,18 @@ bool HttpServer::Inside::make_room_for_known() {
   return longest != nullptr;
 }
 
-size_t HttpServer::Inside::bodies() const {
+size_t HttpServer::Impl::bodies() const {
   size_t bytes = 0;
   for (const auto& c : connections) bytes += c->body;
   return bytes;
 }
 
-void HttpServer::Inside::refuse(Connection& c, int status) const {
+void HttpServer::Impl::refuse(Connection& c, int status) const {
   send_away(c, {.status = status, .type = "text/plain; charset=utf-8", .body = "refused\n"});
 }
 
 // What it still sends is read and thrown away, so that it gets to see the answer.
-void HttpServer::Inside::send_away(Connection& c, Response r) const {
+void HttpServer::Impl::send_away(Connection& c, Response r) const {
   add_missing(settings.headers, r);
   c.out += head_of(r, false, false) + r.body;
   c.in.clear();
@@ -328,14 +328,14 @@ void HttpServer::Inside::send_away(Connection& c, Response r) const {
   c.deadline = now() + kLinger;
 }
 
-void HttpServer::Inside::begin_request(Connection& c) const {
+void HttpServer::Impl::begin_request(Connection& c) const {
   c.begun = now();
   c.deadline = c.begun + settings.head_seconds;
 }
 
 // False where the head is not whole, or not welcome.
-bool HttpServer::Inside::take_head(Connection& c) {
-  Head h = parse_head(c.in, settings.limits);
+bool HttpServer::Impl::take_head(Connection& c) {
+  RequestHead h = parse_head(c.in, settings.limits);
   if (h.status != 0) {
     refuse(c, h.status);
     return false;
@@ -359,7 +359,7 @@ bool HttpServer::Inside::take_head(Connection& c) {
   return true;
 }
 
-void HttpServer::Inside::take_request(Connection& c) {
+void HttpServer::Impl::take_request(Connection& c) {
   if (c.answer || !c.keep || (c.in.empty() && !c.head)) return;
   if (!c.head && !take_head(c)) return;
   if (c.in.size() < c.head->body) return;
@@ -380,13 +380,13 @@ void HttpServer::Inside::take_request(Connection& c) {
 }
 
 // Bytes that are kept: a head, or the body of one that was welcome.
-size_t HttpServer::Inside::most_of(const Connection& c) const {
+size_t HttpServer::Impl::most_of(const Connection& c) const {
   const Limits& l = settings.limits;
   return c.head ? c.head->body : l.target + l.header_bytes + 128;
 }
 
 // Closed by either side, it is removed at the end of the turn.
-void HttpServer::Inside::read(Connection& c) {
+void HttpServer::Impl::read(Connection& c) {
   char bytes[65536];
   const size_t most = most_of(c);
   while (c.in.size() < most) {
@@ -405,7 +405,7 @@ void HttpServer::Inside::read(Connection& c) {
 
 // An answer's bytes are taken when those before them are sent: whoever does not read keeps its
 // worker waiting, and takes no more memory.
-void HttpServer::Inside::write(Connection& c) {
+void HttpServer::Impl::write(Connection& c) {
   if (c.answer && c.out.empty()) {
     {
       const std::lock_guard lock(c.answer->mutex);
@@ -435,7 +435,7 @@ void HttpServer::Inside::write(Connection& c) {
   if (c.out.empty() && !c.keep && !c.answer) ::shutdown(c.socket.id(), SHUT_WR);
 }
 
-void HttpServer::Inside::next_request(Connection& c) {
+void HttpServer::Impl::next_request(Connection& c) {
   c.answer.reset();
   c.body = 0;
   c.deadline = now() + (c.keep ? settings.idle_seconds : kLinger);
@@ -444,7 +444,7 @@ void HttpServer::Inside::next_request(Connection& c) {
   take_request(c);
 }
 
-void HttpServer::Inside::serve(Connection& c, short events, double time) {
+void HttpServer::Impl::serve(Connection& c, short events, double time) {
   if ((events & POLLIN) != 0) {
     const bool begins = c.idle();
     read(c);
@@ -468,12 +468,12 @@ void HttpServer::Inside::serve(Connection& c, short events, double time) {
 }
 
 // Nobody waits for it: neither a worker nor its request's body is kept.
-void HttpServer::Inside::forget(const Answer& answer) {
+void HttpServer::Impl::forget(const Answer& answer) {
   const std::lock_guard lock(mutex);
   std::erase_if(queue, [&](const Work& w) { return w.answer.get() == &answer; });
 }
 
-void HttpServer::Inside::turn() {
+void HttpServer::Impl::turn() {
   const short accepting = now() < accept_from ? 0 : POLLIN;
   std::vector<pollfd> polled{{bound.socket.id(), accepting, 0}, {wake.id(), POLLIN, 0}};
   for (const auto& c : connections) {
@@ -505,12 +505,12 @@ void HttpServer::Inside::turn() {
 // ------------------------------------------------------------------------------------------------
 
 HttpServer::HttpServer(ServerSettings settings, Handler handler)
-    : inside_(std::make_unique<Inside>(std::move(settings), std::move(handler))) {}
+    : impl_(std::make_unique<Impl>(std::move(settings), std::move(handler))) {}
 HttpServer::~HttpServer() = default;
-bool HttpServer::finish(double seconds) { return inside_->finish(seconds); }
-int HttpServer::port() const { return inside_->bound.port; }
+bool HttpServer::finish(double seconds) { return impl_->finish(seconds); }
+int HttpServer::port() const { return impl_->bound.port; }
 void HttpServer::run(const std::atomic<bool>& stop) {
-  while (!stop.load()) inside_->turn();
+  while (!stop.load()) impl_->turn();
 }
 
 }  // namespace fovea::explorer

@@ -166,8 +166,8 @@ std::string Request::header(const std::string& name) const {
   return found == headers.end() ? "" : found->second;
 }
 
-Head parse_head(std::string_view bytes, const Limits& limits) {
-  Head p;
+RequestHead parse_head(std::string_view bytes, const Limits& limits) {
+  RequestHead p;
   const size_t end = bytes.find(kEnd);
   const std::string_view head = bytes.substr(0, end);
   const size_t first = std::min(head.find("\r\n"), head.size());

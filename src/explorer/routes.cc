@@ -35,7 +35,7 @@ Json body_of(const Request& request) {
   return j;
 }
 
-struct Question {
+struct ApiCall {
   const Request& request;
   std::string name;  // what stands for * in the route's path
   Caller& caller;
@@ -45,20 +45,20 @@ struct Question {
 };
 
 // What tells how far it is may take as long as somebody waits for it; so may reading a run's data.
-enum class Takes : uint8_t { minutes, any };
+enum class TimeLimit : uint8_t { minutes, none };
 constexpr auto kMinutes = std::chrono::minutes(2);
 
 struct Route {
   const char* method;
   std::vector<std::string> path;  // below /api
-  std::function<Response(const Question&)> answer;
-  Takes takes = Takes::minutes;
+  std::function<Response(const ApiCall&)> answer;
+  TimeLimit limit = TimeLimit::minutes;
 };
 
-// What a function of the question gives, as the answer.
+// What a function of the call gives, as the answer.
 template <class F>
-std::function<Response(const Question&)> as_json(F f) {
-  return [f](const Question& q) { return json_response(f(q)); };
+std::function<Response(const ApiCall&)> as_json(F f) {
+  return [f](const ApiCall& q) { return json_response(f(q)); };
 }
 
 const std::vector<Route>& routes() {
@@ -67,7 +67,7 @@ const std::vector<Route>& routes() {
       {"GET",
        {"runs", "*"},
        as_json([](auto& q) { return describe_run(q.runs, q.name); }),
-       Takes::any},
+       TimeLimit::none},
       {"GET", {"runs", "*", "log"}, as_json([](auto& q) { return curves_of(q.runs, q.name); })},
       {"GET", {"runs", "*", "looks"}, as_json([](auto& q) { return looks_of(q.runs, q.name); })},
       {"GET", {"ways"}, as_json([](auto&) { return ways_of_looking(); })},
@@ -80,7 +80,7 @@ const std::vector<Route>& routes() {
       {"POST",
        {"runs", "*", "inside"},
        as_json([](auto& q) { return explain(q.runs, q.name, q.body(), telling(q.caller)); }),
-       Takes::any},
+       TimeLimit::none},
       {"POST", {"runs", "*", "hold"}, as_json([](auto& q) {
          return hold(q.runs, q.name, q.body());
        })},
@@ -99,24 +99,24 @@ const std::vector<Route>& routes() {
       {"POST",
        {"runs", "*", "faithful"},
        as_json([](auto& q) { return faithful(q.runs, q.name, q.body(), telling(q.caller)); }),
-       Takes::any},
+       TimeLimit::none},
       {"POST",
        {"runs", "*", "rank"},
        as_json([](auto& q) { return rank(q.runs, q.name, q.body(), telling(q.caller)); }),
-       Takes::any},
+       TimeLimit::none},
       {"POST",
        {"runs", "*", "data"},
        as_json([](auto& q) { return held_out(q.runs, q.name, q.body(), telling(q.caller)); }),
-       Takes::any},
+       TimeLimit::none},
       {"POST",
        {"runs", "*", "input"},
        as_json([](auto& q) { return held_out_input(q.runs, q.name, q.body()); }),
-       Takes::any},
+       TimeLimit::none},
       {"GET", {"runs", "*", "model"}, as_json([](auto& q) { return model_of(q.runs, q.name); })},
       {"POST", {"runs", "*", "tensor"}, as_json([](auto& q) {
          return weights_in(q.runs, q.name, q.body());
        })},
-      {"POST", {"draw", "*"}, [](const Question& q) { return draw(q.body(), q.name); }},
+      {"POST", {"draw", "*"}, [](const ApiCall& q) { return draw(q.body(), q.name); }},
       {"GET", {"tasks", "*"}, as_json([](auto& q) { return describe_task(q.training, q.name); })},
       {"POST", {"uploads"}, as_json([](auto& q) { return take_upload(q.training, q.body()); })},
       {"POST", {"train"}, as_json([](auto& q) {
@@ -138,11 +138,11 @@ bool leads_to(const Route& route, const std::vector<std::string>& parts) {
 }
 
 // Ends work that nobody waits for, or that takes too long.
-std::function<void()> wanted_by(const Caller& caller, Takes takes) {
+std::function<void()> wanted_by(const Caller& caller, TimeLimit limit) {
   using Clock = std::chrono::steady_clock;
-  return [&caller, takes, until = Clock::now() + kMinutes] {
+  return [&caller, limit, until = Clock::now() + kMinutes] {
     if (caller.gone()) throw Cancelled();
-    if (takes == Takes::any || Clock::now() < until) return;
+    if (limit == TimeLimit::none || Clock::now() < until) return;
     throw TooLong();
   };
 }
@@ -167,7 +167,7 @@ Response route(const Request& request, Caller& caller, Runs& runs, Training& tra
   const std::string method = request.method == "POST" ? "POST" : "GET";
   for (const Route& r : routes()) {
     if (parts.empty() || r.method != method || !leads_to(r, parts)) continue;
-    const Interruptible wanted(wanted_by(caller, r.takes));
+    const Interruptible wanted(wanted_by(caller, r.limit));
     const TidyAfter tidy(training);
     return r.answer({request, parts.size() > 2 ? parts[2] : "", caller, runs, training});
   }

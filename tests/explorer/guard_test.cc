@@ -106,7 +106,7 @@ TEST(Guard, ATokenMayBeOfAnyLetters) {
     const Admission admission{.port = 8080, .token = in_address(token), .loopback = false};
     EXPECT_EQ(admission.token.find_first_of(" ;,&+#=?\"'\\<>"), std::string::npos)
         << admission.token;
-    const Head typed =
+    const RequestHead typed =
         parse_head("GET /?token=" + in_address(token) + " HTTP/1.1\r\nHost: x\r\n\r\n");
     ASSERT_EQ(typed.status, 0) << token;
     EXPECT_EQ(typed.request.query.at("token"), token);
@@ -117,8 +117,9 @@ TEST(Guard, ATokenMayBeOfAnyLetters) {
     for (const auto& [name, value] : in->headers) {
       if (name == "Set-Cookie") cookie = value.substr(0, value.find(';'));
     }
-    const Head next = parse_head("POST /api/runs HTTP/1.1\r\nHost: x\r\nCookie: a=b; " + cookie +
-                                 "; c=d\r\nX-Fovea-Token: " + admission.token + "\r\n\r\n");
+    const RequestHead next =
+        parse_head("POST /api/runs HTTP/1.1\r\nHost: x\r\nCookie: a=b; " + cookie +
+                   "; c=d\r\nX-Fovea-Token: " + admission.token + "\r\n\r\n");
     ASSERT_EQ(next.status, 0) << token;
     EXPECT_FALSE(refuse(next.request, admission)) << token;
   }

@@ -27,7 +27,7 @@ TEST(Http, ReadsARequest) {
   const std::string bytes =
       "POST /api/a%20b?x=1+2&y=%C3%A9&z HTTP/1.1\r\nHost: localhost:1\r\nX-Two: a\r\nx-two: b\r\n"
       "Content-Length: 3\r\n\r\nabcGET";
-  const Head p = parse_head(bytes);
+  const RequestHead p = parse_head(bytes);
   EXPECT_EQ(p.status, 0);
   EXPECT_EQ(p.length, bytes.size() - 6);
   EXPECT_EQ(p.body, 3u);
@@ -38,7 +38,7 @@ TEST(Http, ReadsARequest) {
   EXPECT_EQ(p.request.query.at("z"), "");
   EXPECT_EQ(p.request.header("x-two"), "a, b");
   for (size_t n = 0; n < p.length; ++n) {
-    const Head part = parse_head(std::string_view(bytes).substr(0, n));
+    const RequestHead part = parse_head(std::string_view(bytes).substr(0, n));
     EXPECT_EQ(part.status, 0) << n;
     EXPECT_EQ(part.length, 0u) << n;
   }

@@ -17,7 +17,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-void check(const Head& head, size_t size, const Limits& limits) {
+void check(const RequestHead& head, size_t size, const Limits& limits) {
   require(head.length <= size && head.body <= limits.body);
   require(head.request.path.starts_with('/') && head.request.path.size() <= limits.target);
   require(head.request.headers.size() <= limits.headers + 1 && head.request.body.empty());
@@ -31,12 +31,12 @@ void check(const Head& head, size_t size, const Limits& limits) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const Limits limits{.target = 64, .headers = 8, .header_bytes = 256, .body = 1000};
-  const Head head = parse_head(bytes, limits);
+  const RequestHead head = parse_head(bytes, limits);
   require(head.status == 0 || (head.status >= 400 && head.status < 600));
   if (head.status != 0 || head.length == 0) return 0;
   check(head, size, limits);
   for (size_t n = 0; n < head.length; ++n) {
-    const Head part = parse_head(bytes.substr(0, n), limits);
+    const RequestHead part = parse_head(bytes.substr(0, n), limits);
     require(part.status == 0 && part.length == 0);
   }
   for (const bool loopback : {true, false}) {
