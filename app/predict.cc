@@ -56,7 +56,7 @@ class StandardInput {
       if (errno != EINTR) throw std::runtime_error(std::generic_category().message(errno));
     }
   }
-  text::Lines lines_{"predict", "standard input", read};
+  text::LineReader lines_{"predict", "standard input", read};
 };
 
 bool from_standard_input(const PredictOptions& o) {

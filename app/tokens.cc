@@ -75,7 +75,7 @@ Json json_of(const tokens::Tokenizer& tokenizer, const std::vector<tokens::Token
           {"offsets", places},
           {"types", types},
           {"decoded", tokenizer.decode(ids)},
-          {"decoded_whole", tokenizer.decode(ids, tokens::Kept::all)}};
+          {"decoded_whole", tokenizer.decode(ids, tokens::KeptTokens::all)}};
 }
 
 std::string one_line(const Json& json) {
@@ -140,7 +140,7 @@ void run(const TokensOptions& o, size_t texts) {
       o.target ? tokens::open_target_tokenizer(folder) : tokens::open_tokenizer(folder);
   if (!o.decode.empty()) {
     const std::vector<int64_t> ids = ids_in(o.decode);
-    const std::string text = tokenizer.decode(ids, tokens::Kept::all);
+    const std::string text = tokenizer.decode(ids, tokens::KeptTokens::all);
     print_text(o.json ? one_line({{"text", text}, {"without_special", tokenizer.decode(ids)}})
                       : text + "\n");
   } else if (!o.lines.empty()) {

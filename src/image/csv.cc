@@ -54,7 +54,7 @@ struct Rows {
 };
 
 // side² + 1 values.
-void check_columns(const text::Lines& lines, Rows& rows, size_t columns) {
+void check_columns(const text::LineReader& lines, Rows& rows, size_t columns) {
   const auto root = [](size_t n) {
     return static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(n))));
   };
@@ -72,7 +72,7 @@ void check_columns(const text::Lines& lines, Rows& rows, size_t columns) {
   rows.side = root(columns - 1);
 }
 
-Rows rows_of(text::Lines& lines) {
+Rows rows_of(text::LineReader& lines) {
   Rows rows;
   char separator = 0;
   for (std::string line; lines.next(line);) {
@@ -113,11 +113,11 @@ Rows rows_of(text::Lines& lines) {
 constexpr const char* kFirst = "first";
 constexpr const char* kLast = "last";
 
-[[noreturn]] void fail(const text::Lines& lines, const std::string& what) {
+[[noreturn]] void fail(const text::LineReader& lines, const std::string& what) {
   throw Error("csv", fmt::format("{}: {}", lines.name(), what));
 }
 
-size_t asked_for(const text::Lines& lines, const Rows& rows, const std::string& column) {
+size_t asked_for(const text::LineReader& lines, const Rows& rows, const std::string& column) {
   if (column == kFirst) return 0;
   if (column == kLast) return rows.columns - 1;
   const auto named = std::find(rows.names.begin(), rows.names.end(), column);
@@ -145,31 +145,33 @@ std::optional<size_t> named_so(const Rows& rows) {
 }
 
 // Classes are whole numbers, at least two; mostly 0 … k−1 or 1 … k, each of them more than once.
-enum class Looks { unlike, possible, likely };
-Looks like_a_class(const Rows& rows, size_t column) {
+enum class ClassColumn { unlike, possible, likely };
+ClassColumn like_a_class(const Rows& rows, size_t column) {
   std::map<float, int64_t> count;
   for (const std::vector<float>& row : rows.values) {
-    if (row[column] != std::floor(row[column])) return Looks::unlike;
+    if (row[column] != std::floor(row[column])) return ClassColumn::unlike;
     ++count[row[column]];
   }
-  if (count.size() < 2) return Looks::unlike;
+  if (count.size() < 2) return ClassColumn::unlike;
   const float lowest = count.begin()->first, highest = count.rbegin()->first;
   const bool without_gap = lowest <= 1 && highest - lowest + 1 == static_cast<float>(count.size());
   const bool often =
       std::all_of(count.begin(), count.end(), [](const auto& c) { return c.second > 1; });
-  return without_gap && often ? Looks::likely : Looks::possible;
+  return without_gap && often ? ClassColumn::likely : ClassColumn::possible;
 }
 
 // The margin of most pictures is black, and so holds one value: what is left is the class.
-size_t found_in(const text::Lines& lines, const Rows& rows) {
-  const Looks first = like_a_class(rows, 0), last = like_a_class(rows, rows.columns - 1);
-  if (first == Looks::unlike && last == Looks::unlike) {
+size_t found_in(const text::LineReader& lines, const Rows& rows) {
+  const ClassColumn first = like_a_class(rows, 0), last = like_a_class(rows, rows.columns - 1);
+  if (first == ClassColumn::unlike && last == ClassColumn::unlike) {
     fail(lines,
          "neither the first nor the last column holds two classes or more; --class-column says "
          "which is the class: first, last, its number, or its name");
   }
-  if (last == Looks::unlike || (first == Looks::likely && last != Looks::likely)) return 0;
-  if (first == Looks::unlike || (last == Looks::likely && first != Looks::likely)) {
+  if (last == ClassColumn::unlike || (first == ClassColumn::likely && last != ClassColumn::likely))
+    return 0;
+  if (first == ClassColumn::unlike ||
+      (last == ClassColumn::likely && first != ClassColumn::likely)) {
     return rows.columns - 1;
   }
   fail(lines,
@@ -182,7 +184,7 @@ std::string name_of(const Rows& rows, size_t column) {
   return column == rows.columns - 1 ? kLast : std::to_string(column + 1);
 }
 
-LabelledImage image_of(const text::Lines& lines, const Rows& rows, size_t i, size_t class_at) {
+LabelledImage image_of(const text::LineReader& lines, const Rows& rows, size_t i, size_t class_at) {
   const std::vector<float>& values = rows.values[i];
   LabelledImage one{{rows.side, rows.side, 1, {}}, static_cast<int64_t>(values[class_at])};
   if (values[class_at] != std::floor(values[class_at])) {
@@ -205,7 +207,7 @@ LabelledImage image_of(const text::Lines& lines, const Rows& rows, size_t i, siz
 
 }  // namespace
 
-CsvImages parse_csv(text::Lines lines, const std::string& class_column) {
+CsvImages parse_csv(text::LineReader lines, const std::string& class_column) {
   Rows rows = rows_of(lines);
   const std::optional<size_t> named = named_so(rows);
   const size_t class_at = !class_column.empty() ? asked_for(lines, rows, class_column)
@@ -231,7 +233,7 @@ CsvImages parse_csv(text::Lines lines, const std::string& class_column) {
 }
 
 CsvImages read_csv(const std::filesystem::path& path, const std::string& class_column) {
-  return parse_csv(text::Lines::of_file("csv", path), class_column);
+  return parse_csv(text::LineReader::of_file("csv", path), class_column);
 }
 
 }  // namespace fovea::image

@@ -19,7 +19,7 @@ struct CsvImages : LabelledImages {
 // Which column is the class: "first", "last", its number from 1, or its name. Where none is asked
 // for, the one that a first line calls label, class, target, digit or y; or else the first or the
 // last, if what they hold tells which: throws where it does not.
-CsvImages parse_csv(text::Lines, const std::string& class_column = {});
+CsvImages parse_csv(text::LineReader, const std::string& class_column = {});
 CsvImages read_csv(const std::filesystem::path&, const std::string& class_column = {});
 
 }  // namespace fovea::image

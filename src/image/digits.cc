@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "image/numbers.h"
+#include "image/random_numbers.h"
 
 namespace fovea::image {
 namespace {
@@ -153,7 +153,7 @@ void draw(Image& image, Point a, Point b, double pen) {
 }  // namespace
 
 LabelledImage draw_digit(uint64_t seed, uint64_t index) {
-  Numbers random(seed, index, hash_of("digits"));
+  RandomNumbers random(seed, index, hash_of("digits"));
   LabelledImage digit{{kDigitSide, kDigitSide, 1, std::vector<float>(kDigitSide * kDigitSide)},
                       random.below(10)};
   const std::vector<Shape>& ways = shapes()[static_cast<size_t>(digit.label)];

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "fovea/error.h"
-#include "image/numbers.h"
+#include "image/random_numbers.h"
 
 namespace fovea::image {
 namespace {
@@ -49,7 +49,7 @@ int64_t canvas_of(const PlacedConfig& c, const Image& image) {
 void place(const PlacedConfig& c, const Image& image, std::span<const LabelledImage> others,
            uint64_t seed, std::span<float> pixels) {
   const Canvas canvas{pixels, canvas_of(c, image)};
-  Numbers random(seed, 0, hash_of("placed"));
+  RandomNumbers random(seed, 0, hash_of("placed"));
   std::fill(pixels.begin(), pixels.end(), 0.0f);
   int64_t y = (canvas.side - image.height) / 2, x = (canvas.side - image.width) / 2;
   if (c.placing == Placing::anywhere || c.placing == Placing::cluttered) {

@@ -99,12 +99,12 @@ cairo_status_t append(void* to, const unsigned char* bytes, unsigned int count) 
 
 }  // namespace
 
-bool fits(const Drawing& d) {
+bool fits(const SvgDrawing& d) {
   const double width = std::ceil(d.width * d.scale), height = std::ceil(d.height * d.scale);
   return width <= kLargestSide && height <= kLargestSide && width * height <= kMostPixels;
 }
 
-std::string to_png(const Drawing& drawing) {
+std::string to_png(const SvgDrawing& drawing) {
   if (!fits(drawing) || !(drawing.width > 0 && drawing.height > 0 && drawing.scale > 0)) {
     throw Error("to_png", fmt::format("a picture of {:g}×{:g} pixels, expected some, at most {:g} "
                                       "on a side and {:g} in all",

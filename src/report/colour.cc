@@ -54,34 +54,36 @@ Colour between(const std::array<Colour, n>& stops, double share) {
 
 }  // namespace
 
-Colour colour_of(double share, Paper paper) {
-  return between(paper == Paper::white ? kOnWhite : kOnBlack, share);
+Colour colour_of(double share, Background background) {
+  return between(background == Background::white ? kOnWhite : kOnBlack, share);
 }
 
-Colour signed_colour_of(double share, Paper paper) {
-  return between(paper == Paper::white ? kSignedOnWhite : kSignedOnBlack, (share + 1) / 2);
+Colour signed_colour_of(double share, Background background) {
+  return between(background == Background::white ? kSignedOnWhite : kSignedOnBlack,
+                 (share + 1) / 2);
 }
 
 std::string hex(Colour colour) {
   return fmt::format("#{:02x}{:02x}{:02x}", colour[0], colour[1], colour[2]);
 }
 
-Colour shade(int k, Paper paper) {
-  return colour_of(static_cast<double>(k) / (kShades - 1), paper);
+Colour shade(int k, Background background) {
+  return colour_of(static_cast<double>(k) / (kShades - 1), background);
 }
 
-std::string shade_rules(Paper paper) {
+std::string shade_rules(Background background) {
   std::string css;
   for (const Scale scale : {Scale::from_zero, Scale::around_zero}) {
     for (int k = 0; k < shades_of(scale); ++k) {
-      css += fmt::format(".{}{}{{fill:{}}}", shade_letter(scale), k, hex(shade(k, paper, scale)));
+      css +=
+          fmt::format(".{}{}{{fill:{}}}", shade_letter(scale), k, hex(shade(k, background, scale)));
     }
   }
   return css;
 }
 
-Colour signed_shade(int k, Paper paper) {
-  return signed_colour_of(2.0 * k / (kSignedShades - 1) - 1, paper);
+Colour signed_shade(int k, Background background) {
+  return signed_colour_of(2.0 * k / (kSignedShades - 1) - 1, background);
 }
 
 int shade_of(double share, Scale scale) {
@@ -95,8 +97,8 @@ int shade_of(double share, Scale scale) {
 int shades_of(Scale scale) { return scale == Scale::from_zero ? kShades : kSignedShades; }
 char shade_letter(Scale scale) { return scale == Scale::from_zero ? 'k' : 'd'; }
 
-Colour shade(int k, Paper paper, Scale scale) {
-  return scale == Scale::from_zero ? shade(k, paper) : signed_shade(k, paper);
+Colour shade(int k, Background background, Scale scale) {
+  return scale == Scale::from_zero ? shade(k, background) : signed_shade(k, background);
 }
 
 }  // namespace fovea::report

@@ -28,25 +28,25 @@ using Colour = std::array<uint8_t, 3>;  // red, green, blue
 
 // From nothing (0) to full (1), lighter to darker on white and darker to lighter on black, in steps
 // that look alike.
-enum class Paper : uint8_t { white, black };
-Colour colour_of(double share, Paper);
+enum class Background : uint8_t { white, black };
+Colour colour_of(double share, Background);
 std::string hex(Colour);
 
 // Cells of like weight are one path, so that a drawing of many cells stays small.
 inline constexpr int kShades = 32;
-Colour shade(int, Paper);        // of 0 … kShades − 1
-std::string shade_rules(Paper);  // CSS: .k0{fill:#…} and so on, .d0{…} for signed weights
+Colour shade(int, Background);        // of 0 … kShades − 1
+std::string shade_rules(Background);  // CSS: .k0{fill:#…} and so on, .d0{…} for signed weights
 
 // Of −1 … 1: blue below 0, orange above, which no kind of colour blindness takes for one another.
-Colour signed_colour_of(double share, Paper);
+Colour signed_colour_of(double share, Background);
 inline constexpr int kSignedShades = 31;  // the middle one is 0
-Colour signed_shade(int, Paper);          // of 0 … kSignedShades − 1
+Colour signed_shade(int, Background);     // of 0 … kSignedShades − 1
 
 // A weight's shade by its share of the full one, and how many there are; k or d.
 int shade_of(double share, Scale);
 int shades_of(Scale);
 char shade_letter(Scale);
-Colour shade(int, Paper, Scale);
+Colour shade(int, Background, Scale);
 
 // ---- Labels and cells ---------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ struct GridStyle {
   int longest_label = 32;
 };
 // The labels, and the place of the cells to the right of and below them.
-struct Grid {
+struct MapGrid {
   GridStyle style;
   Labels labels;
   Heatmap::Axes axes;
@@ -76,8 +76,8 @@ struct Grid {
   double high = 0;                                  // the columns' labels, with the gap below them
   double lowest() const;                            // where cells and the rows' axis end
 };
-Grid grid_of(const Heatmap&, const GridStyle&);
-void put_labels(Markup&, const Grid&);
+MapGrid grid_of(const Heatmap&, const GridStyle&);
+void put_labels(Markup&, const MapGrid&);
 
 // The cells as paths: squares of `size`, one every `pitch`, from (0, 0).
 struct Cells {
@@ -95,7 +95,7 @@ struct Sheet {
   struct Placed {
     Picture picture;
     std::string title;
-    Grid grid;
+    MapGrid grid;
     double x = 0, y = 0, width = 0, height = 0;
     const Heatmap& map() const { return picture.get<Heatmap>(); }
   };

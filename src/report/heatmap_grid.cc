@@ -30,11 +30,11 @@ double longest(const std::vector<std::string>& labels) {
   return columns;
 }
 
-std::string row_axis(const Grid& grid) { return "← " + grid.axes.rows; }
-std::string column_axis(const Grid& grid) { return grid.axes.columns + " →"; }
+std::string row_axis(const MapGrid& grid) { return "← " + grid.axes.rows; }
+std::string column_axis(const MapGrid& grid) { return grid.axes.columns + " →"; }
 
 // Beside the labels of the rows, downwards, and above those of the columns.
-void put_axes(Markup& svg, const Grid& grid) {
+void put_axes(Markup& svg, const MapGrid& grid) {
   const GridStyle& style = grid.style;
   if (!grid.axes.rows.empty()) {
     svg.put(
@@ -49,11 +49,11 @@ void put_axes(Markup& svg, const Grid& grid) {
 
 }  // namespace
 
-Grid grid_of(const Heatmap& map, const GridStyle& style) {
+MapGrid grid_of(const Heatmap& map, const GridStyle& style) {
   const auto shown = [&](const std::string& axis) {
     return cut(visible(axis), style.longest_label);
   };
-  Grid grid{
+  MapGrid grid{
       style, labels_of(map, style.longest_label), {shown(map.axes.rows), shown(map.axes.columns)}};
   const Labels& labels = grid.labels;
   const double beside = map.axes.rows.empty() ? 0 : style.line;
@@ -67,12 +67,12 @@ Grid grid_of(const Heatmap& map, const GridStyle& style) {
   return grid;
 }
 
-double Grid::lowest() const {
+double MapGrid::lowest() const {
   if (axes.rows.empty()) return bottom;
   return std::max(bottom, top + style.letter * drawn_columns_of(row_axis(*this)));
 }
 
-void put_labels(Markup& svg, const Grid& grid) {
+void put_labels(Markup& svg, const MapGrid& grid) {
   const GridStyle& style = grid.style;
   put_axes(svg, grid);
   const auto middle = [&](double first, size_t i) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNarrowest = 280;  // of a figure, for its caption
 
-Grid page_grid(const Heatmap& map) {
+MapGrid page_grid(const Heatmap& map) {
   const auto columns = static_cast<double>(map.columns.size());
   const double cell = std::clamp(620 / std::max(columns, 1.0), 14.0, 24.0);
   return grid_of(
@@ -19,7 +19,7 @@ Grid page_grid(const Heatmap& map) {
 }
 
 // In units of a cell. Weights too small for the first shade stay the ground's colour.
-void add_cells(Html& html, const Heatmap& map, const Grid& grid) {
+void add_cells(Html& html, const Heatmap& map, const MapGrid& grid) {
   const Cells cells = cells_of(map, 1, 1);
   html.put(R"x(<g transform="translate({:.1f} {:.1f}) scale({:.2f})"><path class="ground" )x"
            R"(d="M0 0h{}v{}H0z"/>)",
@@ -45,9 +45,9 @@ nlohmann::ordered_json figures_of(const Heatmap& map) {
   return {{"rows", rows}, {"columns", columns}, {"weights", weights}};
 }
 
-double width_of(const Grid& grid) { return grid.right + 2; }
+double width_of(const MapGrid& grid) { return grid.right + 2; }
 
-void add_map(Html& html, const Heatmap& map, const Grid& grid) {
+void add_map(Html& html, const Heatmap& map, const MapGrid& grid) {
   html.put(
       R"(<div class="scroll"><svg class="map" viewBox="0 0 {0:.1f} {1:.1f}" )"
       R"(style="width:{0:.0f}px;min-width:{2:.0f}px" role="img" tabindex="0" )"
@@ -67,29 +67,30 @@ void add_map(Html& html, const Heatmap& map, const Grid& grid) {
 }  // namespace
 
 std::string heat_colours() {
-  const auto rules = [](Paper paper) {
+  const auto rules = [](Background background) {
     const auto ramp = [&](Scale scale) {
       std::string colours;
       for (int k = 0; k < shades_of(scale); ++k) {
         if (k % 5 != 0 && k != shades_of(scale) - 1) continue;
-        colours += fmt::format(",{}", hex(shade(k, paper, scale)));
+        colours += fmt::format(",{}", hex(shade(k, background, scale)));
       }
       return colours;
     };
     return fmt::format(
         "{}.ground{{fill:{}}}.scale i{{background:linear-gradient(90deg{})}}"
         ".scale i.signed{{background:linear-gradient(90deg{})}}",
-        shade_rules(paper), hex(shade(0, paper)), ramp(Scale::from_zero), ramp(Scale::around_zero));
+        shade_rules(background), hex(shade(0, background)), ramp(Scale::from_zero),
+        ramp(Scale::around_zero));
   };
-  return rules(Paper::white) + "@media screen and (prefers-color-scheme:dark){" +
-         rules(Paper::black) + "}";
+  return rules(Background::white) + "@media screen and (prefers-color-scheme:dark){" +
+         rules(Background::black) + "}";
 }
 
 void add_maps(Html& html, std::span<const Picture> maps) {
   html.put(R"(<div class="gallery">)");
   for (const Picture& picture : maps) {
     const auto& map = picture.get<Heatmap>();
-    const Grid grid = page_grid(map);
+    const MapGrid grid = page_grid(map);
     html.put(
         R"(<figure class="heat" style="width:{:.0f}px"><figcaption dir="auto">{}</figcaption>)",
         std::max(width_of(grid), kNarrowest), escape(map.title));

@@ -36,7 +36,7 @@ Sheet::Placed placed(const Picture& picture) {
 
 std::string style() {
   return fmt::format("{}@media(prefers-color-scheme:dark){{{}}}", files::picture_css,
-                     shade_rules(Paper::black));
+                     shade_rules(Background::black));
 }
 
 void put_cells(Markup& svg, const Sheet::Placed& at) {
@@ -47,7 +47,7 @@ void put_cells(Markup& svg, const Sheet::Placed& at) {
     const std::string& path = cells.shaded[static_cast<size_t>(k)];
     if (path.empty()) continue;
     svg.put(R"(<path class="{}{}" fill="{}" d="{}"/>)", shade_letter(at.map().scale), k,
-            hex(shade(k, Paper::white, at.map().scale)), path);
+            hex(shade(k, Background::white, at.map().scale)), path);
   }
   if (!cells.unknown.empty()) {
     svg.put(R"(<path class="unknown" fill="#bebebe" d="{}"/>)", cells.unknown);
@@ -75,7 +75,7 @@ void put_legend(Markup& svg, const Sheet::Placed& at) {
   for (int k = 0; k < shades_of(scale); ++k) {
     svg.put(R"(<rect class="{}{}" x="{:g}" y="{:g}" width="{:g}" height="12" fill="{}"/>)",
             shade_letter(scale), k, begin + step * k, y + 3, step,
-            hex(shade(k, Paper::white, scale)));
+            hex(shade(k, Background::white, scale)));
   }
   svg.put(R"(<text class="muted" x="{:g}" y="{:g}">{}</text>)", begin + kMapGap + kLegend, y + 14,
           number(full_weight(at.map())));

@@ -34,7 +34,7 @@ Drawing svg_file(double width, double height, std::string_view style, const std:
 
 double png_scale(double width, double height, const std::string& what) {
   constexpr double kManyPixels = 1 << 24;
-  image::Drawing drawing{.svg = "", .width = width, .height = height, .scale = 2};
+  image::SvgDrawing drawing{.svg = "", .width = width, .height = height, .scale = 2};
   if (4 * width * height > kManyPixels || !fits(drawing)) drawing.scale = 1;
   if (fits(drawing)) return drawing.scale;
   throw Error("write",

@@ -41,7 +41,7 @@ std::string names_of(std::span<const std::string> columns) {
   return fmt::format("{}{}", fmt::join(names, ", "), columns.size() > 12 ? ", …" : "");
 }
 
-Labelled checked(const Lines& lines, std::string_view label, std::string_view text) {
+Labelled checked(const LineReader& lines, std::string_view label, std::string_view text) {
   Labelled one{std::string(trimmed(label)), std::string(trimmed(text))};
   if (is_blank(one.label)) lines.fail("the label is empty");
   if (is_blank(one.text)) lines.fail("the text is empty");
@@ -83,7 +83,7 @@ std::vector<std::string> fields_between_tabs(const std::string& line) {
 // quoted one has "" for a quote, and may hold commas and line breaks.
 class Records {
  public:
-  explicit Records(Lines& lines) : lines_(lines) {}
+  explicit Records(LineReader& lines) : lines_(lines) {}
 
   bool next(std::vector<std::string>& fields) {  // false at the end
     do {
@@ -143,14 +143,14 @@ class Records {
     }
   }
 
-  Lines& lines_;
+  LineReader& lines_;
   std::string line_;
   char separator_ = ',';
   size_t at_ = 0, bytes_ = 0;
   int64_t began_ = 0;
 };
 
-std::string text_of(const Lines& lines, const Json& object, const std::string& name) {
+std::string text_of(const LineReader& lines, const Json& object, const std::string& name) {
   const auto found = object.find(name);
   if (found == object.end()) {
     std::vector<std::string> names;
@@ -191,7 +191,7 @@ std::vector<fs::path> entries_of(const fs::path& folder, bool folders) {
 }
 
 std::string whole_text(const fs::path& file) {
-  Lines lines = Lines::of_file(kCall, file);
+  LineReader lines = LineReader::of_file(kCall, file);
   std::string text;
   for (std::string line; lines.next(line);) {
     text += line + '\n';
@@ -221,7 +221,7 @@ std::vector<Labelled> read_folders(const fs::path& folder) {
 }
 
 // Columns of a TSV file: as many as its first line names, or label and text alone.
-void expect_columns(const Lines& lines, std::vector<std::string>& fields, size_t named,
+void expect_columns(const LineReader& lines, std::vector<std::string>& fields, size_t named,
                     const Places& at) {
   const size_t most = std::max<size_t>(named, 2);
   while (fields.size() > most && trimmed(fields.back()).empty()) fields.pop_back();
@@ -241,7 +241,7 @@ void expect_columns(const Lines& lines, std::vector<std::string>& fields, size_t
 }
 
 // "sentiment<TAB>review" above documents of which no other has such a class.
-void expect_no_header(const Lines& lines, const std::vector<Labelled>& all, int64_t line) {
+void expect_no_header(const LineReader& lines, const std::vector<Labelled>& all, int64_t line) {
   constexpr size_t kFewest = 10;
   const Labelled& first = all.front();
   if (all.size() < kFewest || first.text.find_first_of(" \t") != std::string::npos) return;
@@ -258,7 +258,7 @@ void expect_no_header(const Lines& lines, const std::vector<Labelled>& all, int6
 
 }  // namespace
 
-std::vector<Labelled> parse_labelled_tsv(Lines lines, const Columns& names) {
+std::vector<Labelled> parse_labelled_tsv(LineReader lines, const Columns& names) {
   std::vector<Labelled> all;
   Places at;
   size_t columns = 0;  // that a first line names
@@ -282,7 +282,7 @@ std::vector<Labelled> parse_labelled_tsv(Lines lines, const Columns& names) {
   return all;
 }
 
-std::vector<Labelled> parse_labelled_csv(Lines lines, const Columns& names) {
+std::vector<Labelled> parse_labelled_csv(LineReader lines, const Columns& names) {
   Records records(lines);
   std::vector<std::string> fields;
   if (!records.next(fields)) lines.fail("no documents");
@@ -305,7 +305,7 @@ std::vector<Labelled> parse_labelled_csv(Lines lines, const Columns& names) {
   return all;
 }
 
-std::vector<Labelled> parse_labelled_jsonl(Lines lines, const Columns& names) {
+std::vector<Labelled> parse_labelled_jsonl(LineReader lines, const Columns& names) {
   std::vector<Labelled> all;
   for (std::string line; lines.next(line);) {
     if (trimmed(line).empty()) continue;
@@ -327,7 +327,7 @@ std::vector<Labelled> read_labelled(const fs::path& path, const Columns& names) 
   fs::path plain = path;
   if (plain.extension() == ".gz") plain.replace_extension();
   const std::string ending = lowercase(plain.extension().string());
-  Lines lines = Lines::of_file(kCall, path);
+  LineReader lines = LineReader::of_file(kCall, path);
   if (ending == ".csv") return parse_labelled_csv(std::move(lines), names);
   if (ending == ".jsonl" || ending == ".ndjson" || ending == ".json") {
     return parse_labelled_jsonl(std::move(lines), names);

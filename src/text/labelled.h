@@ -30,8 +30,8 @@ struct Columns {
 
 std::vector<Labelled> read_labelled(const std::filesystem::path&, const Columns& = {});
 
-std::vector<Labelled> parse_labelled_tsv(Lines, const Columns& = {});
-std::vector<Labelled> parse_labelled_csv(Lines, const Columns& = {});
-std::vector<Labelled> parse_labelled_jsonl(Lines, const Columns& = {});
+std::vector<Labelled> parse_labelled_tsv(LineReader, const Columns& = {});
+std::vector<Labelled> parse_labelled_csv(LineReader, const Columns& = {});
+std::vector<Labelled> parse_labelled_jsonl(LineReader, const Columns& = {});
 
 }  // namespace fovea::text

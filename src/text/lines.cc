@@ -22,14 +22,15 @@ char separator_in(std::string_view first_line) {
                            [&](char a, char b) { return count(a) < count(b); });
 }
 
-Lines::Lines(std::string call, std::string name, Read read, size_t longest)
+LineReader::LineReader(std::string call, std::string name, Read read, size_t longest)
     : call_(std::move(call)),
       name_(std::move(name)),
       read_(std::move(read)),
       buffer_(kBuffer),
       longest_(longest) {}
 
-Lines Lines::of_file(std::string call, const std::filesystem::path& path, size_t longest) {
+LineReader LineReader::of_file(std::string call, const std::filesystem::path& path,
+                               size_t longest) {
   try {
     ReadBytes read = open_gzip(path);
     return {std::move(call), path.string(), std::move(read), longest};
@@ -38,7 +39,7 @@ Lines Lines::of_file(std::string call, const std::filesystem::path& path, size_t
   }
 }
 
-Lines Lines::of_memory(std::string call, std::string name, std::string_view bytes) {
+LineReader LineReader::of_memory(std::string call, std::string name, std::string_view bytes) {
   return {std::move(call), std::move(name), [bytes](char* to, size_t most) mutable {
             const size_t n = std::min(most, bytes.size());
             std::memcpy(to, bytes.data(), n);
@@ -47,12 +48,12 @@ Lines Lines::of_memory(std::string call, std::string name, std::string_view byte
           }};
 }
 
-void Lines::fail_at(int64_t line, std::string_view what) const {
+void LineReader::fail_at(int64_t line, std::string_view what) const {
   if (line == 0) throw Error(call_, fmt::format("{}: {}, the file is empty", name_, what));
   throw Error(call_, fmt::format("{}:{}: {}", name_, line, what));
 }
 
-bool Lines::more() {
+bool LineReader::more() {
   if (at_ < end_) return true;
   at_ = end_ = 0;
   ask_to_go_on();
@@ -65,7 +66,7 @@ bool Lines::more() {
 }
 
 // What has come of a line, `had` bytes of it seen before.
-void Lines::check(const std::string& line, size_t had) const {
+void LineReader::check(const std::string& line, size_t had) const {
   if (number_ == 1 && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF"))) {
     fail("this is UTF-16; save it as UTF-8, as iconv -f UTF-16 -t UTF-8 does");
   }
@@ -76,7 +77,7 @@ void Lines::check(const std::string& line, size_t had) const {
 }
 
 // A byte that is wrong here and there is replaced; a file of another encoding has them everywhere.
-void Lines::check_encoding() const {
+void LineReader::check_encoding() const {
   constexpr int64_t kFewest = 10, kShare = 20;
   if (invalid_ < kFewest || invalid_ * kShare < number_) return;
   throw Error(call_, fmt::format("{}: {} of {} lines are no UTF-8, the first is line {}; save it "
@@ -84,11 +85,11 @@ void Lines::check_encoding() const {
                                  name_, invalid_, number_, first_invalid_));
 }
 
-bool Lines::has_line() const {
+bool LineReader::has_line() const {
   return std::memchr(buffer_.data() + at_, '\n', end_ - at_) != nullptr;
 }
 
-bool Lines::next(std::string& line) {
+bool LineReader::next(std::string& line) {
   line.clear();
   ++number_;
   if (!more()) {

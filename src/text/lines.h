@@ -18,13 +18,14 @@ inline constexpr size_t kMaxLine = 1'000'000;  // bytes
 // is too long or holds a zero byte throws, before more of it is read; so does what is written
 // otherwise as a whole: UTF-16, lines that end with CR alone, and text with so much invalid UTF-8
 // that it is of another encoding.
-class Lines {
+class LineReader {
  public:
   using Read = ReadBytes;
-  Lines(std::string call, std::string name, Read, size_t longest = kMaxLine);
+  LineReader(std::string call, std::string name, Read, size_t longest = kMaxLine);
 
-  static Lines of_file(std::string call, const std::filesystem::path&, size_t longest = kMaxLine);
-  static Lines of_memory(std::string call, std::string name, std::string_view bytes);
+  static LineReader of_file(std::string call, const std::filesystem::path&,
+                            size_t longest = kMaxLine);
+  static LineReader of_memory(std::string call, std::string name, std::string_view bytes);
 
   bool next(std::string& line);  // false at the end
   bool has_line() const;         // a whole one has been read: next() waits for nothing
@@ -61,7 +62,7 @@ struct Tsv {
   std::vector<Pair> pairs;
   int64_t columns = 2;
 };
-Tsv parse_tsv(Lines, MoreColumns, std::string_view expected = "source<TAB>target");
-std::vector<Pair> parse_parallel(Lines source, Lines target);
+Tsv parse_tsv(LineReader, MoreColumns, std::string_view expected = "source<TAB>target");
+std::vector<Pair> parse_parallel(LineReader source, LineReader target);
 
 }  // namespace fovea::text

@@ -19,11 +19,11 @@ std::vector<std::string> split_at_spaces(std::string_view);  // any Unicode spac
 
 // A text and the units its n-grams are made of: bytes [begin, end) each, in order.
 struct Units {
-  struct Unit {
+  struct ByteRange {
     size_t begin, end;
   };
   std::string text;
-  std::vector<Unit> units;
+  std::vector<ByteRange> units;
 };
 
 // How often each n-gram appears, as views into units.text.

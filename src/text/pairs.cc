@@ -11,7 +11,7 @@
 namespace fovea::text {
 namespace {
 
-int64_t count_rest(Lines& lines) {
+int64_t count_rest(LineReader& lines) {
   std::string line;
   while (lines.next(line)) {
   }
@@ -27,7 +27,7 @@ class Rest {
  public:
   explicit Rest(MoreColumns more) : more_(more) {}
 
-  void look(const Lines& lines, std::string_view line, size_t end_of_second) {
+  void look(const LineReader& lines, std::string_view line, size_t end_of_second) {
     const int64_t columns = 1 + std::count(line.begin(), line.end(), '\t');
     const bool holds_text = !is_blank(line.substr(end_of_second));
     if (holds_text && more_ == MoreColumns::refuse) {
@@ -56,7 +56,7 @@ class Rest {
 }  // namespace
 
 // Quotation marks are characters like any other.
-Tsv parse_tsv(Lines lines, MoreColumns more, std::string_view expected) {
+Tsv parse_tsv(LineReader lines, MoreColumns more, std::string_view expected) {
   Tsv read;
   Rest rest(more);
   for (std::string line; lines.next(line);) {
@@ -77,7 +77,7 @@ Tsv parse_tsv(Lines lines, MoreColumns more, std::string_view expected) {
   return read;
 }
 
-std::vector<Pair> parse_parallel(Lines source, Lines target) {
+std::vector<Pair> parse_parallel(LineReader source, LineReader target) {
   std::vector<Pair> pairs;
   for (Pair pair;;) {
     const bool more = source.next(pair.source), more_too = target.next(pair.target);
@@ -98,17 +98,17 @@ std::vector<Pair> parse_parallel(Lines source, Lines target) {
 }
 
 std::vector<Pair> read_tsv(const std::filesystem::path& path) {
-  return parse_tsv(Lines::of_file("read_tsv", path), MoreColumns::leave_out).pairs;
+  return parse_tsv(LineReader::of_file("read_tsv", path), MoreColumns::leave_out).pairs;
 }
 
 std::vector<Pair> read_parallel(const std::filesystem::path& source,
                                 const std::filesystem::path& target) {
-  return parse_parallel(Lines::of_file("read_parallel", source),
-                        Lines::of_file("read_parallel", target));
+  return parse_parallel(LineReader::of_file("read_parallel", source),
+                        LineReader::of_file("read_parallel", target));
 }
 
 std::vector<std::string> read_lines(const std::filesystem::path& path) {
-  Lines lines = Lines::of_file("read_lines", path);
+  LineReader lines = LineReader::of_file("read_lines", path);
   std::vector<std::string> all;
   for (std::string line; lines.next(line);) all.push_back(std::move(line));
   if (all.empty()) lines.fail("no lines");
@@ -138,7 +138,7 @@ std::vector<std::string> read_text(const std::filesystem::path& path) {
   constexpr size_t kLongest = size_t{1} << 30;          // bytes of a line
   constexpr size_t kShortPiece = 200, kPiece = 10'000;  // bytes
   constexpr size_t kFewLines = 100, kPieces = 200;
-  Lines lines = Lines::of_file("read_text", path, kLongest);
+  LineReader lines = LineReader::of_file("read_text", path, kLongest);
   std::vector<std::string> all;
   size_t bytes = 0;
   for (std::string line; lines.next(line);) {

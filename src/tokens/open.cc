@@ -289,7 +289,7 @@ PostProcessor put_around(std::optional<int64_t> before, std::optional<int64_t> a
     if (specials == Specials::none) return;
     for (Sequence& sequence : all) {
       auto& tokens = sequence.tokens;
-      if (before) tokens.insert(tokens.begin(), Written{.token = {.id = *before}});
+      if (before) tokens.insert(tokens.begin(), SpacedToken{.token = {.id = *before}});
       if (after) tokens.push_back({.token = {.id = *after}});
     }
   };
@@ -299,7 +299,7 @@ PostProcessor put_around(std::optional<int64_t> before, std::optional<int64_t> a
 PostProcessor put_end(int64_t end) {
   return [=](std::vector<Sequence>& all, Specials specials) {
     for (Sequence& sequence : all) {
-      for (Written& written : sequence.tokens) written.token.type = 0;
+      for (SpacedToken& written : sequence.tokens) written.token.type = 0;
     }
     if (specials == Specials::add) all.back().tokens.push_back({.token = {.id = end}});
   };

@@ -17,10 +17,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void set_types(Sequence& sequence, int64_t type) {
-  for (Written& written : sequence.tokens) written.token.type = type;
+  for (SpacedToken& written : sequence.tokens) written.token.type = type;
 }
 
-Written special_token(int64_t id, int64_t type) { return {.token = {.id = id, .type = type}}; }
+SpacedToken special_token(int64_t id, int64_t type) { return {.token = {.id = id, .type = type}}; }
 
 // ---- Places without spaces ----------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ size_t backward(std::string_view text, size_t at, uint32_t characters) {
 // A space that the pre-tokenizer has put before the text is not in it.
 void trim(Sequence& sequence, bool prefix_space) {
   for (size_t i = 0; i < sequence.tokens.size(); ++i) {
-    Written& written = sequence.tokens[i];
+    SpacedToken& written = sequence.tokens[i];
     Token& token = written.token;
     uint32_t before = written.blanks_before;
     const bool first = i == 0 || token.begin == 0;

@@ -10,7 +10,7 @@
 namespace fovea::tokens {
 
 // A token, and how many spaces (Ġ, or any) its piece begins and ends with.
-struct Written {
+struct SpacedToken {
   Token token;
   uint32_t blanks_before = 0, blanks_after = 0;
 };
@@ -18,7 +18,7 @@ struct Written {
 // The tokens of one text.
 struct Sequence {
   std::string_view given;
-  std::vector<Written> tokens;
+  std::vector<SpacedToken> tokens;
 };
 
 // What is done with the tokens of a text or a pair: special ones are added, places lose their

@@ -163,7 +163,7 @@ void check_specials(const Tokenizer::Parts& parts) {
     std::vector<Sequence> all(texts);
     if (parts.post_processor) parts.post_processor(all, Specials::add);
     for (const Sequence& sequence : all) {
-      for (const Written& written : sequence.tokens) {
+      for (const SpacedToken& written : sequence.tokens) {
         const int64_t id = written.token.id;
         if (parts.pieces->has(id) || parts.added.by_id(id) != nullptr) continue;
         throw Error(kCall, fmt::format("post_processor: it adds id {}, which is no token", id));

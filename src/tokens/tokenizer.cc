@@ -63,7 +63,7 @@ bool is_blank(std::string_view piece, size_t& at) {
 }
 
 // How many spaces a piece begins and ends with.
-void count_blanks(std::string_view piece, Written& written) {
+void count_blanks(std::string_view piece, SpacedToken& written) {
   size_t at = 0;
   while (at < piece.size() && is_blank(piece, at)) ++written.blanks_before;
   for (size_t end = piece.size(); end > 0;) {
@@ -104,7 +104,7 @@ class Encoder {
   }
 
   void put(Cut cut, Span origin, std::string_view piece) {
-    Written written{.token = {.id = cut.id, .begin = origin.begin, .end = origin.end}};
+    SpacedToken written{.token = {.id = cut.id, .begin = origin.begin, .end = origin.end}};
     if (parts_.post_processor) count_blanks(piece, written);
     sequence_.tokens.push_back(written);
   }
@@ -156,12 +156,12 @@ class Encoder {
 
 std::vector<Token> finish(const Parts& parts, std::vector<Sequence> all, Specials specials) {
   for (size_t i = 0; i < all.size(); ++i) {
-    for (Written& written : all[i].tokens) written.token.type = static_cast<int64_t>(i);
+    for (SpacedToken& written : all[i].tokens) written.token.type = static_cast<int64_t>(i);
   }
   if (parts.post_processor) parts.post_processor(all, specials);
   std::vector<Token> tokens;
   for (const Sequence& sequence : all) {
-    for (const Written& written : sequence.tokens) tokens.push_back(written.token);
+    for (const SpacedToken& written : sequence.tokens) tokens.push_back(written.token);
   }
   return tokens;
 }
@@ -202,12 +202,12 @@ std::vector<Token> Tokenizer::encode_pair(std::string_view a, std::string_view b
   return finish(*parts_, std::move(all), specials);
 }
 
-std::string Tokenizer::decode(std::span<const int64_t> ids, Kept kept) const {
+std::string Tokenizer::decode(std::span<const int64_t> ids, KeptTokens kept) const {
   std::vector<std::string> texts;
   texts.reserve(ids.size());
   for (const int64_t id : ids) {
     if (parts_->added.by_id(id) == nullptr && !parts_->pieces->has(id)) continue;
-    if (kept == Kept::words && special(id)) continue;
+    if (kept == KeptTokens::words && special(id)) continue;
     texts.emplace_back(piece(id));
   }
   parts_->decoder(texts);

@@ -25,7 +25,7 @@ struct Token {
 };
 
 enum class Specials : uint8_t { add, none };  // what the post-processor adds: [CLS], <s>, </s> …
-enum class Kept : uint8_t { words, all };     // decoded: without special tokens, or with them
+enum class KeptTokens : uint8_t { words, all };  // decoded: without special tokens, or with them
 
 // Where the files name them.
 struct SpecialIds {
@@ -43,7 +43,7 @@ class Tokenizer {
   std::vector<Token> encode_pair(std::string_view a, std::string_view b,
                                  Specials = Specials::add) const;
   // Ids without a piece are left out. Valid UTF-8.
-  std::string decode(std::span<const int64_t> ids, Kept = Kept::words) const;
+  std::string decode(std::span<const int64_t> ids, KeptTokens = KeptTokens::words) const;
 
   std::string_view piece(int64_t id) const;  // as the vocabulary has it; of a hole, ""
   std::string shown(int64_t id) const;       // for people: " the" where the piece is "Ġthe"

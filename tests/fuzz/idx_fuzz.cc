@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const char* column : {"", "first", "last", "2", "label"}) {
     try {
       const LabelledImages all =
-          parse_csv(fovea::text::Lines::of_memory("csv", "fuzz", bytes), column);
+          parse_csv(fovea::text::LineReader::of_memory("csv", "fuzz", bytes), column);
       for (const LabelledImage& one : all.images) {
         check(one.image);
         require(one.label >= 0 && one.label < static_cast<int64_t>(all.classes.size()));

@@ -45,7 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   for (const auto parse : {parse_labelled_tsv, parse_labelled_csv, parse_labelled_jsonl}) {
     try {
-      for (const Labelled& d : parse(Lines::of_memory("labelled", "fuzz", bytes), {})) check(d);
+      for (const Labelled& d : parse(LineReader::of_memory("labelled", "fuzz", bytes), {}))
+        check(d);
     } catch (const fovea::Error&) {
     }
   }

@@ -27,7 +27,7 @@ void check_text(const fovea::tokens::Tokenizer& tokenizer, std::string_view text
     require(token.begin <= text.size() + 4);
   }
   ids.insert(ids.end(), {-1, tokenizer.size(), 1 << 30});
-  const std::string decoded = tokenizer.decode(ids, fovea::tokens::Kept::all);
+  const std::string decoded = tokenizer.decode(ids, fovea::tokens::KeptTokens::all);
   require(fovea::text::valid_utf8(decoded) == decoded);
 }
 

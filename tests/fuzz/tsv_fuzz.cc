@@ -27,11 +27,11 @@ void check(const std::string& text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using fovea::text::Lines;
+  using fovea::text::LineReader;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   try {
-    const fovea::text::Tsv read = fovea::text::parse_tsv(Lines::of_memory("tsv", "fuzz", bytes),
-                                                         fovea::text::MoreColumns::leave_out);
+    const fovea::text::Tsv read = fovea::text::parse_tsv(
+        LineReader::of_memory("tsv", "fuzz", bytes), fovea::text::MoreColumns::leave_out);
     for (const auto& pair : read.pairs) {
       check(pair.source);
       check(pair.target);
@@ -39,8 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const fovea::Error&) {
   }
   try {
-    fovea::text::parse_parallel(Lines::of_memory("tsv", "source", bytes.substr(size / 2)),
-                                Lines::of_memory("tsv", "target", bytes.substr(0, size / 2)));
+    fovea::text::parse_parallel(LineReader::of_memory("tsv", "source", bytes.substr(size / 2)),
+                                LineReader::of_memory("tsv", "target", bytes.substr(0, size / 2)));
   } catch (const fovea::Error&) {
   }
   return 0;

@@ -11,7 +11,7 @@ using test::error_of;
 using test::has;
 
 CsvImages parsed_csv(std::string_view text, const std::string& class_column = {}) {
-  return parse_csv(text::Lines::of_memory("csv", "some", text), class_column);
+  return parse_csv(text::LineReader::of_memory("csv", "some", text), class_column);
 }
 std::vector<int64_t> labels_in(std::string_view text, const std::string& class_column = {}) {
   std::vector<int64_t> labels;

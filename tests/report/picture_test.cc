@@ -52,13 +52,13 @@ double lightness(Colour c) { return 0.299 * c[0] + 0.587 * c[1] + 0.114 * c[2]; 
 
 TEST(Colour, MoreWeightIsDarkerOnWhiteAndLighterOnBlack) {
   for (int i = 0; i < 100; ++i) {
-    EXPECT_GT(lightness(colour_of(i / 100.0, Paper::white)),
-              lightness(colour_of((i + 1) / 100.0, Paper::white)));
-    EXPECT_LT(lightness(colour_of(i / 100.0, Paper::black)),
-              lightness(colour_of((i + 1) / 100.0, Paper::black)));
+    EXPECT_GT(lightness(colour_of(i / 100.0, Background::white)),
+              lightness(colour_of((i + 1) / 100.0, Background::white)));
+    EXPECT_LT(lightness(colour_of(i / 100.0, Background::black)),
+              lightness(colour_of((i + 1) / 100.0, Background::black)));
   }
-  EXPECT_EQ(colour_of(-1, Paper::white), colour_of(0, Paper::white));
-  EXPECT_EQ(colour_of(7, Paper::white), colour_of(1, Paper::white));
+  EXPECT_EQ(colour_of(-1, Background::white), colour_of(0, Background::white));
+  EXPECT_EQ(colour_of(7, Background::white), colour_of(1, Background::white));
 }
 
 TEST(Heatmap, FullColourIsOneOrTheLargest) {
@@ -171,7 +171,7 @@ TEST(Svg, SignedWeightsHaveTwoColours) {
   EXPECT_EQ(count(svg, ">−4<"), 1u);
   EXPECT_EQ(count(svg, ">4<"), 1u);
   // Two shades as far from 0 differ in hue and are as light.
-  for (const Paper paper : {Paper::white, Paper::black}) {
+  for (const Background paper : {Background::white, Background::black}) {
     for (const int k : {1, 5, 10, 15}) {
       const Colour below = signed_shade(15 - k, paper), above = signed_shade(15 + k, paper);
       EXPECT_GT(below[2], above[2]) << k;  // blue
@@ -211,8 +211,8 @@ TEST(Png, CellsHaveTheirColours) {
   const image::Pixels picture =
       image::pixels_of(to_png({Heatmap{"", {"r", "s"}, {"a", "b"}, {1.0f, 0.0f, NAN, 0.0f}}}));
   constexpr int kCell = 46 * 46;  // pixels, the line beside it left out
-  EXPECT_GE(pixels_of_colour(picture, colour_of(1, Paper::white)), kCell);
-  EXPECT_GE(pixels_of_colour(picture, colour_of(0, Paper::white)), 2 * kCell);
+  EXPECT_GE(pixels_of_colour(picture, colour_of(1, Background::white)), kCell);
+  EXPECT_GE(pixels_of_colour(picture, colour_of(0, Background::white)), 2 * kCell);
   EXPECT_GE(pixels_of_colour(picture, {0xbe, 0xbe, 0xbe}), kCell);
 }
 

@@ -13,10 +13,10 @@ using test::error_of;
 using test::Folder;
 using test::has;
 using test::write_bytes;
-using Parse = std::vector<Labelled> (*)(Lines, const Columns&);
+using Parse = std::vector<Labelled> (*)(LineReader, const Columns&);
 
 std::vector<Labelled> parsed(Parse parse, std::string_view bytes, const Columns& columns = {}) {
-  return parse(Lines::of_memory("read_labelled", "file", bytes), columns);
+  return parse(LineReader::of_memory("read_labelled", "file", bytes), columns);
 }
 std::string error_in(Parse parse, std::string_view bytes, const Columns& columns = {}) {
   const std::string message = error_of([&] { parsed(parse, bytes, columns); });

@@ -20,7 +20,7 @@ using test::has;
 using test::write_bytes;
 
 std::vector<Pair> parsed(std::string_view bytes) {
-  return parse_tsv(Lines::of_memory("read_tsv", "file", bytes), MoreColumns::leave_out).pairs;
+  return parse_tsv(LineReader::of_memory("read_tsv", "file", bytes), MoreColumns::leave_out).pairs;
 }
 
 void expect_pairs(const std::vector<Pair>& found,
@@ -64,7 +64,8 @@ TEST(Tsv, Pairs) {
 // A third column, as Tatoeba's pairs have one, is no text that a tab cut off.
 TEST(Tsv, MoreColumnsStandInEveryLine) {
   const auto columns = [](std::string_view bytes) {
-    return parse_tsv(Lines::of_memory("read_tsv", "file", bytes), MoreColumns::leave_out).columns;
+    return parse_tsv(LineReader::of_memory("read_tsv", "file", bytes), MoreColumns::leave_out)
+        .columns;
   };
   expect_pairs(parsed("a\tb\tCC-BY\tmore\nc\td\t\t\n"), {{"a", "b"}, {"c", "d"}});
   EXPECT_EQ(columns("a\tb\tCC-BY\nc\td\t\n"), 3);
@@ -74,7 +75,7 @@ TEST(Tsv, MoreColumnsStandInEveryLine) {
   EXPECT_TRUE(
       has(error_of_tsv("a\tb\tcut off\nc\td\n"), "file:2: 2 columns, the lines before have 3; "));
   EXPECT_TRUE(has(short_error_of([] {
-                    parse_tsv(Lines::of_memory("read_tsv", "file", "a\tb\tc\n"),
+                    parse_tsv(LineReader::of_memory("read_tsv", "file", "a\tb\tc\n"),
                               MoreColumns::refuse);
                   }),
                   "file:1: 3 columns, expected two"));
@@ -127,13 +128,14 @@ TEST(Tsv, ALineUpToTheLimitIsRead) {
 // Of a line of 100 MB, little more than the limit is ever asked for.
 TEST(Tsv, ALineWithoutEndIsNotHeld) {
   uint64_t given = 0;
-  const Lines::Read endless = [&](char* to, size_t most) {
+  const LineReader::Read endless = [&](char* to, size_t most) {
     std::fill_n(to, most, 'x');
     given += most;
     return given > 100'000'000 ? 0 : most;
   };
-  EXPECT_EQ(short_error_of(
-                [&] { parse_tsv(Lines("read_tsv", "file", endless), MoreColumns::leave_out); }),
+  EXPECT_EQ(short_error_of([&] {
+              parse_tsv(LineReader("read_tsv", "file", endless), MoreColumns::leave_out);
+            }),
             "[read_tsv] file:1: a line of more than 1000000 bytes");
   EXPECT_LT(given, 2 * kMaxLine);
 }
@@ -144,13 +146,13 @@ TEST(Tsv, BuffersThatEndAnywhere) {
       "aé\tb\ty\r\n\r\nc\t日本\tx\r\n";
   for (size_t at_once = 1; at_once < bytes.size(); ++at_once) {
     std::string_view rest = bytes;
-    const Lines::Read read = [&](char* to, size_t most) {
+    const LineReader::Read read = [&](char* to, size_t most) {
       const size_t n = std::min({most, at_once, rest.size()});
       std::copy_n(rest.data(), n, to);
       rest.remove_prefix(n);
       return n;
     };
-    expect_pairs(parse_tsv(Lines("read_tsv", "file", read), MoreColumns::leave_out).pairs,
+    expect_pairs(parse_tsv(LineReader("read_tsv", "file", read), MoreColumns::leave_out).pairs,
                  {{"aé", "b"}, {"c", "日本"}});
   }
 }

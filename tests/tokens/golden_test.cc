@@ -43,7 +43,7 @@ void check_case(const Tokenizer& tokenizer, const Json& wanted) {
   const std::vector<int64_t> ids = ids_of(tokens);
   EXPECT_EQ(ids, wanted["ids"].get<std::vector<int64_t>>());
   EXPECT_EQ(tokenizer.decode(ids), wanted["decoded"].get<std::string>());
-  EXPECT_EQ(tokenizer.decode(ids, Kept::all), wanted["decoded_whole"].get<std::string>());
+  EXPECT_EQ(tokenizer.decode(ids, KeptTokens::all), wanted["decoded_whole"].get<std::string>());
   Json places = Json::array(), types = Json::array();
   for (const Token& token : tokens) {
     places.push_back({token.begin, token.end});

@@ -82,7 +82,7 @@ Colour colour_of_head(int64_t number) {
   return {channel(0), channel(8), channel(4)};
 }
 
-struct Laid {
+struct LinesLayout {
   double left = 0, right = 0, top = 0;  // where lines begin and end, and the first token's place
   double width = 0, height = 0;
 };
@@ -95,8 +95,8 @@ double widest_of(const std::vector<std::string>& labels) {
   return std::ceil(kLineLetter * columns);
 }
 
-Laid laid_out(const Lines& l) {
-  Laid at;
+LinesLayout laid_out(const Lines& l) {
+  LinesLayout at;
   at.left = widest_of(l.rows) + kLineEdge / 2;
   at.right = at.left + kLineGap;
   at.top = kLineStep;
@@ -106,11 +106,11 @@ Laid laid_out(const Lines& l) {
   return at;
 }
 
-double middle_of_line(const Laid& at, size_t i) {
+double middle_of_line(const LinesLayout& at, size_t i) {
   return at.top + kLineStep * (static_cast<double>(i) + 0.5);
 }
 
-void put_tokens(Markup& svg, const Lines& l, const Laid& at) {
+void put_tokens(Markup& svg, const Lines& l, const LinesLayout& at) {
   const auto put = [&](const std::vector<std::string>& labels, double x, const char* side) {
     for (size_t i = 0; i < labels.size(); ++i) {
       svg.put(R"(<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>)", side, x,
@@ -123,7 +123,7 @@ void put_tokens(Markup& svg, const Lines& l, const Laid& at) {
   put(l.columns, at.right + kLineEdge / 2, "start");
 }
 
-void put_head(Markup& svg, const Lines& l, const Laid& at, size_t head) {
+void put_head(Markup& svg, const Lines& l, const LinesLayout& at, size_t head) {
   const size_t n = l.rows.size(), m = l.columns.size();
   const double full = full_of(l);
   svg.put(R"(<g class="head" stroke="{}" stroke-width="2" fill="none">)",
@@ -140,7 +140,7 @@ void put_head(Markup& svg, const Lines& l, const Laid& at, size_t head) {
 }
 
 // A swatch for each head, and what an opaque line weighs.
-void put_key(Markup& svg, const Lines& l, const Laid& at) {
+void put_key(Markup& svg, const Lines& l, const LinesLayout& at) {
   const double y = at.height - kLineStep / 2;
   double x = 0;
   for (const int64_t head : l.heads) {
@@ -162,7 +162,7 @@ double width_of_key(const Lines& l) {
   return width;
 }
 
-void put_lines(Markup& svg, const Lines& l, const Laid& at) {
+void put_lines(Markup& svg, const Lines& l, const LinesLayout& at) {
   for (size_t h = 0; h < l.heads.size(); ++h) put_head(svg, l, at, h);
   put_tokens(svg, l, at);
   put_key(svg, l, at);
@@ -178,7 +178,7 @@ Drawing drawing(std::span<const Picture> all, Target target) {
       for (std::string& label : l.rows) label = without_pictures(label);
       for (std::string& label : l.columns) label = without_pictures(label);
     }
-    const Laid at = laid_out(l);
+    const LinesLayout at = laid_out(l);
     const std::string title = cut(visible(l.title), 120);
     svg.put(R"x(<g transform="translate({:g} {:g})"><text class="title" x="0" y="14">{}</text>)x",
             kLineEdge, y, escape(title));
@@ -194,7 +194,7 @@ Drawing drawing(std::span<const Picture> all, Target target) {
 void page(Html& html, std::span<const Picture> all) {
   for (const Picture& picture : all) {
     const auto& l = picture.get<Lines>();
-    const Laid at = laid_out(l);
+    const LinesLayout at = laid_out(l);
     html.put(R"(<figure class="drawn-lines"><figcaption dir="auto">{}</figcaption>)",
              escape(l.title));
     html.put(R"(<div class="scroll"><svg viewBox="0 0 {0:.0f} {1:.0f}" style="width:{0:.0f}px" )"

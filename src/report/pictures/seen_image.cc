@@ -180,7 +180,7 @@ void put_signs(Markup& svg, const SeenImage& seen, const SeenImage::Look& look) 
     const int sign = static_cast<int>(at) - kDarks;
     if (sign == 0 || paths[at].empty()) continue;
     svg.put(R"(<path fill="{}" fill-opacity="{:.3f}" d="{}"/>)",
-            hex(signed_colour_of(sign > 0 ? 0.7 : -0.7, Paper::white)),
+            hex(signed_colour_of(sign > 0 ? 0.7 : -0.7, Background::white)),
             kInk * std::abs(sign) / kDarks, paths[at]);
   }
 }

@@ -41,14 +41,14 @@ constexpr double kDarkestOnWhite = 0.55, kLightestOnBlack = 0.42;
 constexpr float kSigned = 0.1f;
 
 // The ground of a word, everywhere: terminal, drawing, page.
-Colour ground_of(double share, Scale scale, Paper paper) {
-  const double most = paper == Paper::white ? kDarkestOnWhite : kLightestOnBlack;
-  return scale == Scale::from_zero ? colour_of(most * share, paper)
-                                   : signed_colour_of(most * share, paper);
+Colour ground_of(double share, Scale scale, Background background) {
+  const double most = background == Background::white ? kDarkestOnWhite : kLightestOnBlack;
+  return scale == Scale::from_zero ? colour_of(most * share, background)
+                                   : signed_colour_of(most * share, background);
 }
 
 std::string grounded(const std::string& word, double share, Scale scale) {
-  const Colour c = ground_of(std::clamp(share, -1.0, 1.0), scale, Paper::black);
+  const Colour c = ground_of(std::clamp(share, -1.0, 1.0), scale, Background::black);
   return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;2;255;255;255m{}\x1b[0m", c[0], c[1], c[2], word);
 }
 
@@ -119,16 +119,16 @@ constexpr double kShadedLetter = 8.6, kShadedLine = 24, kShadedMargin = 20, kBar
 constexpr int kColumns = 96;
 
 // A ground of one of a few shades, by class, so that a dark page has its own.
-std::string ground_rules(Paper paper) {
+std::string ground_rules(Background background) {
   std::string css;
   for (int k = 0; k < kShades; ++k) {
     const double share = static_cast<double>(k) / (kShades - 1);
     css += fmt::format(".g{}{{fill:{}}}.p{}{{fill:{}}}.m{}{{fill:{}}}", k,
-                       hex(ground_of(share, Scale::from_zero, paper)), k,
-                       hex(ground_of(share, Scale::around_zero, paper)), k,
-                       hex(ground_of(-share, Scale::around_zero, paper)));
+                       hex(ground_of(share, Scale::from_zero, background)), k,
+                       hex(ground_of(share, Scale::around_zero, background)), k,
+                       hex(ground_of(-share, Scale::around_zero, background)));
   }
-  return css + (paper == Paper::white ? ".line{fill:#c8550a}" : ".line{fill:#f08a4b}");
+  return css + (background == Background::white ? ".line{fill:#c8550a}" : ".line{fill:#f08a4b}");
 }
 
 // Writes a word at its place and gives the next.
@@ -209,7 +209,7 @@ Drawing drawing(std::span<const Picture> texts, Target) {
   for (const Picture& text : texts) y = put_text(body, text.get<ShadedText>(), y);
   return svg_file(kText + kShadedLetter * kColumns + kShadedMargin, y,
                   fmt::format("{}{}@media(prefers-color-scheme:dark){{{}}}", files::picture_css,
-                              ground_rules(Paper::white), ground_rules(Paper::black)),
+                              ground_rules(Background::white), ground_rules(Background::black)),
                   body.text());
 }
 

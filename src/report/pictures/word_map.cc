@@ -58,8 +58,8 @@ std::string inked(const std::string& word, double share, Scale scale, Ink ink) {
   if (std::isnan(share)) return word + (ink == Ink::colour ? "" : "?");
   if (ink == Ink::colour) {
     constexpr double kMost = 0.55;  // as far as letters stay legible
-    const Colour c = scale == Scale::from_zero ? colour_of(kMost * share, Paper::black)
-                                               : signed_colour_of(kMost * share, Paper::black);
+    const Colour c = scale == Scale::from_zero ? colour_of(kMost * share, Background::black)
+                                               : signed_colour_of(kMost * share, Background::black);
     return fmt::format("\x1b[48;2;{};{};{}m\x1b[38;2;255;255;255m{}\x1b[0m", c[0], c[1], c[2],
                        word);
   }
@@ -138,7 +138,7 @@ void put_cell(Markup& svg, const WordMap& m, size_t cell, double full, const Spo
   const double share = share_of(m, cell, full);
   const bool known = std::isfinite(share);
   const int k = known ? shade_of(share, m.scale) : 0;
-  const std::string fill = known ? hex(shade(k, Paper::white, m.scale)) : "#bebebe";
+  const std::string fill = known ? hex(shade(k, Background::white, m.scale)) : "#bebebe";
   const std::string shaded = known ? fmt::format("{}{}", shade_letter(m.scale), k) : "unknown";
   svg.put(R"(<g><title>{}</title><rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" )"
           R"(height="{}" fill="{}"/>)",
@@ -158,7 +158,7 @@ void put_scale_below(Markup& svg, const WordMap& m, double x, double y) {
   for (int k = 0; k < shades_of(m.scale); ++k) {
     svg.put(R"(<rect class="{}{}" x="{:.1f}" y="{:.1f}" width="{:.2f}" height="12" fill="{}"/>)",
             shade_letter(m.scale), k, begin + step * k, y - 11, step,
-            hex(shade(k, Paper::white, m.scale)));
+            hex(shade(k, Background::white, m.scale)));
   }
   svg.put(R"(<text class="muted" x="{:.1f}" y="{:.1f}">{}</text>)", begin + kKey + 8, y,
           number(full_weight(map)));
@@ -222,7 +222,7 @@ Drawing drawing(std::span<const Picture> maps, Target target) {
   return svg_file(width, y,
                   fmt::format("{}.on{{fill:#fff}}@media(prefers-color-scheme:dark){{{}"
                               ".on{{fill:#14171c}}}}",
-                              files::picture_css, shade_rules(Paper::black)),
+                              files::picture_css, shade_rules(Background::black)),
                   body.text());
 }
 

@@ -125,7 +125,7 @@ std::vector<ListedImage> from_json(const std::string& file) {
 
 std::vector<ListedImage> from_lines(const std::string& file) {
   Listing listing;
-  const text::Tsv read = text::parse_tsv(text::Lines::of_file("read_captions", file),
+  const text::Tsv read = text::parse_tsv(text::LineReader::of_file("read_captions", file),
                                          text::MoreColumns::refuse, "image<TAB>caption");
   for (const text::Pair& pair : read.pairs) {
     listing.of(without_number(pair.source)).captions.push_back(trimmed(pair.target));

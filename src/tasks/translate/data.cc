@@ -29,7 +29,7 @@ uint64_t hash_of(const std::vector<text::Pair>& pairs, uint64_t h) {
 std::vector<text::Pair> read_columns(const std::string& file, std::vector<std::string>& warnings) {
   if (file.empty()) return {};
   text::Tsv read =
-      text::parse_tsv(text::Lines::of_file("read_tsv", file), text::MoreColumns::leave_out);
+      text::parse_tsv(text::LineReader::of_file("read_tsv", file), text::MoreColumns::leave_out);
   if (read.columns > 2) {
     warnings.push_back(
         fmt::format("{} has {} columns; the first two are read", file, read.columns));

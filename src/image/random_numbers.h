@@ -9,9 +9,9 @@
 namespace fovea::image {
 
 // The random numbers of one picture, in the order they are asked for.
-class Numbers {
+class RandomNumbers {
  public:
-  Numbers(uint64_t seed, uint64_t picture, uint64_t kind)
+  RandomNumbers(uint64_t seed, uint64_t picture, uint64_t kind)
       : key_(random_key(seed, Purpose::data, picture, kind)) {}
 
   int64_t below(int64_t n) {
