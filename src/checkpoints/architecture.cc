@@ -66,7 +66,7 @@ HeadPlan::Curve curve_of(nn::Activation a) {
 }
 
 void add_linear(Recipe& recipe, const std::string& ours, const LinearParts& l) {
-  From weight, bias;
+  TensorRecipe weight, bias;
   for (size_t i = 0; i < l.from.size(); ++i) {
     const int64_t rows = l.rows[l.rows.size() == 1 ? 0 : i];
     const Shape shape = l.transposed ? Shape{l.in, rows} : Shape{rows, l.in};

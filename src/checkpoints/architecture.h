@@ -46,7 +46,7 @@ struct PicturePlan {
   int64_t tokens = 0;  // learned rows before those of the patches
 };
 
-struct Plan {
+struct ModelPlan {
   Purpose purpose = Purpose::writes;
   models::TransformerConfig network;
   std::optional<HeadPlan> head;
@@ -60,7 +60,7 @@ struct Architecture {
   std::string type;    // "gpt2"
   std::string title;   // "GPT-2"
   std::string prefix;  // of the inner model's tensors, there or not: "transformer."
-  Plan (*plan)(const Config&, const Stored&);
+  ModelPlan (*plan)(const Config&, const StoredTensors&);
   std::string for_classes = {};  // what transformers calls it with a head that tells classes
 };
 

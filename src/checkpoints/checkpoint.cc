@@ -42,7 +42,7 @@ Head head_of(nn::Weights& w, const HeadPlan& plan, const Tensor& embedding, floa
   return h;
 }
 
-Built build(const Plan& plan, nn::Weights weights) {
+Built build(const ModelPlan& plan, nn::Weights weights) {
   Built b;
   if (plan.picture) {
     const PicturePlan& p = *plan.picture;
@@ -66,16 +66,16 @@ Built build(const Plan& plan, nn::Weights weights) {
 // Everything but the data.
 struct Opening {
   Config config;
-  Stored stored;
-  Plan plan;
-  About about;
+  StoredTensors stored;
+  ModelPlan plan;
+  CheckpointInfo about;
 };
 
 // Numbers and memory of all that is made, what is shared once.
-void count(const Tensors& all, const Opening& o, About& of) {
+void count(const Tensors& all, const Opening& o, CheckpointInfo& of) {
   std::set<std::string> counted;
   for (const auto& [name, t] : all) {
-    const From& from = o.plan.recipe.at(name);
+    const TensorRecipe& from = o.plan.recipe.at(name);
     const bool shared =
         is_plain(from) && from.parts.size() == 1 && !counted.insert(from.parts[0].name).second;
     if (shared) continue;
@@ -102,8 +102,8 @@ Opening opening(const fs::path& path, KeptAs kept) {
   Config config = Config::in(folder / "config.json");
   const Architecture& a = architecture(config);
   refuse_odd(config, folder);
-  Stored stored(weight_files(folder), a.prefix);
-  Plan plan = a.plan(config, stored);
+  StoredTensors stored(weight_files(folder), a.prefix);
+  ModelPlan plan = a.plan(config, stored);
   check(stored, plan.recipe, [&](const std::string& name) {
     return std::any_of(plan.passed_by.begin(), plan.passed_by.end(),
                        [&](const std::string& end) { return name.ends_with(end); });
@@ -134,7 +134,7 @@ bool are_equal(const Tensor& a, const Tensor& b) {
 }
 
 // An output layer that is stored beside the embedding, and is the same, is kept once.
-void tie_equal(Tensors& tensors, Plan& plan) {
+void tie_equal(Tensors& tensors, ModelPlan& plan) {
   const auto output = tensors.find("output.weight");
   if (output != tensors.end() && are_equal(output->second, tensors.at("target.weight"))) {
     tensors.erase(output);
@@ -231,13 +231,13 @@ std::vector<std::string> classes_in(const Config& c, int64_t count) {
   return names;
 }
 
-About about(const fs::path& path, KeptAs kept) { return opening(path, kept).about; }
+CheckpointInfo about(const fs::path& path, KeptAs kept) { return opening(path, kept).about; }
 
 Checkpoint open(const fs::path& path, KeptAs kept) {
   Opening o = opening(path, kept);
   check_room("open", "the model in " + path.string(), o.about.memory_bytes, "what else runs here");
   const NoGrad off;
-  Made made = read(o.stored, o.plan.recipe, o.about.kept);
+  MadeTensors made = read(o.stored, o.plan.recipe, o.about.kept);
   release_memory();  // of what was read to be turned or narrowed
   tie_equal(made.tensors, o.plan);
   if (made.cost.all > 0) o.about.lost = std::sqrt(made.cost.lost / made.cost.all);

@@ -17,7 +17,7 @@
 namespace fovea::checkpoints {
 
 // What is known of it before any weight is read.
-struct About {
+struct CheckpointInfo {
   std::filesystem::path folder;
   std::string type, title;  // "gpt2", "GPT-2"
   Purpose purpose = Purpose::writes;
@@ -30,7 +30,7 @@ struct About {
   double lost = 0;  // ‖w − ŵ‖/‖w‖ of what is kept as; known of an opened model
   std::vector<std::string> classes;  // where it tells some
 };
-About about(const std::filesystem::path&, KeptAs = default_kept());
+CheckpointInfo about(const std::filesystem::path&, KeptAs = default_kept());
 
 // out(norm(curve(dense(x)))), what is undefined being left out.
 struct Head {
@@ -49,7 +49,7 @@ struct PictureRows {
 };
 
 struct Checkpoint {
-  About about;
+  CheckpointInfo about;
   models::Transformer model;
   std::optional<Head> head;
   std::optional<PictureRows> picture;

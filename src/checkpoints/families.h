@@ -16,14 +16,14 @@ struct LlamaStyle {
   double epsilon = 1e-6;
   std::string activation_key = "hidden_act", activation = "silu";
 };
-Plan llama_plan(const Config&, const Stored&, const LlamaStyle&);
+ModelPlan llama_plan(const Config&, const StoredTensors&, const LlamaStyle&);
 // Every block's window by `layer_types`, or as `sliding` says for a block.
 std::vector<int64_t> windows_in(const Config&, int64_t blocks, int64_t window,
                                 const std::function<bool(int64_t)>& sliding);
 // Qwen's: a window from block `max_window_layers` on, where `use_sliding_window` says so.
-void add_qwen_windows(Plan&, const Config&);
+void add_qwen_windows(ModelPlan&, const Config&);
 // Gemma's: norms around each part by 1 + w, larger embeddings, a score of its own.
-void become_gemma(Plan&, const Config&);
+void become_gemma(ModelPlan&, const Config&);
 
 // ---- Encoders after BERT: norms after each part, learned positions
 struct BertNames {
@@ -43,7 +43,7 @@ struct BertSizes {
   int64_t embedding = 0;  // narrower; 0: depth
   bool shared = false;    // one layer for all
 };
-Plan bert_plan(const Config&, const BertNames&, const BertSizes&);
+ModelPlan bert_plan(const Config&, const BertNames&, const BertSizes&);
 BertSizes bert_sizes(const Config&);
 
 // The head that fills in masked tokens, or that tells classes: by which of its tensors is there;
@@ -53,14 +53,14 @@ struct HeadNames {
   std::string tells_dense, tells_out;
   HeadPlan::Curve tells_curve = HeadPlan::Curve::tanh;
 };
-void add_bert_head(Plan&, const Config&, const Stored&, const HeadNames&);
+void add_bert_head(ModelPlan&, const Config&, const StoredTensors&, const HeadNames&);
 
 // ---- Encoders of pictures after ViT: norms before each part
 struct VitNames {
   std::vector<std::string> tokens;  // learned rows before the patches
   std::vector<std::string> out;     // classifiers, one for each of the first rows
 };
-Plan vit_plan(const Config&, const Stored&, const VitNames&);
+ModelPlan vit_plan(const Config&, const StoredTensors&, const VitNames&);
 
 // ---- What encoder-decoders share
 struct CrossNames {

@@ -47,17 +47,19 @@ bool is_same_set(std::vector<std::string> a, std::vector<std::string> b) {
   return a == b;
 }
 
-std::map<std::string, Shape> shapes_in(const Stored& stored) {
+std::map<std::string, Shape> shapes_in(const StoredTensors& stored) {
   std::map<std::string, Shape> all;
   for (const std::string& name : stored.names()) all[name] = *stored.shape_of(name);
   return all;
 }
 
-Shape shape_of(const From& from) { return from.shape.empty() ? shape_of(from.parts) : from.shape; }
+Shape shape_of(const TensorRecipe& from) {
+  return from.shape.empty() ? shape_of(from.parts) : from.shape;
+}
 
-std::string key_of_parts(const From& from) {
+std::string key_of_parts(const TensorRecipe& from) {
   std::vector<std::string> names;
-  for (const Part& part : from.parts) names.push_back(part.name);
+  for (const StoredPart& part : from.parts) names.push_back(part.name);
   return fmt::format("{}", fmt::join(names, "\n"));
 }
 
@@ -82,18 +84,18 @@ Origin Origin::of(const fs::path& model) {
   Origin o(Config::in(folder / kConfigFile), folder);
   refuse_odd(o.config_, folder);
   o.weight_files_ = weight_files(folder);
-  o.listed_ = shapes_in(Stored(o.weight_files_, o.architecture_->prefix));
+  o.listed_ = shapes_in(StoredTensors(o.weight_files_, o.architecture_->prefix));
   o.plan_by_list();
   o.check_parts();
   return o;
 }
 
-Origin Origin::of(const fs::path& model, const Wanted& wanted) {
+Origin Origin::of(const fs::path& model, const WantedModel& wanted) {
   const fs::path folder = folder_of(model);
   Origin o(Config::in(folder / kConfigFile), folder);
   refuse_odd(o.config_, folder);
   o.weight_files_ = weight_files(folder);
-  o.listed_ = shapes_in(Stored(o.weight_files_, o.architecture_->prefix));
+  o.listed_ = shapes_in(StoredTensors(o.weight_files_, o.architecture_->prefix));
   o.want(wanted);
   o.check_parts();
   o.tie_as_config_says();
@@ -105,7 +107,7 @@ Origin Origin::made(const Json& config, const std::map<std::string, Shape>& list
   o.listed_ = listed;
   o.plan_by_list();
   for (const auto& [ours, from] : o.plan_.recipe) {
-    for (const Part& part : from.parts) {
+    for (const StoredPart& part : from.parts) {
       if (!listed.contains(part.name)) {
         o.listed_[o.architecture_->prefix + part.name] = part.shape;
       }
@@ -130,7 +132,7 @@ Origin Origin::kept_in(const fs::path& folder) {
 }
 
 void Origin::plan_by_list() {
-  plan_ = architecture_->plan(config_, Stored(listed_, architecture_->prefix));
+  plan_ = architecture_->plan(config_, StoredTensors(listed_, architecture_->prefix));
 }
 
 bool Origin::is_passed_by(const std::string& name) const {
@@ -139,14 +141,14 @@ bool Origin::is_passed_by(const std::string& name) const {
 }
 
 void Origin::check_parts() const {
-  check(Stored(listed_, architecture_->prefix), plan_.recipe,
+  check(StoredTensors(listed_, architecture_->prefix), plan_.recipe,
         [&](const std::string& name) { return is_passed_by(name); });
 }
 
 // Two that are stored apart and are the same are learned as one, unless the config says otherwise.
 void Origin::tie_as_config_says() {
   if (!plan_.recipe.contains("output.weight") || !config_.flag("tie_word_embeddings", true)) return;
-  const Stored stored(weight_files_, architecture_->prefix);
+  const StoredTensors stored(weight_files_, architecture_->prefix);
   const Recipe both = {{"output.weight", plan_.recipe.at("output.weight")},
                        {"target.weight", plan_.recipe.at("target.weight")}};
   const Tensors read = checkpoints::read(stored, both, KeptAs::float32).tensors;
@@ -155,7 +157,7 @@ void Origin::tie_as_config_says() {
   plan_by_list();
 }
 
-void Origin::want(const Wanted& wanted) {
+void Origin::want(const WantedModel& wanted) {
   const auto refuse_kind = [&](Purpose is) {
     throw Error("train", fmt::format("--from {}: {} {}, and what is trained here {}",
                                      folder_.string(), title(), checkpoints::name_of(is),
@@ -173,14 +175,15 @@ void Origin::want(const Wanted& wanted) {
   Json json = config_.json();
   json["architectures"] = {architecture_->for_classes};
   const Config for_classes(json, config_.file());
-  plan_ = architecture_->plan(for_classes, Stored(listed_, architecture_->prefix));
+  plan_ = architecture_->plan(for_classes, StoredTensors(listed_, architecture_->prefix));
   const std::vector<std::string> told = classes_in(for_classes, plan_.head->out);
-  const Stored before(listed_, architecture_->prefix);
+  const StoredTensors before(listed_, architecture_->prefix);
   const bool fits = is_same_set(told, wanted.classes) &&
                     before.has(plan_.recipe.at("head.out.weight").parts[0].name);
   if (!fits) {
     for (const char* ours : {"head.out.weight", "head.out.bias"}) {
-      for (const Part& part : plan_.recipe.at(ours).parts) listed_.erase(before.name_of(part.name));
+      for (const StoredPart& part : plan_.recipe.at(ours).parts)
+        listed_.erase(before.name_of(part.name));
     }
     json["id2label"] = Json::object();
     json["label2id"] = Json::object();
@@ -199,10 +202,10 @@ void Origin::want(const Wanted& wanted) {
 // What a new head has is listed as if it were stored. It makes an encoder by itself the inner part
 // of a model.
 void Origin::add_fresh() {
-  const Stored list(listed_, architecture_->prefix);
+  const StoredTensors list(listed_, architecture_->prefix);
   for (const auto& [ours, from] : plan_.recipe) {
     const bool there = std::all_of(from.parts.begin(), from.parts.end(),
-                                   [&](const Part& p) { return list.has(p.name); });
+                                   [&](const StoredPart& p) { return list.has(p.name); });
     if (!there && ours.starts_with("head.")) fresh_.insert(ours);
   }
   if (fresh_.empty()) return;
@@ -214,7 +217,7 @@ void Origin::add_fresh() {
     if (!is_passed_by(name)) whole[bare ? prefix + name : name] = shape;
   }
   for (const std::string& ours : fresh_) {
-    for (const Part& part : plan_.recipe.at(ours).parts) whole[part.name] = part.shape;
+    for (const StoredPart& part : plan_.recipe.at(ours).parts) whole[part.name] = part.shape;
   }
   listed_ = std::move(whole);
   plan_by_list();
@@ -255,7 +258,7 @@ Tensors Origin::weights(uint64_t seed) const {
   Recipe stored = plan_.recipe;
   int64_t bytes = 0;
   for (const auto& [ours, from] : plan_.recipe) {
-    for (const Part& part : from.parts) {
+    for (const StoredPart& part : from.parts) {
       int64_t n = sizeof(float);
       for (const int64_t size : part.shape) n *= size;
       bytes += n;
@@ -263,7 +266,8 @@ Tensors Origin::weights(uint64_t seed) const {
     if (fresh_.contains(ours)) stored.erase(ours);
   }
   check_room("train", "the model in " + folder_.string(), bytes, "what else runs here");
-  Tensors all = read(Stored(weight_files_, architecture_->prefix), stored, KeptAs::float32).tensors;
+  Tensors all =
+      read(StoredTensors(weight_files_, architecture_->prefix), stored, KeptAs::float32).tensors;
   nn::Weights drawn(seed);
   for (const std::string& ours : fresh_) {
     const Shape shape = shape_of(plan_.recipe.at(ours));
@@ -301,7 +305,7 @@ Tensors Origin::blank() const {
 }
 
 Tensors Origin::theirs(const Tensors& ours) const {
-  const Stored list(listed_, architecture_->prefix);
+  const StoredTensors list(listed_, architecture_->prefix);
   Tensors named;
   for (auto& [name, t] : taken_apart(ours, plan_.recipe)) named[list.name_of(name)] = t;
   return named;

@@ -18,7 +18,7 @@
 namespace fovea::checkpoints {
 
 // What is to be made of a model.
-struct Wanted {
+struct WantedModel {
   Purpose purpose = Purpose::writes;
   std::vector<std::string> classes = {};  // tells: all of them, in any order
 };
@@ -27,7 +27,7 @@ class Origin {
  public:
   // Of a model's folder. Where classes are wanted that the model does not tell, its head is a new
   // one. Throws where it is no such model.
-  static Origin of(const std::filesystem::path& model, const Wanted&);
+  static Origin of(const std::filesystem::path& model, const WantedModel&);
   static Origin of(const std::filesystem::path& model);  // as it is
   static Origin kept_in(const std::filesystem::path& folder);
   // Of a model that was made here, which this architecture has.
@@ -39,7 +39,7 @@ class Origin {
   std::vector<std::filesystem::path> files() const;  // but for config.json and the weights
   const Config& config() const { return config_; }
   const std::string& title() const { return architecture_->title; }
-  const Plan& plan() const { return plan_; }
+  const ModelPlan& plan() const { return plan_; }
   std::vector<std::string> classes() const;
   Generation generation() const;
 
@@ -59,7 +59,7 @@ class Origin {
   Origin(Config config, std::filesystem::path folder);
   void plan_by_list();
   void tie_as_config_says();
-  void want(const Wanted&);
+  void want(const WantedModel&);
   void add_fresh();
   void check_parts() const;
   bool is_passed_by(const std::string& name) const;
@@ -70,7 +70,7 @@ class Origin {
   std::map<std::string, Shape> listed_;
   std::vector<std::filesystem::path> weight_files_;  // none where it was kept
   std::set<std::string> fresh_;                      // ours, which no file has
-  Plan plan_;
+  ModelPlan plan_;
 };
 
 bool is_of_origin(const std::string& file);  // whether keep_in() may write one of this name

@@ -28,30 +28,30 @@ std::string old_name(std::string name) {
   return name;
 }
 
-Tensor stored_tensor(const Stored& stored, const Part& part, DType dtype) {
+Tensor stored_tensor(const StoredTensors& stored, const StoredPart& part, DType dtype) {
   const Tensor t = Tensor::empty(part.shape, dtype, Device::cpu);
   stored.read(part.name, dtype, bytes_of(t));
   return part.transposed ? t.transpose(0, 1) : t;
 }
 
 // What all of them are stored as; f32 where they differ.
-DType stored_type(const Stored& stored, const std::vector<Part>& parts) {
+DType stored_type(const StoredTensors& stored, const std::vector<StoredPart>& parts) {
   const DType first = parts.empty() ? DType::f32 : stored.type_of(parts[0].name);
-  const bool alike = std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+  const bool alike = std::all_of(parts.begin(), parts.end(), [&](const StoredPart& part) {
     return stored.type_of(part.name) == first;
   });
   return alike ? first : DType::f32;
 }
 
 // In dimension 0 of what it becomes rows of.
-int64_t rows_of(const Part& part) { return part.transposed ? part.shape[1] : part.shape[0]; }
+int64_t rows_of(const StoredPart& part) { return part.transposed ? part.shape[1] : part.shape[0]; }
 
-Tensor parts_of(const Stored& stored, const std::vector<Part>& parts, DType dtype) {
+Tensor parts_of(const StoredTensors& stored, const std::vector<StoredPart>& parts, DType dtype) {
   Tensor whole = Tensor::empty(shape_of(parts), dtype, Device::cpu);
   if (whole.numel() == 0) return whole;
   const int64_t row = whole.numel() / whole.size(0) * size_of(dtype);  // bytes
   int64_t at = 0;
-  for (const Part& part : parts) {
+  for (const StoredPart& part : parts) {
     const int64_t rows = rows_of(part);
     if (part.transposed) {
       whole.slice(0, at, at + rows).copy_(stored_tensor(stored, part, dtype));
@@ -64,15 +64,15 @@ Tensor parts_of(const Stored& stored, const std::vector<Part>& parts, DType dtyp
 }
 
 // What a tensor is made of, as a text: two that are alike share their memory.
-std::string key_of(const From& from) {
+std::string key_of(const TensorRecipe& from) {
   std::string key;
-  for (const Part& part : from.parts) key += part.name + (part.transposed ? "ᵀ\n" : "\n");
+  for (const StoredPart& part : from.parts) key += part.name + (part.transposed ? "ᵀ\n" : "\n");
   return key;
 }
 
 }  // namespace
 
-Stored::Stored(const std::vector<std::filesystem::path>& files, std::string prefix)
+StoredTensors::StoredTensors(const std::vector<std::filesystem::path>& files, std::string prefix)
     : prefix_(std::move(prefix)) {
   files_.reserve(files.size());
   for (const std::filesystem::path& file : files) files_.emplace_back(file);
@@ -87,7 +87,7 @@ Stored::Stored(const std::vector<std::filesystem::path>& files, std::string pref
   }
 }
 
-Stored::Stored(const std::map<std::string, Shape>& listed, std::string prefix)
+StoredTensors::StoredTensors(const std::map<std::string, Shape>& listed, std::string prefix)
     : prefix_(std::move(prefix)) {
   listed_.reserve(listed.size());
   for (const auto& [name, shape] : listed) {
@@ -96,7 +96,7 @@ Stored::Stored(const std::map<std::string, Shape>& listed, std::string prefix)
   }
 }
 
-std::string Stored::name_of(const std::string& name) const {
+std::string StoredTensors::name_of(const std::string& name) const {
   const std::string bare = name.starts_with(prefix_) ? name.substr(prefix_.size()) : name;
   for (const std::string& one :
        {prefix_ + name, name, bare, prefix_ + old_name(name), old_name(name)}) {
@@ -105,31 +105,31 @@ std::string Stored::name_of(const std::string& name) const {
   return name;
 }
 
-const Stored::Place* Stored::find(const std::string& name) const {
+const StoredTensors::Place* StoredTensors::find(const std::string& name) const {
   const auto found = places_.find(name_of(name));
   return found == places_.end() ? nullptr : &found->second;
 }
 
-bool Stored::has(const std::string& name) const { return find(name) != nullptr; }
+bool StoredTensors::has(const std::string& name) const { return find(name) != nullptr; }
 
-const Shape* Stored::shape_of(const std::string& name) const {
+const Shape* StoredTensors::shape_of(const std::string& name) const {
   const Place* place = find(name);
   return place == nullptr ? nullptr : &place->entry->shape;
 }
 
-std::vector<std::string> Stored::names() const {
+std::vector<std::string> StoredTensors::names() const {
   std::vector<std::string> all;
   for (const auto& [name, place] : places_) all.push_back(name);
   return all;
 }
 
-std::map<std::string, int64_t> Stored::types() const {
+std::map<std::string, int64_t> StoredTensors::types() const {
   std::map<std::string, int64_t> count;
   for (const auto& [name, place] : places_) count[place.entry->type->name] += place.entry->numel;
   return count;
 }
 
-int64_t Stored::bytes() const {
+int64_t StoredTensors::bytes() const {
   int64_t bytes = 0;
   for (const auto& [name, place] : places_) {
     bytes += static_cast<int64_t>(place.entry->end - place.entry->begin);
@@ -137,12 +137,12 @@ int64_t Stored::bytes() const {
   return bytes;
 }
 
-DType Stored::type_of(const std::string& name) const {
+DType StoredTensors::type_of(const std::string& name) const {
   const Place* place = find(name);
   return place == nullptr ? DType::f32 : fovea::kept_as(*place->entry);
 }
 
-void Stored::read(const std::string& name, DType dtype, void* to) const {
+void StoredTensors::read(const std::string& name, DType dtype, void* to) const {
   const Place* place = find(name);
   if (place == nullptr || files_.empty()) {
     refuse_tensor(fmt::format("tensor {} is missing", quoted(name)));
@@ -150,14 +150,14 @@ void Stored::read(const std::string& name, DType dtype, void* to) const {
   files_[place->file].read(*place->entry, dtype, to);
 }
 
-bool is_plain(const From& from) {
+bool is_plain(const TensorRecipe& from) {
   return from.shape.empty() && from.times == 1.0f && from.plus == 0.0f && !from.computed;
 }
 
 // Sizes of dimension 0 add up; the others agree.
-Shape shape_of(const std::vector<Part>& parts) {
+Shape shape_of(const std::vector<StoredPart>& parts) {
   Shape shape;
-  for (const Part& part : parts) {
+  for (const StoredPart& part : parts) {
     Shape own = part.shape;
     if (part.transposed) std::swap(own[0], own[1]);
     if (shape.empty()) {
@@ -169,10 +169,10 @@ Shape shape_of(const std::vector<Part>& parts) {
   return shape;
 }
 
-void check(const Stored& stored, const Recipe& recipe,
+void check(const StoredTensors& stored, const Recipe& recipe,
            const std::function<bool(const std::string&)>& passed_by) {
   std::set<std::string> used;
-  const auto expect = [&](const Part& part) {
+  const auto expect = [&](const StoredPart& part) {
     const Shape* found = stored.shape_of(part.name);
     if (found == nullptr) {
       refuse_tensor(
@@ -185,7 +185,7 @@ void check(const Stored& stored, const Recipe& recipe,
     used.insert(stored.name_of(part.name));
   };
   for (const auto& [ours, from] : recipe) {
-    for (const Part& part : from.parts) expect(part);
+    for (const StoredPart& part : from.parts) expect(part);
   }
   for (const std::string& name : stored.names()) {
     if (used.contains(name) || passed_by(name)) continue;
@@ -196,14 +196,15 @@ void check(const Stored& stored, const Recipe& recipe,
   }
 }
 
-DType type_of(const Stored& stored, const std::string& ours, const From& from, KeptAs kept) {
+DType type_of(const StoredTensors& stored, const std::string& ours, const TensorRecipe& from,
+              KeptAs kept) {
   const bool matrix =
       is_plain(from) && ours.ends_with(".weight") && shape_of(from.parts).size() == 2;
   return matrix ? type_of(kept, stored_type(stored, from.parts)) : DType::f32;
 }
 
-Made read(const Stored& stored, const Recipe& recipe, KeptAs kept) {
-  Made made;
+MadeTensors read(const StoredTensors& stored, const Recipe& recipe, KeptAs kept) {
+  MadeTensors made;
   std::map<std::string, Tensor> shared;
   for (const auto& [ours, from] : recipe) {
     if (from.computed) {
@@ -239,7 +240,7 @@ Tensors taken_apart(const Tensors& ours, const Recipe& recipe) {
     if (from.times != 1.0f) whole = whole / from.times;
     if (!from.shape.empty()) whole = whole.reshape(shape_of(from.parts));
     int64_t at = 0;
-    for (const Part& part : from.parts) {
+    for (const StoredPart& part : from.parts) {
       const Tensor own = whole.slice(0, at, at + rows_of(part));
       at += rows_of(part);
       theirs.emplace(part.name, (part.transposed ? own.transpose(0, 1) : own).contiguous());

@@ -18,12 +18,12 @@ namespace fovea::checkpoints {
 
 // The tensors of all files by name; headers alone are read. A tensor that two files have is
 // refused.
-class Stored {
+class StoredTensors {
  public:
   // `prefix`: what may stand before the names of the inner model, or may not.
-  Stored(const std::vector<std::filesystem::path>& files, std::string prefix);
+  StoredTensors(const std::vector<std::filesystem::path>& files, std::string prefix);
   // Names and shapes of tensors that lie nowhere.
-  Stored(const std::map<std::string, Shape>& listed, std::string prefix);
+  StoredTensors(const std::map<std::string, Shape>& listed, std::string prefix);
 
   // The name in the files: with the prefix or without, LayerNorm's gamma and beta of old; the name
   // as it is where there is none.
@@ -51,7 +51,7 @@ class Stored {
 };
 
 // A tensor of the files that becomes rows of one of ours.
-struct Part {
+struct StoredPart {
   std::string name;
   Shape shape;              // as it is stored
   bool transposed = false;  // stored [in, out]
@@ -59,30 +59,31 @@ struct Part {
 
 // One of our tensors: plus + times · (parts one under the other). All of it is data, so that ours
 // can be taken apart into theirs again.
-struct From {
-  std::vector<Part> parts;
+struct TensorRecipe {
+  std::vector<StoredPart> parts;
   Shape shape = {};  // of ours, where it is another than the parts'
   float times = 1.0f, plus = 0.0f;
   std::function<Tensor()> computed = {};  // of nothing that is stored; nobody learns it
 };
-bool is_plain(const From&);                  // the parts as they are
-Shape shape_of(const std::vector<Part>&);    // one under the other
-using Recipe = std::map<std::string, From>;  // by our names
+bool is_plain(const TensorRecipe&);                  // the parts as they are
+Shape shape_of(const std::vector<StoredPart>&);      // one under the other
+using Recipe = std::map<std::string, TensorRecipe>;  // by our names
 
 // Throws where a part is missing or of another shape than the config asks for, naming the file's
 // tensor; or where the files hold a tensor that nothing is made of and `passed_by` does not know.
-void check(const Stored&, const Recipe&, const std::function<bool(const std::string&)>& passed_by);
+void check(const StoredTensors&, const Recipe&,
+           const std::function<bool(const std::string&)>& passed_by);
 
 // What one of ours becomes: matrices of layers, NAME.weight [out,in], are kept as asked for, unless
 // they are computed; others are f32.
-DType type_of(const Stored&, const std::string& ours, const From&, KeptAs);
+DType type_of(const StoredTensors&, const std::string& ours, const TensorRecipe&, KeptAs);
 
-struct Made {
+struct MadeTensors {
   Tensors tensors;
   kernels::Narrowed cost;  // of types other than the stored ones
 };
 // Makes them all. What is made of the same parts is the same tensor.
-Made read(const Stored&, const Recipe&, KeptAs);
+MadeTensors read(const StoredTensors&, const Recipe&, KeptAs);
 
 // The other way: theirs, by the parts' names, of ours. Of what several are made of, the first
 // counts.

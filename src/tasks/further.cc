@@ -83,7 +83,8 @@ void visit_further(Fields& f, FurtherConfig& c, const std::string& which) {
   f.record("from-attention", c.attention);
 }
 
-Origin origin_of(FurtherConfig& c, const RunFolder* former, const checkpoints::Wanted& wanted) {
+Origin origin_of(FurtherConfig& c, const RunFolder* former,
+                 const checkpoints::WantedModel& wanted) {
   if (former == nullptr) check_model(c.from);
   Origin origin =
       former != nullptr ? Origin::kept_in(*former / kOriginFolder) : Origin::of(c.from, wanted);

@@ -27,7 +27,8 @@ void visit_further(Fields&, FurtherConfig&, const std::string& which);
 
 // Of the folder that the settings name, or, where a run goes on or is opened, of RUN/from; sets
 // what the settings say for people. Throws, in a line, where it is no such model.
-checkpoints::Origin origin_of(FurtherConfig&, const RunFolder* former, const checkpoints::Wanted&);
+checkpoints::Origin origin_of(FurtherConfig&, const RunFolder* former,
+                              const checkpoints::WantedModel&);
 
 // Throws where options of a model from scratch were set: those of its Transformer, or others by
 // name.

@@ -96,7 +96,7 @@ TEST(Kept, MatricesAreAsTheyAreStored) {
 TEST(Kept, MemoryIsThatOfTheType) {
   int64_t before_this = INT64_MAX;
   for (const KeptAs kept : {KeptAs::float32, KeptAs::bf16, KeptAs::int8}) {
-    const About foreseen = about(golden("gpt2"), kept);
+    const CheckpointInfo foreseen = about(golden("gpt2"), kept);
     EXPECT_LT(foreseen.memory_bytes, before_this);
     before_this = foreseen.memory_bytes;
     reset_memory_peak();

@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const fovea::checkpoints::Config config(fovea::parse_json(text, "config"), "config");
     const fovea::checkpoints::Architecture& a = fovea::checkpoints::architecture(config);
     const std::vector<std::filesystem::path> none;
-    a.plan(config, fovea::checkpoints::Stored(none, a.prefix));
+    a.plan(config, fovea::checkpoints::StoredTensors(none, a.prefix));
   } catch (const fovea::Error&) {
   }
   return 0;

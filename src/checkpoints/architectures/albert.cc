@@ -4,7 +4,7 @@
 namespace fovea::checkpoints {
 namespace {
 
-Plan albert_plan(const Config& c, const Stored& stored) {
+ModelPlan albert_plan(const Config& c, const StoredTensors& stored) {
   for (const char* key : {"num_hidden_groups", "inner_group_num"}) {
     if (c.integer(key, 1, {0, 512}) != 1) c.refuse(key, "and known here is 1");
   }
@@ -21,7 +21,7 @@ Plan albert_plan(const Config& c, const Stored& stored) {
                            .up = "ffn",
                            .down = "ffn_output",
                            .mlp_norm = "full_layer_layer_norm"};
-  Plan p = bert_plan(c, names, sizes);
+  ModelPlan p = bert_plan(c, names, sizes);
   add_linear(p.recipe, "encoder.widen",
              {.from = {"encoder.embedding_hidden_mapping_in"},
               .rows = {sizes.depth},

@@ -4,8 +4,8 @@ namespace fovea::checkpoints {
 
 extern const Architecture architecture_bert = {
     "bert", "BERT", "bert.",
-    [](const Config& c, const Stored& stored) {
-      Plan p = bert_plan(c, {}, bert_sizes(c));
+    [](const Config& c, const StoredTensors& stored) {
+      ModelPlan p = bert_plan(c, {}, bert_sizes(c));
       add_bert_head(p, c, stored,
                     {.dense = "cls.predictions.transform.dense",
                      .norm = "cls.predictions.transform.LayerNorm",

@@ -4,7 +4,7 @@
 namespace fovea::checkpoints {
 
 extern const Architecture architecture_deit = {
-    "deit", "DeiT", "deit.", [](const Config& c, const Stored& stored) {
+    "deit", "DeiT", "deit.", [](const Config& c, const StoredTensors& stored) {
       const bool two = stored.has("distillation_classifier.weight");
       return vit_plan(
           c, stored,

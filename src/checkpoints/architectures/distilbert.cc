@@ -4,7 +4,7 @@
 namespace fovea::checkpoints {
 namespace {
 
-Plan distilbert_plan(const Config& c, const Stored& stored) {
+ModelPlan distilbert_plan(const Config& c, const StoredTensors& stored) {
   const BertNames names = {.layer = "transformer.layer.",
                            .query = "attention.q_lin",
                            .key = "attention.k_lin",
@@ -14,12 +14,12 @@ Plan distilbert_plan(const Config& c, const Stored& stored) {
                            .up = "ffn.lin1",
                            .down = "ffn.lin2",
                            .mlp_norm = "output_layer_norm"};
-  Plan p = bert_plan(c, names,
-                     {.depth = c.integer("dim"),
-                      .heads = c.integer("n_heads", {1, 1024}),
-                      .blocks = c.integer("n_layers", {1, 512}),
-                      .mlp = c.integer("hidden_dim"),
-                      .activation = activation_in(c, "activation", "gelu")});
+  ModelPlan p = bert_plan(c, names,
+                          {.depth = c.integer("dim"),
+                           .heads = c.integer("n_heads", {1, 1024}),
+                           .blocks = c.integer("n_layers", {1, 512}),
+                           .mlp = c.integer("hidden_dim"),
+                           .activation = activation_in(c, "activation", "gelu")});
   add_bert_head(p, c, stored,
                 {.dense = "vocab_transform",
                  .norm = "vocab_layer_norm",

@@ -10,15 +10,15 @@ std::optional<float> cap_in(const Config& c, const std::string& key, double othe
   return static_cast<float>(c.real(key, otherwise));
 }
 
-Plan gemma2_plan(const Config& c, const Stored& stored) {
+ModelPlan gemma2_plan(const Config& c, const StoredTensors& stored) {
   const bool bias = c.flag("attention_bias", false);
-  Plan p = llama_plan(c, stored,
-                      {.qkv_bias = bias,
-                       .out_bias = bias,
-                       .head_depth = 256,
-                       .tied = true,
-                       .activation_key = "hidden_activation",
-                       .activation = "gelu_pytorch_tanh"});
+  ModelPlan p = llama_plan(c, stored,
+                           {.qkv_bias = bias,
+                            .out_bias = bias,
+                            .head_depth = 256,
+                            .tied = true,
+                            .activation_key = "hidden_activation",
+                            .activation = "gelu_pytorch_tanh"});
   become_gemma(p, c);
   p.network.score_cap = cap_in(c, "attn_logit_softcapping", 50.0);
   p.network.output_cap = cap_in(c, "final_logit_softcapping", 30.0);

@@ -5,16 +5,16 @@
 namespace fovea::checkpoints {
 namespace {
 
-Plan gemma3_plan(const Config& c, const Stored& stored) {
+ModelPlan gemma3_plan(const Config& c, const StoredTensors& stored) {
   const bool bias = c.flag("attention_bias", false);
-  Plan p = llama_plan(c, stored,
-                      {.qkv_bias = bias,
-                       .out_bias = bias,
-                       .qk_norm = true,
-                       .head_depth = 256,
-                       .tied = true,
-                       .activation_key = "hidden_activation",
-                       .activation = "gelu_pytorch_tanh"});
+  ModelPlan p = llama_plan(c, stored,
+                           {.qkv_bias = bias,
+                            .out_bias = bias,
+                            .qk_norm = true,
+                            .head_depth = 256,
+                            .tied = true,
+                            .activation_key = "hidden_activation",
+                            .activation = "gelu_pytorch_tanh"});
   become_gemma(p, c);
   models::TransformerConfig& n = p.network;
   if (c.has("attn_logit_softcapping")) {

@@ -6,11 +6,11 @@
 namespace fovea::checkpoints {
 namespace {
 
-Plan gpt2_plan(const Config& c, const Stored& stored) {
+ModelPlan gpt2_plan(const Config& c, const StoredTensors& stored) {
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"}) {
     if (c.flag(key, false)) c.refuse(key, "which is not known here");
   }
-  Plan p{.purpose = Purpose::writes};
+  ModelPlan p{.purpose = Purpose::writes};
   models::TransformerConfig& n = p.network;
   n.target_vocabulary = c.integer("vocab_size");
   n.depth = c.integer("n_embd");

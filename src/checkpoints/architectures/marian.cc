@@ -35,7 +35,7 @@ int64_t same_on_both_sides(const Config& c, const std::string& encoder,
   return n;
 }
 
-void add_marian_stack(Plan& p, const std::string& ours_stack, int64_t blocks) {
+void add_marian_stack(ModelPlan& p, const std::string& ours_stack, int64_t blocks) {
   const models::TransformerConfig& n = p.network;
   const int64_t W = n.depth, M = n.mlp_width;
   const bool decodes = ours_stack == "decoder";
@@ -65,8 +65,8 @@ void add_marian_stack(Plan& p, const std::string& ours_stack, int64_t blocks) {
       .parts = {}, .computed = [longest = n.longest, W] { return sines_then_cosines(longest, W); }};
 }
 
-Plan marian_plan(const Config& c, const Stored& stored) {
-  Plan p{.purpose = Purpose::translates};
+ModelPlan marian_plan(const Config& c, const StoredTensors& stored) {
+  ModelPlan p{.purpose = Purpose::translates};
   models::TransformerConfig& n = p.network;
   n.source_vocabulary = c.integer("vocab_size");
   n.target_vocabulary = c.integer("decoder_vocab_size", n.source_vocabulary, {});

@@ -4,8 +4,8 @@
 namespace fovea::checkpoints {
 
 extern const Architecture architecture_mistral = {
-    "mistral", "Mistral", "model.", [](const Config& c, const Stored& stored) {
-      Plan p = llama_plan(c, stored, {});
+    "mistral", "Mistral", "model.", [](const Config& c, const StoredTensors& stored) {
+      ModelPlan p = llama_plan(c, stored, {});
       constexpr int64_t kUnsaid = 4096;
       const bool none = c.json().contains("sliding_window") && !c.has("sliding_window");
       const int64_t window = none ? 0 : c.integer("sliding_window", kUnsaid, {1, int64_t{1} << 30});

@@ -3,8 +3,8 @@
 namespace fovea::checkpoints {
 
 extern const Architecture architecture_qwen2 = {
-    "qwen2", "Qwen2", "model.", [](const Config& c, const Stored& stored) {
-      Plan p = llama_plan(c, stored, {.qkv_bias = true});
+    "qwen2", "Qwen2", "model.", [](const Config& c, const StoredTensors& stored) {
+      ModelPlan p = llama_plan(c, stored, {.qkv_bias = true});
       add_qwen_windows(p, c);
       return p;
     }};

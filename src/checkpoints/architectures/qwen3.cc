@@ -4,10 +4,10 @@
 namespace fovea::checkpoints {
 
 extern const Architecture architecture_qwen3 = {
-    "qwen3", "Qwen3", "model.", [](const Config& c, const Stored& stored) {
+    "qwen3", "Qwen3", "model.", [](const Config& c, const StoredTensors& stored) {
       const bool bias = c.flag("attention_bias", false);
-      Plan p = llama_plan(c, stored,
-                          {.qkv_bias = bias, .out_bias = bias, .qk_norm = true, .head_depth = 128});
+      ModelPlan p = llama_plan(
+          c, stored, {.qkv_bias = bias, .out_bias = bias, .qk_norm = true, .head_depth = 128});
       add_qwen_windows(p, c);
       return p;
     }};

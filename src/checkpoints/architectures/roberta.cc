@@ -5,10 +5,10 @@ namespace fovea::checkpoints {
 
 extern const Architecture architecture_roberta = {
     "roberta", "RoBERTa", "roberta.",
-    [](const Config& c, const Stored& stored) {
+    [](const Config& c, const StoredTensors& stored) {
       BertSizes sizes = bert_sizes(c);
       sizes.begins = c.integer("pad_token_id", 1, {0, 1 << 20}) + 1;
-      Plan p = bert_plan(c, {}, sizes);
+      ModelPlan p = bert_plan(c, {}, sizes);
       add_bert_head(p, c, stored,
                     {.dense = "lm_head.dense",
                      .norm = "lm_head.layer_norm",

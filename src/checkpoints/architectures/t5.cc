@@ -27,7 +27,7 @@ nn::Activation t5_activation(const Config& c) {
   c.refuse("feed_forward_proj", "and known here are relu, gated-gelu and gated-silu");
 }
 
-void add_t5_stack(Plan& p, const std::string& stack, int64_t blocks) {
+void add_t5_stack(ModelPlan& p, const std::string& stack, int64_t blocks) {
   const models::TransformerConfig& n = p.network;
   const int64_t W = n.depth, M = n.mlp_width, q = n.heads * n.head_depth;
   constexpr auto kRms = nn::NormKind::rms;
@@ -62,8 +62,8 @@ void add_t5_stack(Plan& p, const std::string& stack, int64_t blocks) {
              {n.buckets, n.heads});
 }
 
-Plan t5_plan(const Config& c, const Stored& stored) {
-  Plan p{.purpose = Purpose::translates};
+ModelPlan t5_plan(const Config& c, const StoredTensors& stored) {
+  ModelPlan p{.purpose = Purpose::translates};
   models::TransformerConfig& n = p.network;
   n.source_vocabulary = n.target_vocabulary = c.integer("vocab_size");
   n.depth = c.integer("d_model");

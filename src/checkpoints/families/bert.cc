@@ -21,8 +21,8 @@ BertSizes bert_sizes(const Config& c) {
           .types = c.integer("type_vocab_size", 2, {1, 1024})};
 }
 
-Plan bert_plan(const Config& c, const BertNames& names, const BertSizes& s) {
-  Plan p;
+ModelPlan bert_plan(const Config& c, const BertNames& names, const BertSizes& s) {
+  ModelPlan p;
   models::TransformerConfig& n = p.network;
   if (s.depth % s.heads != 0) {
     throw Error("open", fmt::format("{}: {} heads do not divide a width of {}", c.file(), s.heads,
@@ -87,7 +87,8 @@ int64_t count_classes(const Config& c) {
 
 }  // namespace
 
-void add_bert_head(Plan& p, const Config& c, const Stored& stored, const HeadNames& names) {
+void add_bert_head(ModelPlan& p, const Config& c, const StoredTensors& stored,
+                   const HeadNames& names) {
   const models::TransformerConfig& n = p.network;
   const int64_t W = n.depth, V = n.source_vocabulary;
   const int64_t E = n.embedding_width > 0 ? n.embedding_width : W;

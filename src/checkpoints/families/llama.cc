@@ -40,7 +40,7 @@ void read_llama_sizes(const Config& c, int64_t head_depth, models::TransformerCo
   n.mlp_width = c.integer("intermediate_size");
 }
 
-void add_llama_block(Plan& p, const LlamaStyle& style, int64_t b) {
+void add_llama_block(ModelPlan& p, const LlamaStyle& style, int64_t b) {
   const models::TransformerConfig& n = p.network;
   const int64_t W = n.depth, M = n.mlp_width, d = n.head_depth, q = n.heads * d,
                 kv = n.key_heads * d;
@@ -91,8 +91,8 @@ std::vector<int64_t> windows_in(const Config& c, int64_t blocks, int64_t window,
   return all;
 }
 
-Plan llama_plan(const Config& c, const Stored& stored, const LlamaStyle& style) {
-  Plan p{.purpose = Purpose::writes};
+ModelPlan llama_plan(const Config& c, const StoredTensors& stored, const LlamaStyle& style) {
+  ModelPlan p{.purpose = Purpose::writes};
   models::TransformerConfig& n = p.network;
   read_llama_sizes(c, style.head_depth, n);
   n.activation =
@@ -120,7 +120,7 @@ Plan llama_plan(const Config& c, const Stored& stored, const LlamaStyle& style) 
   return p;
 }
 
-void add_qwen_windows(Plan& p, const Config& c) {
+void add_qwen_windows(ModelPlan& p, const Config& c) {
   if (!c.flag("use_sliding_window", false)) {
     for (const std::string& type : c.texts("layer_types")) {
       if (type != "full_attention") c.refuse("layer_types", "and use_sliding_window is false");
@@ -135,7 +135,7 @@ void add_qwen_windows(Plan& p, const Config& c) {
   }
 }
 
-void become_gemma(Plan& p, const Config& c) {
+void become_gemma(ModelPlan& p, const Config& c) {
   models::TransformerConfig& n = p.network;
   n.order = nn::NormOrder::around;
   n.embedding_scale = std::sqrt(static_cast<float>(n.depth));

@@ -33,7 +33,8 @@ PicturePlan read_picture(const Config& c, const VitNames& names) {
   return pixels;
 }
 
-void add_vit_head(Plan& p, const Config& c, const Stored& stored, const VitNames& names) {
+void add_vit_head(ModelPlan& p, const Config& c, const StoredTensors& stored,
+                  const VitNames& names) {
   const int64_t W = p.network.depth;
   const Shape* out = stored.shape_of(names.out.front() + ".weight");
   if (out == nullptr && is_by_itself(c)) {
@@ -52,7 +53,7 @@ void add_vit_head(Plan& p, const Config& c, const Stored& stored, const VitNames
   }
 }
 
-void add_vit_rows(Plan& p, const VitNames& names) {
+void add_vit_rows(ModelPlan& p, const VitNames& names) {
   const PicturePlan& pixels = *p.picture;
   const int64_t W = p.network.depth;
   const std::string patches = "embeddings.patch_embeddings.projection";
@@ -60,7 +61,7 @@ void add_vit_rows(Plan& p, const VitNames& names) {
       .parts = {{patches + ".weight", {W, pixels.channels, pixels.patch, pixels.patch}}},
       .shape = {W, pixels.channels * pixels.patch * pixels.patch}};
   add_tensor(p.recipe, "patches.bias", patches + ".bias", {W});
-  From tokens{.parts = {}, .shape = {pixels.tokens, W}};
+  TensorRecipe tokens{.parts = {}, .shape = {pixels.tokens, W}};
   for (const std::string& name : names.tokens) tokens.parts.push_back({name, {1, 1, W}});
   p.recipe["tokens"] = std::move(tokens);
   p.recipe["encoder.positions"] = {
@@ -68,7 +69,7 @@ void add_vit_rows(Plan& p, const VitNames& names) {
       .shape = {p.network.longest, W}};
 }
 
-void add_vit_block(Plan& p, int64_t b) {
+void add_vit_block(ModelPlan& p, int64_t b) {
   const models::TransformerConfig& n = p.network;
   const int64_t W = n.depth, M = n.mlp_width;
   const std::string ours = fmt::format("encoder.{}.", b),
@@ -91,8 +92,8 @@ void add_vit_block(Plan& p, int64_t b) {
 
 }  // namespace
 
-Plan vit_plan(const Config& c, const Stored& stored, const VitNames& names) {
-  Plan p{.purpose = Purpose::sees};
+ModelPlan vit_plan(const Config& c, const StoredTensors& stored, const VitNames& names) {
+  ModelPlan p{.purpose = Purpose::sees};
   models::TransformerConfig& n = p.network;
   read_vit_sizes(c, n);
   p.picture = read_picture(c, names);

@@ -16,7 +16,7 @@ const opened::Opened& Seer::opened() const {
                                          "and new images cannot be seen without it",
                                          model_));
     }
-    const checkpoints::About about = checkpoints::about(model_);
+    const checkpoints::CheckpointInfo about = checkpoints::about(model_);
     if (!is_of_pictures(about.purpose)) {
       throw Error("caption", fmt::format("--encoder {}: {} {}; images are seen by ViT or DeiT",
                                          model_, about.title, name_of(about.purpose)));

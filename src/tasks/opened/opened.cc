@@ -77,7 +77,7 @@ std::string tokenizer_in(const std::filesystem::path& folder) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> described(const std::filesystem::path& path) {
-  const checkpoints::About a = checkpoints::about(path);
+  const checkpoints::CheckpointInfo a = checkpoints::about(path);
   const models::TransformerConfig& n = a.network;
   std::vector<std::string> types;
   for (const auto& [type, count] : a.stored) types.push_back(fmt::format("{} {}", type, count));

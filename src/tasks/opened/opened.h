@@ -29,7 +29,7 @@ std::vector<std::pair<std::string, std::string>> described(const std::filesystem
 namespace opened {
 
 struct OpenedConfig final : TaskConfig {
-  checkpoints::About about;
+  checkpoints::CheckpointInfo about;
   void visit(Fields&) override {}
   std::string data_name() const override;
   std::string model() const override;
