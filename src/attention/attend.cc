@@ -82,39 +82,39 @@ void lower(AttendedState& s, Tensor q, const Keys& keys, const Tensor& v) {
   take_inputs(s, {q, k}, v);
 }
 
-// How the device that has the inputs computes the call.
-enum class Where : uint8_t { here, here_in_bf16, by_host };
-Where runs(const Tensor& q, const Keys& keys, const Tensor& v, const Attention& attention,
-           Plan asked) {
+// Who computes the call: the device that has the inputs, or the CPU in its place.
+enum class ComputedBy : uint8_t { device, device_in_bf16, host };
+ComputedBy computed_by(const Tensor& q, const Keys& keys, const Tensor& v,
+                       const Attention& attention, Plan asked) {
   const Device device = q.device();
-  if (device == Device::cpu) return Where::here;
+  if (device == Device::cpu) return ComputedBy::device;
   const Sizes n = sizes_of(with_rank_4(q), with_rank_4(keys.given), with_rank_4(v));
   check_attention("attend", attention, n);
   const Plan plan = choose_plan(request_for(attention, n, device),
                                 asked == Plan::automatic ? usual_plan() : asked);
   const bool narrow = computes_in(device, DType::bf16) && !keys.lowered && is_bf16(q) &&
                       is_bf16(keys.given) && is_bf16(v);
-  if (narrow && device_can_in_bf16(device, plan, attention, n)) return Where::here_in_bf16;
-  return device_can(device, plan, attention, n) ? Where::here : Where::by_host;
+  if (narrow && device_can_in_bf16(device, plan, attention, n)) return ComputedBy::device_in_bf16;
+  return device_can(device, plan, attention, n) ? ComputedBy::device : ComputedBy::host;
 }
 
 // A call that is ready to run, and its inputs in rank 4.
-struct Ready {
+struct PreparedCall {
   std::shared_ptr<AttendedState> state;
   Tensor q, k, v;
 };
 
-Ready ready(const Tensor& q, const Keys& keys, const Tensor& v, const Attention& attention,
-            Plan asked, Where where = Where::here) {
-  Ready x{std::make_shared<AttendedState>(), with_rank_4(q), with_rank_4(keys.given),
-          with_rank_4(v)};
+PreparedCall prepared(const Tensor& q, const Keys& keys, const Tensor& v,
+                      const Attention& attention, Plan asked, ComputedBy by = ComputedBy::device) {
+  PreparedCall x{std::make_shared<AttendedState>(), with_rank_4(q), with_rank_4(keys.given),
+                 with_rank_4(v)};
   AttendedState& s = *x.state;
   s.n = sizes_of(x.q, x.k, x.v);
   check_attention("attend", attention, s.n);
   s.rank = q.rank();
   s.attention = attention;
   s.device = s.computed = q.device();
-  s.in_bf16 = where == Where::here_in_bf16;
+  s.in_bf16 = by == ComputedBy::device_in_bf16;
   s.plan = choose_plan(request_for(attention, s.n, s.device),
                        asked == Plan::automatic ? usual_plan() : asked);
   const Widened wide = widened(s);
@@ -143,7 +143,7 @@ Attended finished(std::shared_ptr<AttendedState> s, const Tensor& context) {
   return out;
 }
 
-Attended by_reference(Ready x) {
+Attended by_reference(PreparedCall x) {
   const Tensor context = attend_by_reference(*x.state, x.q, x.k, x.v);
   return finished(std::move(x.state), context);
 }
@@ -186,16 +186,16 @@ Attended attend_to(const Tensor& q, const Keys& keys, const Tensor& v, const Att
                    const Want& want) {
   check_inputs(q, keys.given, v);
   const DefaultDevice here(q.device());
-  const Where where = runs(q, keys, v, attention, want.plan);
-  if (where != Where::here_in_bf16 && is_bf16(q) && computes_in(q.device(), DType::bf16)) {
+  const ComputedBy by = computed_by(q, keys, v, attention, want.plan);
+  if (by != ComputedBy::device_in_bf16 && is_bf16(q) && computes_in(q.device(), DType::bf16)) {
     const auto wide = [](const Tensor& t) { return t.to(DType::f32); };
     Attended out =
         attend_to(wide(q), {wide(keys.given), keys.lowered, keys.finite}, wide(v), attention, want);
     out.context = out.context.to(DType::bf16);
     return out;
   }
-  if (where == Where::by_host) return attend_through_host({q, keys.given, v, attention}, want);
-  Ready x = ready(q, keys, v, attention, want.plan, where);
+  if (by == ComputedBy::host) return attend_through_host({q, keys.given, v, attention}, want);
+  PreparedCall x = prepared(q, keys, v, attention, want.plan, by);
   AttendedState& s = *x.state;
   if (s.plan == Plan::reference) return by_reference(std::move(x));
   if (s.in_bf16) {
@@ -214,7 +214,7 @@ Attended attended(const Tensor& q, const Tensor& k, const Tensor& v, const Atten
                   const Computed& computed, const Want& want) {
   check_inputs(q, k, v);
   const bool narrow = q.device() != Device::cpu && is_bf16(q);
-  if (narrow || runs(q, {.given = k}, v, attention, want.plan) == Where::by_host) {
+  if (narrow || computed_by(q, {.given = k}, v, attention, want.plan) == ComputedBy::host) {
     const auto here = [](const Tensor& t) { return t ? t.to(Device::cpu) : t; };
     const Computed brought{here(computed.context), here(computed.stat), computed.chosen};
     return through_host({q, k, v, attention}, [&](const HostCall& x) {
@@ -222,7 +222,7 @@ Attended attended(const Tensor& q, const Tensor& k, const Tensor& v, const Atten
     });
   }
   const DefaultDevice here(q.device());
-  Ready x = ready(q, {.given = k}, v, attention, want.plan);
+  PreparedCall x = prepared(q, {.given = k}, v, attention, want.plan);
   AttendedState& s = *x.state;
   if (s.plan == Plan::reference) return by_reference(std::move(x));
   take_computed(s, computed);

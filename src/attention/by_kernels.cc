@@ -184,10 +184,10 @@ T* from(T* rows, int64_t row) {
   return rows ? rows + row : nullptr;
 }
 
-int64_t first_row(const Part& x, const Sizes& n) { return (x.b * n.H + x.h) * n.Lq + x.i; }
+int64_t first_row(const PairsPart& x, const Sizes& n) { return (x.b * n.H + x.h) * n.Lq + x.i; }
 
 // The part's rows of a problem, with its scores.
-AttentionProblem part_of(AttentionProblem p, const Part& x, const Tensor& scores) {
+AttentionProblem part_of(AttentionProblem p, const PairsPart& x, const Tensor& scores) {
   const int64_t group = p.group(), hk = x.h / group;
   p.B = x.B, p.H = x.H, p.Hk = std::max<int64_t>(1, x.H / group), p.Lq = x.Lq;
   p.v = from(p.v, x.b, hk, 0);
@@ -202,7 +202,7 @@ AttentionProblem part_of(AttentionProblem p, const Part& x, const Tensor& scores
   return p;
 }
 
-kernels::AttentionResult part_of(kernels::AttentionResult r, const Part& x, const Sizes& n) {
+kernels::AttentionResult part_of(kernels::AttentionResult r, const PairsPart& x, const Sizes& n) {
   r.context = from(r.context, x.b, x.h, x.i);
   r.weights = from(r.weights, x.b, x.h, x.i);
   r.stat = from(r.stat, first_row(x, n));
@@ -211,7 +211,8 @@ kernels::AttentionResult part_of(kernels::AttentionResult r, const Part& x, cons
   return r;
 }
 
-kernels::AttentionGradients part_of(kernels::AttentionGradients g, const Part& x, const Sizes& n) {
+kernels::AttentionGradients part_of(kernels::AttentionGradients g, const PairsPart& x,
+                                    const Sizes& n) {
   const int64_t row = first_row(x, n);
   g.context = from(g.context, x.b, x.h, x.i);
   g.d_context = from(g.d_context, x.b, x.h, x.i);
@@ -237,7 +238,7 @@ kernels::AttentionGradients part_of(kernels::AttentionGradients g, const Part& x
 template <class Function>
 void each_part(const AttendedState& s, const AttentionProblem& p, const Function& f) {
   if (s.plan != Plan::composed) return f(whole(s.n), p);
-  for (const Part& x : parts_of(s.mask, s.n)) f(x, part_of(p, x, scores_of(s, x).matrix));
+  for (const PairsPart& x : parts_of(s.mask, s.n)) f(x, part_of(p, x, scores_of(s, x).matrix));
 }
 
 // ---- gradients ---------------------------------------------------------------------------------
@@ -278,7 +279,7 @@ kernels::AttentionGradients targets(const AttendedState& s, const Wanted& d) {
 void backward_by_parts(const AttendedState& s, const AttentionProblem& p,
                        const kernels::AttentionGradients& g, PairGradients& sums) {
   const bool smooth = p.weigh != kernels::Weigh::argmax && p.weigh != kernels::Weigh::sample;
-  for (const Part& x : parts_of(s.mask, s.n)) {
+  for (const PairsPart& x : parts_of(s.mask, s.n)) {
     PartScores scores = smooth ? scores_of(s, x, sums) : scores_of(s, x);
     const AttentionProblem part = part_of(p, x, scores.matrix);
     kernels::AttentionGradients of_part = part_of(g, x, s.n);
@@ -366,7 +367,7 @@ void attend_by_kernels(AttendedState& s, bool keep_weights) {
     s.kept = Tensor::empty({n.B, n.H, n.Lq, kernels::kept_width(n.Lk)});
     out.kept = raw(s.kept);
   }
-  each_part(s, p, [&](const Part& x, const AttentionProblem& part) {
+  each_part(s, p, [&](const PairsPart& x, const AttentionProblem& part) {
     kernels::on(s.computed).attention_forward(part, part_of(out, x, n));
   });
   // Kept in passing, the weights of a row that has none may be NaN where nothing is seen.
@@ -463,7 +464,7 @@ void weights_by_parts(const AttendedState& s, const kernels::AttentionResult& do
       for (int64_t r = 0; r < rows;) {
         int64_t m = 1;
         while (m < most && r + m < rows && row_at(r + m) == row_at(r) + m) ++m;
-        const Part x{b, select.heads.empty() ? h : select.heads[h], row_at(r), 1, 1, m};
+        const PairsPart x{b, select.heads.empty() ? h : select.heads[h], row_at(r), 1, 1, m};
         kernels::on(s.computed)
             .attention_weights(part_of(s.problem, x, scores_of(s, x).matrix), part_of(done, x, n),
                                {.n_heads = 1, .n_rows = m}, from(to, b, h, r));
@@ -498,7 +499,7 @@ Tensor log_sum_exp_by_kernels(const AttendedState& s) {
   if (weigh == kernels::Weigh::softmax || weigh == kernels::Weigh::sample || empty(s.n))
     return s.stat;
   Tensor out = Tensor::empty({s.n.B, s.n.H, s.n.Lq});
-  each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
+  each_part(s, probabilities(s.problem), [&](const PairsPart& x, const AttentionProblem& p) {
     kernels::on(s.computed).attention_forward(p, {.stat = raw(out) + first_row(x, s.n)});
   });
   return out;
@@ -507,7 +508,7 @@ Tensor log_sum_exp_by_kernels(const AttendedState& s) {
 Tensor entropy_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
   Tensor out = Tensor::zeros({s.n.B, s.n.H, s.n.Lq});
   if (empty(s.n)) return out;
-  each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
+  each_part(s, probabilities(s.problem), [&](const PairsPart& x, const AttentionProblem& p) {
     const int64_t row = first_row(x, s.n);
     kernels::on(s.computed).attention_entropy(p, raw(log_sum_exp) + row, raw(out) + row);
   });
@@ -518,7 +519,7 @@ Tensor entropy_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
 Tensor log_prob_by_kernels(const AttendedState& s, const Tensor& log_sum_exp) {
   Tensor out = Tensor::zeros({s.n.B, s.n.H, s.n.Lq});
   if (empty(s.n)) return out;
-  each_part(s, probabilities(s.problem), [&](const Part& x, const AttentionProblem& p) {
+  each_part(s, probabilities(s.problem), [&](const PairsPart& x, const AttentionProblem& p) {
     const int64_t row = first_row(x, s.n);
     kernels::on(s.computed)
         .attention_log_prob(p, raw(log_sum_exp) + row, chosen_of(s) + row, raw(out) + row);

@@ -77,9 +77,9 @@ bool forget_nonfinite(const Tensor& d_matrix, PartScores& part) {
 
 }  // namespace
 
-Part whole(const Sizes& n) { return {.B = n.B, .H = n.H, .Lq = n.Lq}; }
+PairsPart whole(const Sizes& n) { return {.B = n.B, .H = n.H, .Lq = n.Lq}; }
 
-std::vector<Part> parts_of(const LoweredMask& m, const Sizes& n) {
+std::vector<PairsPart> parts_of(const LoweredMask& m, const Sizes& n) {
   const int64_t group = n.H / n.Hk;
   const auto in_row = [&](int64_t b, int64_t h, int64_t i) {
     const int64_t at = b * m.stride_b + h * m.stride_h + i;
@@ -90,7 +90,7 @@ std::vector<Part> parts_of(const LoweredMask& m, const Sizes& n) {
     for (int64_t at = 0; at < heads * n.Lq; ++at) pairs += in_row(b, h + at / n.Lq, at % n.Lq);
     return pairs;
   };
-  std::vector<Part> parts;
+  std::vector<PairsPart> parts;
   const auto add_rows_of = [&](int64_t b, int64_t h) {
     for (int64_t i = 0, rows = 0; i < n.Lq; i += rows) {
       Room room;
@@ -142,7 +142,7 @@ PairScore pair_score(const Score& score) {
   return {def.pairs, score.parameters};
 }
 
-PartScores scores_of(const AttendedState& s, const Part& part, const PairGradients& wanted) {
+PartScores scores_of(const AttendedState& s, const PairsPart& part, const PairGradients& wanted) {
   const Sizes& n = s.n;
   const int64_t group = n.H / n.Hk;
   const int64_t first = (part.b * n.H + part.h) * n.Lq + part.i;

@@ -14,20 +14,21 @@ struct AttendedState;
 
 // Batch entries, heads and queries of a call, from (b, h, i) on. One with several entries has all
 // heads, one with several heads all queries: its rows follow one another.
-struct Part {
+struct PairsPart {
   int64_t b = 0, h = 0, i = 0;
   int64_t B = 0, H = 0, Lq = 0;
 };
-Part whole(const Sizes&);
+PairsPart whole(const Sizes&);
 
 // A part has at most so many permitted pairs, 4 MiB where they are 64 wide, and so many scores,
 // 4 MiB; or one row.
 constexpr int64_t kPartPairs = int64_t{1} << 14, kPartScores = int64_t{1} << 20;
-std::vector<Part> parts_of(const LoweredMask&, const Sizes&);
+std::vector<PairsPart> parts_of(const LoweredMask&, const Sizes&);
 
 // Calls f(b, h, i, j) for every pair of the part that the mask permits, in the order of the rows.
 template <class Function>
-void each_permitted(const LoweredMask& m, const Sizes& n, const Part& part, const Function& f) {
+void each_permitted(const LoweredMask& m, const Sizes& n, const PairsPart& part,
+                    const Function& f) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   kernels::View<const uint8_t> allowed;
   kernels::View<const float> bias;
@@ -79,7 +80,7 @@ struct PartScores {
   Tensor scores;  // [P]; on a tape of its own where gradients are wanted
   Tensor matrix;  // [B,H,Lq,Lk] of the part, 0 where a pair is not permitted
 };
-PartScores scores_of(const AttendedState&, const Part&, const PairGradients& wanted = {});
+PartScores scores_of(const AttendedState&, const PairsPart&, const PairGradients& wanted = {});
 // What d_matrix, contiguous, gives the rows and the parameters. Takes the part.
 void add_gradients(const AttendedState&, const Tensor& d_matrix, PartScores&, PairGradients&);
 

@@ -13,7 +13,7 @@ Encoded repeated(const Encoded& e, int64_t K) {
 // The decoder as a search asks it.
 class Writing : public Generator {
  public:
-  Writing(const Written& m, const Encoded& encoded, const DecodeConfig& c,
+  Writing(const ConfiguredWriter& m, const Encoded& encoded, const DecodeConfig& c,
           const Intervention& intervention)
       : model_(m),
         decoder_(m, repeated(encoded, c.beam),
@@ -44,7 +44,7 @@ class Writing : public Generator {
   }
 
  private:
-  const Written model_;
+  const ConfiguredWriter model_;
   Decoder decoder_;
   ScreenedOutput output_;
   Tensor out_, weights_;  // o_t [B·K,H], [B·K,S]
@@ -53,7 +53,7 @@ class Writing : public Generator {
 
 }  // namespace
 
-std::vector<std::vector<Decoded>> write_out(const Written& m, const Encoded& memory,
+std::vector<std::vector<Decoded>> write_out(const ConfiguredWriter& m, const Encoded& memory,
                                             const DecodeConfig& c,
                                             const Intervention& intervention) {
   Writing generator(m, memory, c, intervention);

@@ -37,7 +37,7 @@ Encoded select_rows(const Encoded& e, const Tensor& ids) {
   return rows;
 }
 
-Decoder::Decoder(const Written& written, const Encoded& e, const LookPass& pass)
+Decoder::Decoder(const ConfiguredWriter& written, const Encoded& e, const LookPass& pass)
     : model_(written.writer), config_(written.config) {
   const Writer& m = model_;
   const WriterConfig& c = config_;
@@ -116,7 +116,7 @@ Tensor gated(const Writer& m, const Tensor& states, const Tensor& contexts) {
   return m.gate.weight ? contexts * sigmoid(m.gate(states)) : contexts;
 }
 
-Tensor read_out(const Written& m, const Tensor& state, const Tensor& context,
+Tensor read_out(const ConfiguredWriter& m, const Tensor& state, const Tensor& context,
                 const Tensor& embedded) {
   std::vector<Tensor> parts = {state, context};
   if (m.config.order == Order::bahdanau) parts.push_back(embedded);

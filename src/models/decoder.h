@@ -23,7 +23,7 @@ Encoded encode_vectors(const Seq2Seq&, const Tensor& source, const Tensor& lengt
 Encoded encode(const Seq2Seq&, const Tensor& source, const Tensor& lengths, const Dropout& = {});
 
 // A writer and its settings, of whatever model.
-struct Written {
+struct ConfiguredWriter {
   const Writer& writer;
   WriterConfig config;
 };
@@ -34,7 +34,7 @@ Encoded select_rows(const Encoded&, const Tensor& ids);
 // One pass of the decoder, step by step. Weights' gradients are taken once for all steps.
 class Decoder {
  public:
-  Decoder(const Written&, const Encoded&, const LookPass&);
+  Decoder(const ConfiguredWriter&, const Encoded&, const LookPass&);
 
   // The input product of the first layer for y_{t−1}, embedded: [..,B,E] → [..,B,G·H].
   Tensor gates(const Tensor& embedded);
@@ -69,22 +69,23 @@ class Decoder {
 Tensor gated(const Writer&, const Tensor& states, const Tensor& contexts);
 
 // o = tanh(W[s; c; y]), or without y in Luong's order; any leading dimensions.
-Tensor read_out(const Written&, const Tensor& state, const Tensor& context, const Tensor& embedded);
+Tensor read_out(const ConfiguredWriter&, const Tensor& state, const Tensor& context,
+                const Tensor& embedded);
 
 // −log p of the targets [T,B] that are written while looking at `memory`, and what hard attention
 // adds. An intervention sees every look.
 struct Targets {
   Tensor in, out;  // i64 [T,B]: begin y_1 …, and y_1 … end
 };
-Loss loss_of(const Written&, const Encoded& memory, const Targets&, const LossConfig&,
+Loss loss_of(const ConfiguredWriter&, const Encoded& memory, const Targets&, const LossConfig&,
              const Intervention&);
 
 // The logits of each next token, [T,B,V], of targets as they are given.
-Tensor logits_of(const Written&, const Encoded& memory, const Tensor& target_in,
+Tensor logits_of(const ConfiguredWriter&, const Encoded& memory, const Tensor& target_in,
                  const Intervention&);
 
 // The n best that are written while looking at `memory`; at most 2·S + 10 tokens.
-std::vector<std::vector<Decoded>> write_out(const Written&, const Encoded& memory,
+std::vector<std::vector<Decoded>> write_out(const ConfiguredWriter&, const Encoded& memory,
                                             const DecodeConfig&, const Intervention&);
 
 }  // namespace fovea::models

@@ -11,7 +11,7 @@ namespace {
 
 // What a part goes through, with weights of its own.
 template <class Layer>
-std::vector<Layer> for_parts(const Layer& layer, const Parts& parts) {
+std::vector<Layer> for_parts(const Layer& layer, const SequenceParts& parts) {
   std::vector<Layer> all(parts.rows.size(), layer);
   Layer weights = layer;
   std::vector<std::vector<Tensor>> copies;
@@ -23,7 +23,7 @@ std::vector<Layer> for_parts(const Layer& layer, const Parts& parts) {
   return all;
 }
 
-Tensor ids_of(const std::vector<int64_t>& ids, int64_t stride, const Runs& runs, int64_t shift) {
+Tensor ids_of(const std::vector<int64_t>& ids, int64_t stride, const RowRuns& runs, int64_t shift) {
   std::vector<int64_t> some;
   const int64_t B = static_cast<int64_t>(ids.size()) / stride;
   for (int64_t b = 0; b < B; ++b) {
@@ -38,7 +38,7 @@ Tensor ids_of(const std::vector<int64_t>& ids, int64_t stride, const Runs& runs,
 // The rows of parts in the order of their places, and back.
 class RowOrder {
  public:
-  explicit RowOrder(const std::vector<Runs>& parts) : parts_(parts) {
+  explicit RowOrder(const std::vector<RowRuns>& parts) : parts_(parts) {
     for (size_t p = 0; p < parts.size(); ++p) {
       for (size_t r = 0; r < parts[p].size(); ++r) places_[parts[p][r].begin] = {p, r};
     }
@@ -73,18 +73,18 @@ class RowOrder {
   int64_t size(size_t part, size_t run) const {
     return parts_[part][run].end - parts_[part][run].begin;
   }
-  const std::vector<Runs>& parts_;
+  const std::vector<RowRuns>& parts_;
   std::map<int64_t, Place> places_;  // by the first row
 };
 
 // A decoder's blocks; x [B,rows,W] by part, entered.
-void through_blocks(const Transformer& m, const Parts& parts, const nn::Dropout& drop,
+void through_blocks(const Transformer& m, const SequenceParts& parts, const nn::Dropout& drop,
                     std::vector<Tensor>& x) {
   const TransformerConfig& c = m.config;
   const Stack& s = m.decoder;
   const RowOrder order(parts.rows);
-  std::vector<Angles> angles;
-  for (const Runs& runs : parts.rows) angles.emplace_back(runs, head_depth(c));
+  std::vector<PassAngles> angles;
+  for (const RowRuns& runs : parts.rows) angles.emplace_back(runs, head_depth(c));
   nn::BlockPass pass;
   pass.self.bias = bias_of(c, s, parts.length, parts.length);
   for (size_t b = 0; b < s.blocks.size(); ++b) {
@@ -92,7 +92,7 @@ void through_blocks(const Transformer& m, const Parts& parts, const nn::Dropout&
     const bool turns = c.positions == nn::Positions::rotary;
     std::vector<Tensor> q, k, v;
     for (size_t p = 0; p < x.size(); ++p) {
-      const nn::HeadRows rows =
+      const nn::ProjectedHeads rows =
           nn::project(own[p].self, nn::self_input(own[p], x[p]),
                       turns ? angles[p].of(s.blocks[b].config.rotary) : nullptr);
       q.push_back(rows.q);
@@ -117,7 +117,7 @@ void through_blocks(const Transformer& m, const Parts& parts, const nn::Dropout&
 
 // f(states, targets, losses) of each part.
 template <class Of>
-void by_parts(const Transformer& m, const Tensor& ids, const Parts& parts,
+void by_parts(const Transformer& m, const Tensor& ids, const SequenceParts& parts,
               const TransformerPass& pass, const Of& f) {
   expect_part("decode", m.decoder, "decoder");
   const TransformerConfig& c = m.config;
@@ -158,7 +158,7 @@ void by_parts(const Transformer& m, const Tensor& ids, const Parts& parts,
 
 }  // namespace
 
-std::vector<Loss> losses(const Transformer& m, const Tensor& ids, const Parts& parts,
+std::vector<Loss> losses(const Transformer& m, const Tensor& ids, const SequenceParts& parts,
                          const LossConfig& c) {
   std::vector<Loss> all;
   by_parts(m, ids, parts, at(pass_of(c, {}), "decoder"),
@@ -168,7 +168,7 @@ std::vector<Loss> losses(const Transformer& m, const Tensor& ids, const Parts& p
   return all;
 }
 
-std::vector<Tensor> each_loss(const Transformer& m, const Tensor& ids, const Parts& parts) {
+std::vector<Tensor> each_loss(const Transformer& m, const Tensor& ids, const SequenceParts& parts) {
   std::vector<Tensor> all;
   by_parts(m, ids, parts, {},
            [&](const Tensor& states, const Tensor& targets, const Losses& losses) {

@@ -112,8 +112,8 @@ Tensor through(const TransformerConfig& c, const Stack& s, const Tensor& embedde
   Mask mask;
   if (s.causal) mask = masks::causal();
   if (pass.lengths) mask = mask & masks::lengths(pass.lengths);
-  const Runs runs{{pass.first, pass.first + L}};
-  Angles angles(runs, head_depth(c));
+  const RowRuns runs{{pass.first, pass.first + L}};
+  PassAngles angles(runs, head_depth(c));
   each.self.bias = bias_of(c, s, L, pass.first + L);
   if (pass.how.hook) each.self.hook = each.cross.hook = &pass.how.hook;
   Tensor x = dropped(entered(c, s, embedded, runs), drop.at("embedded")).to(pass.how.type);

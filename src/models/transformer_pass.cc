@@ -28,7 +28,7 @@ float embedding_scale(const TransformerConfig& c) {
 
 // of(run) for each, one after the other [L,·].
 template <class Of>
-Tensor of_runs(const Runs& runs, const Of& of) {
+Tensor of_runs(const RowRuns& runs, const Of& of) {
   if (runs.size() == 1) return of(runs[0]);
   std::vector<Tensor> all;
   for (const RowRun& run : runs) all.push_back(of(run));
@@ -39,7 +39,7 @@ Tensor of_runs(const Runs& runs, const Of& of) {
 
 // widen(norm(scale·x + positions + type))
 Tensor entered(const TransformerConfig& c, const Stack& s, const Tensor& embedded,
-               const Runs& runs) {
+               const RowRuns& runs) {
   for (const RowRun& run : runs) check_positions(c, run.end);
   const float scale = embedding_scale(c);
   Tensor x = scale == 1.0f ? embedded : embedded * scale;
@@ -59,7 +59,7 @@ Tensor entered(const TransformerConfig& c, const Stack& s, const Tensor& embedde
   return c.embedding_width > 0 ? s.widen(x) : x;
 }
 
-const nn::Rotary* Angles::of(const nn::RotaryConfig& c) {
+const nn::Rotary* PassAngles::of(const nn::RotaryConfig& c) {
   for (const auto& [config, table] : made_) {
     if (*config == c) return table.get();
   }

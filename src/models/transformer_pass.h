@@ -16,19 +16,19 @@ namespace fovea::models {
 struct RowRun {
   int64_t begin = 0, end = 0;
 };
-using Runs = std::vector<RowRun>;  // where rows stand
+using RowRuns = std::vector<RowRun>;  // where rows stand
 
 // widen(norm(scale·x + positions + type)) of rows that stand there, embedded.
-Tensor entered(const TransformerConfig&, const Stack&, const Tensor& embedded, const Runs&);
+Tensor entered(const TransformerConfig&, const Stack&, const Tensor& embedded, const RowRuns&);
 
 // The angles of a pass, one table for all blocks that turn alike.
-class Angles {
+class PassAngles {
  public:
-  Angles(Runs runs, int64_t depth) : runs_(std::move(runs)), depth_(depth) {}
+  PassAngles(RowRuns runs, int64_t depth) : runs_(std::move(runs)), depth_(depth) {}
   const nn::Rotary* of(const nn::RotaryConfig&);
 
  private:
-  Runs runs_;
+  RowRuns runs_;
   int64_t depth_;
   std::vector<std::pair<const nn::RotaryConfig*, std::unique_ptr<nn::Rotary>>> made_;
 };

@@ -109,7 +109,7 @@ struct Pass {
   Tensor log_prob, entropy;      // [T,B], hard attention alone
 };
 
-Pass run(const Written& m, Encoded source, const Tensor& target_in, const LossConfig& c,
+Pass run(const ConfiguredWriter& m, Encoded source, const Tensor& target_in, const LossConfig& c,
          const Intervention& intervention) {
   const Seed seed(c.seed);
   const Dropout drop{c.dropout, seed.at("dropout")};
@@ -188,15 +188,15 @@ Drawn drawn_of(const Writer& m, const Pass& pass, const Tensor& target, const Lo
 
 }  // namespace
 
-Tensor logits_of(const Written& m, const Encoded& memory, const Tensor& target_in,
+Tensor logits_of(const ConfiguredWriter& m, const Encoded& memory, const Tensor& target_in,
                  const Intervention& intervention) {
   LossConfig judged;
   judged.mode = Mode::eval;
   return m.writer.output(run(m, memory, target_in, judged, intervention).out);
 }
 
-Loss loss_of(const Written& m, const Encoded& memory, const Targets& targets, const LossConfig& c,
-             const Intervention& intervention) {
+Loss loss_of(const ConfiguredWriter& m, const Encoded& memory, const Targets& targets,
+             const LossConfig& c, const Intervention& intervention) {
   const Pass pass = run(m, memory, targets.in, c, intervention);
   if (!pass.log_prob) {
     return token_loss(pass.out, targets.out, losses_of(m.writer.output), c.label_smoothing);

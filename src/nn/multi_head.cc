@@ -57,7 +57,7 @@ Tensor for_each_head(const Tensor& x, int64_t heads) {
 }
 
 // Of all heads or one group's. `elsewhere`: who attends, where not attend().
-Tensor weighed(const HeadCall& call, const HeadRows& rows, const HeadsPass& pass,
+Tensor weighed(const HeadCall& call, const ProjectedHeads& rows, const HeadsPass& pass,
                const AttendRows* elsewhere = nullptr) {
   Attention a = call.attention;
   a.mask = pass.mask;
@@ -97,15 +97,15 @@ Tensor weighed(const HeadCall& call, const HeadRows& rows, const HeadsPass& pass
 
 // Group by group; [B,H,Lq,d].
 template <class OneGroup>
-Tensor by_group(const MultiHead& m, const HeadRows& rows, const OneGroup& one) {
+Tensor by_group(const MultiHead& m, const ProjectedHeads& rows, const OneGroup& one) {
   if (m.calls.size() == 1) return one(size_t{0}, m.calls[0], rows);
   const int64_t shared = m.config.heads / key_heads(m.config);
   std::vector<Tensor> contexts;
   for (size_t g = 0; g < m.calls.size(); ++g) {
     const int64_t first = m.calls[g].first, last = first + m.calls[g].heads;
-    const HeadRows mine{rows.q.slice(1, first, last),
-                        rows.k.slice(1, first / shared, last / shared),
-                        rows.v.slice(1, first / shared, last / shared)};
+    const ProjectedHeads mine{rows.q.slice(1, first, last),
+                              rows.k.slice(1, first / shared, last / shared),
+                              rows.v.slice(1, first / shared, last / shared)};
     contexts.push_back(one(g, m.calls[g], mine));
   }
   return concatenate(contexts, 1);
@@ -187,11 +187,11 @@ MultiHead multi_head(Weights& w, const std::string& name, const HeadsConfig& c, 
   return m;
 }
 
-HeadRows project(const MultiHead& m, const Tensor& x, const Rotary* rotary) {
+ProjectedHeads project(const MultiHead& m, const Tensor& x, const Rotary* rotary) {
   const int64_t H = m.config.heads, Hk = key_heads(m.config), d = depth(m.config);
   const std::vector<Tensor> parts = split(m.in(x), {H * d, Hk * d, Hk * d}, 2);
-  HeadRows rows{by_head(parts[0], H, m.query_norm), by_head(parts[1], Hk, m.key_norm),
-                by_head(parts[2], Hk)};
+  ProjectedHeads rows{by_head(parts[0], H, m.query_norm), by_head(parts[1], Hk, m.key_norm),
+                      by_head(parts[2], Hk)};
   if (rotary != nullptr) {
     rows.q = rotate(rows.q, rotary->cos, rotary->sin);
     rows.k = rotate(rows.k, rotary->cos, rotary->sin);
@@ -199,18 +199,18 @@ HeadRows project(const MultiHead& m, const Tensor& x, const Rotary* rotary) {
   return rows;
 }
 
-Tensor contexts(const MultiHead& m, const HeadRows& rows, const HeadsPass& pass,
+Tensor contexts(const MultiHead& m, const ProjectedHeads& rows, const HeadsPass& pass,
                 const AttendRows& elsewhere) {
-  return merged(by_group(m, rows, [&](size_t, const HeadCall& call, const HeadRows& mine) {
+  return merged(by_group(m, rows, [&](size_t, const HeadCall& call, const ProjectedHeads& mine) {
     return weighed(call, mine, pass, &elsewhere);
   }));
 }
 
 Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
-  const HeadRows rows = nn::project(*this, x, pass.rotary);
+  const ProjectedHeads rows = nn::project(*this, x, pass.rotary);
   if (pass.past == nullptr) {
     return out(
-        merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const HeadRows& mine) {
+        merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const ProjectedHeads& mine) {
           return weighed(call, mine, pass);
         })));
   }
@@ -221,13 +221,13 @@ Tensor MultiHead::self(const Tensor& x, const HeadsPass& pass) const {
       std::all_of(calls.begin(), calls.end(), [](const HeadCall& c) { return c.normalise; });
   const Tensor k = rows.k, v = rows.v;
   if (!all_linear) append(past, k, v);
-  HeadRows seen = rows;
+  ProjectedHeads seen = rows;
   if (!all_linear) {
     seen.k = past.keys.slice(2, 0, past.length);
     seen.v = past.values.slice(2, 0, past.length);
   }
-  const Tensor context =
-      by_group(*this, seen, [&](size_t g, const HeadCall& call, const HeadRows& mine) -> Tensor {
+  const Tensor context = by_group(
+      *this, seen, [&](size_t g, const HeadCall& call, const ProjectedHeads& mine) -> Tensor {
         if (!call.normalise) return weighed(call, mine, pass);
         const int64_t new_rows = mine.q.size(2), from = mine.k.size(2) - new_rows;
         return linear_steps(past.sums[g], *call.attention.score.def,
@@ -248,12 +248,13 @@ KeyValues MultiHead::project(const Tensor& rows, const Tensor& lengths) const {
 }
 
 Tensor MultiHead::cross(const Tensor& x, const KeyValues& source, const HeadsPass& pass) const {
-  const HeadRows rows{by_head(query(x), config.heads), source.keys, source.values};
+  const ProjectedHeads rows{by_head(query(x), config.heads), source.keys, source.values};
   HeadsPass p = pass;
   if (source.lengths) p.mask = p.mask & masks::lengths(source.lengths);
-  return out(merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const HeadRows& mine) {
-    return weighed(call, mine, p);
-  })));
+  return out(
+      merged(by_group(*this, rows, [&](size_t, const HeadCall& call, const ProjectedHeads& mine) {
+        return weighed(call, mine, p);
+      })));
 }
 
 Pooling pooling(Weights& w, const std::string& name, const HeadsConfig& c, int64_t queries) {

@@ -8,15 +8,16 @@
 // comes after it is done row by row.
 namespace fovea::nn {
 
-struct HeadRows {
+struct ProjectedHeads {
   Tensor q, k, v;  // [B,H,L,d], [B,Hk,L,d]
 };
-HeadRows project(const MultiHead&, const Tensor& x, const Rotary*);  // of self-attention
+ProjectedHeads project(const MultiHead&, const Tensor& x, const Rotary*);  // of self-attention
 
 // attend() in another way: the context.
 using AttendRows =
     std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v, const Attention&)>;
-Tensor contexts(const MultiHead&, const HeadRows&, const HeadsPass&, const AttendRows&);  // [B,L,·]
+Tensor contexts(const MultiHead&, const ProjectedHeads&, const HeadsPass&,
+                const AttendRows&);  // [B,L,·]
 
 Tensor self_input(const Block&, const Tensor& x);
 Noise noise_of_weights(const BlockPass&);  // of self-attention

@@ -64,7 +64,7 @@ struct Call {
   Team& team;
   Attention attention;
   Sizes n;  // of all queries and keys
-  Cut queries, keys;
+  SequenceCut queries, keys;
   int64_t key_width;  // lowered
 
   Sizes of_chunk(int64_t rows) const {
@@ -75,7 +75,7 @@ struct Call {
 };
 
 // A chunk of the rows that this rank holds.
-Tensor chunk_of(const Cut& cut, const Tensor& held, int64_t chunk) {
+Tensor chunk_of(const SequenceCut& cut, const Tensor& held, int64_t chunk) {
   const int64_t at = cut.place_of(chunk);
   return held.slice(2, at, at + cut.chunk(chunk).size()).contiguous();
 }
@@ -360,7 +360,7 @@ class BackwardPass {
 
 [[noreturn]] void fail(const std::string& message) { throw Error("attend", message); }
 
-void check_rows(const char* name, const Tensor& t, const Cut& cut, const Team& team) {
+void check_rows(const char* name, const Tensor& t, const SequenceCut& cut, const Team& team) {
   const int64_t expected = cut.row_count(team.rank());
   if (t.size(2) == expected) return;
   fail(fmt::format("{} has {} rows, expected {}: what rank {} of {} holds of {} (rows_of_rank)",
@@ -400,7 +400,7 @@ Call checked(Team& team, const Tensor& q, const Tensor& k, const Tensor& v, cons
   if (n.Lq < 0 || n.Lk < 0) fail("lengths are below 0");
   check_mergeable("attend", a);
   check_attention("attend", a, n);
-  Call x{team, a, n, Cut(n.Lq, team.size()), Cut(n.Lk, team.size()), 0};
+  Call x{team, a, n, SequenceCut(n.Lq, team.size()), SequenceCut(n.Lk, team.size()), 0};
   check_rows("q", q, x.queries, team);
   check_rows("k", k, x.keys, team);
   check_rows("v", v, x.keys, team);

@@ -12,9 +12,9 @@ namespace fovea {
 // How a sequence is cut and dealt. Its chunks depend on its length alone: 64 of at most 2,048 rows,
 // or a multiple of that, their sizes equal but for one row. Chunk p and the p-th from the end are a
 // pair, of as many causal scores as any other; a rank holds a run of pairs.
-class Cut {
+class SequenceCut {
  public:
-  Cut(int64_t length, int ranks);
+  SequenceCut(int64_t length, int ranks);
 
   int64_t length() const { return length_; }
   int64_t chunks() const { return 2 * pairs_; }

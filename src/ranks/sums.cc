@@ -19,7 +19,7 @@ int64_t numel_of(const Shape& shape) {
 }
 
 // The partial sums that a rank ends with, without their values.
-std::vector<PartialSum> parts_of(const Cut& cut, int rank) {
+std::vector<PartialSum> parts_of(const SequenceCut& cut, int rank) {
   TreeSum sum;
   for (int64_t p = cut.first_pair(rank); p < cut.first_pair(rank + 1); ++p) sum.add({p, 0, {}});
   return sum.parts();
@@ -57,7 +57,7 @@ Bytes bytes_of(const Tensor& t) {
 
 // `wanted(r)`: whether rank r gets the total.
 template <class Wanted>
-Tensors total(Team& team, const Cut& cut, const Shapes& shapes, TreeSum mine,
+Tensors total(Team& team, const SequenceCut& cut, const Shapes& shapes, TreeSum mine,
               const Wanted& wanted) {
   const NoGrad quiet;
   int64_t floats = 0;
@@ -91,11 +91,11 @@ Tensors zeros_of(const Shapes& shapes) {
   return all;
 }
 
-Tensors total_at(Team& team, int to, const Cut& cut, const Shapes& shapes, TreeSum mine) {
+Tensors total_at(Team& team, int to, const SequenceCut& cut, const Shapes& shapes, TreeSum mine) {
   return total(team, cut, shapes, std::move(mine), [to](int rank) { return rank == to; });
 }
 
-Tensors total_everywhere(Team& team, const Cut& cut, const Shapes& shapes, TreeSum mine) {
+Tensors total_everywhere(Team& team, const SequenceCut& cut, const Shapes& shapes, TreeSum mine) {
   return total(team, cut, shapes, std::move(mine), [](int) { return true; });
 }
 

@@ -18,7 +18,7 @@ Tensors zeros_of(const Shapes&);
 
 // What the sum over all pairs is: at rank `to`, and nothing elsewhere. Every term has all of the
 // names. `mine` has those of this rank's pairs.
-Tensors total_at(team::Team&, int to, const Cut&, const Shapes&, TreeSum mine);
-Tensors total_everywhere(team::Team&, const Cut&, const Shapes&, TreeSum mine);
+Tensors total_at(team::Team&, int to, const SequenceCut&, const Shapes&, TreeSum mine);
+Tensors total_everywhere(team::Team&, const SequenceCut&, const Shapes&, TreeSum mine);
 
 }  // namespace fovea

@@ -9,9 +9,9 @@
 namespace fovea::team {
 namespace {
 
-class Alone : public Team {
+class TeamOfOne : public Team {
  public:
-  Alone() : Team(0, 1) {}
+  TeamOfOne() : Team(0, 1) {}
   void exchange(std::span<const ConstBytes> send, std::span<const Bytes> received) override {
     std::ranges::copy(send[0], received[0].begin());
   }
@@ -24,7 +24,7 @@ Bytes bytes_of(std::string& text) { return std::as_writable_bytes(std::span(text
 }  // namespace
 
 Team& alone() {
-  static Alone one;
+  static TeamOfOne one;
   return one;
 }
 
@@ -100,7 +100,7 @@ void together(Team& team, const std::function<void()>& work) {
   throw Elsewhere{first->exit_code};
 }
 
-bool deal(Team& team, const Parts& p) {
+bool deal(Team& team, const DealtParts& p) {
   const size_t ranks = static_cast<size_t>(team.size());
   expect_alike(team, {{"the parts of their work", std::to_string(p.n)}});
   for (size_t at = 0; at < p.n; at += ranks) {

@@ -36,13 +36,13 @@ void together(Team&, const std::function<void()>& work);
 // Parts 0 … n − 1 of some work, which the ranks take in turns. work(i) gives what comes of a part,
 // without a call to the team; take(i, …) gets it on every rank, in the order of parts. Where work
 // throws on any rank, it does on all, as in together().
-struct Parts {
+struct DealtParts {
   size_t n = 0;
   std::function<std::string(size_t)> work;
   std::function<void(size_t, std::string)> take;
   const std::atomic<bool>* stop = nullptr;  // set on any rank, all end before their next parts
 };
-bool deal(Team&, const Parts&);  // false: stopped
+bool deal(Team&, const DealtParts&);  // false: stopped
 
 // What all ranks found wrong: the first says so.
 [[noreturn]] void fail_everywhere(Team&, const Error&);

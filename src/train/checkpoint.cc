@@ -80,7 +80,7 @@ Metadata metadata_of(const RunState& state) {
   return metadata;
 }
 
-Metadata metadata_of(const ToSave& saved) {
+Metadata metadata_of(const StreamedCheckpoint& saved) {
   Metadata metadata = metadata_of(saved.state);
   for (const auto& [name, text] : saved.run) metadata["run." + name] = text;
   return metadata;
@@ -146,13 +146,13 @@ bool is_there(const fs::path& path) {
 struct PartOfState {
   const char* prefix;
   Tensors Checkpoint::*loaded;
-  StreamedTensors ToSave::*saved;
+  StreamedTensors StreamedCheckpoint::*saved;
 };
 const PartOfState kParts[] = {
-    {"weights/", &Checkpoint::weights, &ToSave::weights},
-    {"buffers/", &Checkpoint::buffers, &ToSave::buffers},
-    {"optimizer/", &Checkpoint::optimizer, &ToSave::optimizer},
-    {"average/", &Checkpoint::average, &ToSave::average},
+    {"weights/", &Checkpoint::weights, &StreamedCheckpoint::weights},
+    {"buffers/", &Checkpoint::buffers, &StreamedCheckpoint::buffers},
+    {"optimizer/", &Checkpoint::optimizer, &StreamedCheckpoint::optimizer},
+    {"average/", &Checkpoint::average, &StreamedCheckpoint::average},
 };
 
 }  // namespace
@@ -171,7 +171,7 @@ Metadata identity_of(const Learner& learner, const TrainConfig& config) {
           {"moving average", config.average > 0 ? "yes" : "no"}};
 }
 
-void save_state(team::Team& team, const fs::path& path, const ToSave& saved) {
+void save_state(team::Team& team, const fs::path& path, const StreamedCheckpoint& saved) {
   StreamedTensors tensors;
   for (const PartOfState& part : kParts) {
     for (const auto& [name, tensor] : saved.*part.saved) {

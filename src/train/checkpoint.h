@@ -43,13 +43,13 @@ Scores parse_scores(const std::string&);
 std::string text_of(const RunState&);
 RunState parse_state(const std::string&);
 
-// What becomes one.
-struct ToSave {
+// One that is to be written, its tensors piece by piece.
+struct StreamedCheckpoint {
   const RunState& state;
   const Metadata& run;
   StreamedTensors weights, buffers, optimizer, average;
 };
-void save_state(team::Team&, const std::filesystem::path&, const ToSave&);
+void save_state(team::Team&, const std::filesystem::path&, const StreamedCheckpoint&);
 // None where there is no such file. Throws where it is no state, or of another run than `run`.
 std::optional<Checkpoint> load_state(const std::filesystem::path&, const Metadata& run);
 // The same without its tensors.

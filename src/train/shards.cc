@@ -45,7 +45,7 @@ Shards::Shards(team::Team& team, Tensors weights) : team_(team), weights_(std::m
   cut();
   out_.resize(slices_.size());
   in_.resize(slices_.size());
-  for (const Run& run : slices_[static_cast<size_t>(team_.rank())].runs) {
+  for (const TensorRange& run : slices_[static_cast<size_t>(team_.rank())].runs) {
     own_[run.name] = weights_.at(run.name).detach().reshape({-1}).slice(0, run.at, run.at + run.n);
   }
 }
@@ -88,7 +88,7 @@ std::vector<Shards::Slice> Shards::in_bucket(int64_t k) const {
   for (const Slice& slice : slices_) {
     Slice& part = parts.emplace_back();
     int64_t at = 0;
-    for (const Run& run : slice.runs) {
+    for (const TensorRange& run : slice.runs) {
       const int64_t from = std::max(begin, at), to = std::min(end, at + run.n);
       if (from < to) {
         part.runs.push_back({run.name, run.at + from - at, to - from});
@@ -104,7 +104,7 @@ std::vector<Shards::Slice> Shards::in_bucket(int64_t k) const {
 
 // −0 is what adds nothing: −0 + x is x, whatever x is.
 void Shards::pack(const PartialSum& part, const Slice& piece, float* to) {
-  for (const Run& run : piece.runs) {
+  for (const TensorRange& run : piece.runs) {
     const auto found = part.values.find(run.name);
     if (found == part.values.end()) {
       to = std::fill_n(to, run.n, -0.0f);
@@ -118,7 +118,7 @@ void Shards::pack(const PartialSum& part, const Slice& piece, float* to) {
 ConstBytes Shards::to_send(const std::vector<PartialSum>& parts, const Slice& piece,
                            std::vector<float>& buffer) {
   if (parts.size() == 1 && piece.runs.size() == 1) {
-    const Run& run = piece.runs.front();
+    const TensorRange& run = piece.runs.front();
     const auto found = parts.front().values.find(run.name);
     if (found != parts.front().values.end()) return bytes_of(raw(found->second) + run.at, run.n);
   }
@@ -250,7 +250,7 @@ void Shards::share() {
     for (size_t r = 0; r < pieces.size(); ++r) {
       if (r == me || pieces[r].runs.empty()) continue;
       if (pieces[r].runs.size() == 1) {
-        const Run& run = pieces[r].runs.front();
+        const TensorRange& run = pieces[r].runs.front();
         received[r] = bytes_of(changed(weights_.at(run.name)) + run.at, run.n);
         continue;
       }
@@ -261,7 +261,7 @@ void Shards::share() {
     for (size_t r = 0; r < pieces.size(); ++r) {
       if (r == me || pieces[r].runs.size() < 2) continue;
       const float* from = in_[r].data();
-      for (const Run& run : pieces[r].runs) {
+      for (const TensorRange& run : pieces[r].runs) {
         std::copy_n(from, run.n, changed(weights_.at(run.name)) + run.at);
         from += run.n;
       }
@@ -276,7 +276,7 @@ Tensor Shards::whole(const std::string& name, const Tensors& pieces) {
   std::vector<ConstBytes> send(slices_.size());
   std::vector<Bytes> received(slices_.size());
   for (size_t r = 0; r < slices_.size(); ++r) {
-    const auto run = std::ranges::find(slices_[r].runs, name, &Run::name);
+    const auto run = std::ranges::find(slices_[r].runs, name, &TensorRange::name);
     if (run == slices_[r].runs.end()) continue;
     if (static_cast<int>(r) == team_.rank()) send[0] = bytes_of(raw(pieces.at(name)), run->n);
     if (team_.is_first()) received[r] = bytes_of(raw(all) + run->at, run->n);
@@ -290,7 +290,7 @@ void Shards::deal(const Tensors& whole, const Tensors& pieces) {
   if (team_.size() == 1) return copy_values(whole, pieces, "the state");
   for (size_t r = 0; r < slices_.size(); ++r) {
     const bool mine = static_cast<int>(r) == team_.rank();
-    for (const Run& run : slices_[r].runs) {
+    for (const TensorRange& run : slices_[r].runs) {
       std::vector<ConstBytes> send(slices_.size());
       std::vector<Bytes> received(slices_.size());
       if (team_.is_first()) send[r] = bytes_of(raw(whole.at(run.name)) + run.at, run.n);

@@ -34,12 +34,12 @@ class Shards {
   void spread(const Tensors& values);
 
  private:
-  struct Run {  // of one tensor's numbers
+  struct TensorRange {  // of one tensor's numbers
     std::string name;
     int64_t at, n;
   };
   struct Slice {  // of a rank
-    std::vector<Run> runs;
+    std::vector<TensorRange> runs;
     int64_t numbers = 0;
   };
 

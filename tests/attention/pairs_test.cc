@@ -27,8 +27,8 @@ TEST(Parts, CoverEveryRowOnceWithinTheirBounds) {
     for (const Mask& mask : {Mask{}, masks::window(4)}) {
       const LoweredMask lowered = lower_mask({.mask = mask}, n, {});
       std::vector<int> seen(n.B * n.H * n.Lq);
-      const std::vector<Part> parts = parts_of(lowered, n);
-      for (const Part& x : parts) {
+      const std::vector<PairsPart> parts = parts_of(lowered, n);
+      for (const PairsPart& x : parts) {
         EXPECT_TRUE(x.B == 1 || (x.H == n.H && x.Lq == n.Lq)) << what;
         EXPECT_TRUE(x.H == 1 || x.Lq == n.Lq) << what;
         int64_t pairs = 0;

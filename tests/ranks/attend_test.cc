@@ -266,12 +266,12 @@ TEST(OverRanks, what_does_not_fit_is_said_once) {
 
 // ---- Cut, balance and memory -------------------------------------------------------------------
 
-TEST(Cut, deals_every_row_once_and_as_many_to_all) {
+TEST(SequenceCut, deals_every_row_once_and_as_many_to_all) {
   for (const int64_t length : {0, 1, 63, 70, 1000, 131072, 131073, 500000}) {
     for (const int ranks : {1, 2, 3, 4, 7}) {
-      const Cut cut(length, ranks);
+      const SequenceCut cut(length, ranks);
       EXPECT_EQ(cut.chunks() % 64, 0);
-      EXPECT_EQ(cut.chunks(), Cut(length, 1).chunks());
+      EXPECT_EQ(cut.chunks(), SequenceCut(length, 1).chunks());
       int64_t rows = 0;
       std::vector<int> dealt(static_cast<size_t>(cut.chunks()), -1);
       for (int r = 0; r < ranks; ++r) {
@@ -292,11 +292,11 @@ TEST(Cut, deals_every_row_once_and_as_many_to_all) {
   }
 }
 
-TEST(Cut, balances_causal_scores_within_ten_percent) {
+TEST(SequenceCut, balances_causal_scores_within_ten_percent) {
   for (const int64_t length : {1000, 4096, 131072, 200000}) {
     const Sizes n{.B = 1, .H = 1, .Hk = 1, .Lq = length, .Lk = length, .Dq = 1, .Dk = 1, .Dv = 1};
     for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
-      const Cut cut(length, ranks);
+      const SequenceCut cut(length, ranks);
       double most = 0, all = 0;
       for (int r = 0; r < ranks; ++r) {
         double mine = 0;
@@ -327,7 +327,7 @@ TEST(OverRanksSerial, memory_of_a_rank_is_its_share) {
     const int64_t before = memory_in_use();
     reset_memory_peak();
     Threads(ranks).run([&](Team& team) {
-      const int64_t rows = Cut(n.Lq, ranks).row_count(team.rank());
+      const int64_t rows = SequenceCut(n.Lq, ranks).row_count(team.rank());
       Tensor x = Tensor::randn({1, 4, rows, 32}, 3).set_requires_grad();
       const AttendedRows a = attend(team, x, x, x, {.mask = masks::causal()}, {n.Lq, n.Lk});
       a.context.backward(a.context.detach());

@@ -20,8 +20,8 @@ namespace {
 using team::Team;
 
 // The pairs of a rank.
-std::vector<models::Runs> rows_of(const Cut& cut, int rank) {
-  std::vector<models::Runs> all;
+std::vector<models::RowRuns> rows_of(const SequenceCut& cut, int rank) {
+  std::vector<models::RowRuns> all;
   for (int64_t p = cut.first_pair(rank); p < cut.first_pair(rank + 1); ++p) {
     const RowRange front = cut.chunk(p), back = cut.chunk(cut.chunks() - 1 - p);
     all.push_back({{front.begin, front.end}, {back.begin, back.end}});
@@ -57,8 +57,8 @@ std::vector<Tensor> copies_of(const Tensor& weight, int64_t first, size_t n,
 }
 
 // `shared`: null where nothing learns.
-models::Parts parts_of(const Cut& cut, Team& team, train::SharedBatches* shared) {
-  models::Parts parts;
+models::SequenceParts parts_of(const SequenceCut& cut, Team& team, train::SharedBatches* shared) {
+  models::SequenceParts parts;
   parts.first = cut.first_pair(team.rank());
   parts.rows = rows_of(cut, team.rank());
   parts.length = cut.length();
@@ -99,7 +99,7 @@ void check_shared(const LanguageModel& m, int64_t window, const Team& team) {
     throw Error("train", fmt::format("--context-ranks: windows of {} tokens or more, found {}",
                                      kLeastShared, window));
   }
-  const int64_t pairs = Cut(window, 1).pairs();
+  const int64_t pairs = SequenceCut(window, 1).pairs();
   if (team.size() > pairs) {
     throw Error("train", fmt::format("--context-ranks: {} processes at most share a window of {} "
                                      "tokens, found {}",
@@ -113,14 +113,14 @@ void check_shared(const LanguageModel& m, int64_t window, const Team& team) {
 
 std::shared_ptr<train::SharedBatches> shared_batches(int64_t window) {
   auto shared = std::make_shared<train::SharedBatches>();
-  shared->terms = Cut(window, 1).pairs();
+  shared->terms = SequenceCut(window, 1).pairs();
   return shared;
 }
 
 train::StepLoss shared_loss(const LanguageModel& m, const Tensor& ids, const models::LossConfig& c,
                             Team& team, train::SharedBatches& shared) {
   shared.sums.clear();
-  const Cut cut(ids.size(1) - 1, team.size());
+  const SequenceCut cut(ids.size(1) - 1, team.size());
   train::StepLoss sum;
   std::vector<double> own;
   for (const models::Loss& l : models::losses(m.model, ids, parts_of(cut, team, &shared), c)) {
@@ -140,7 +140,7 @@ train::StepLoss shared_loss(const LanguageModel& m, const Tensor& ids, const mod
 std::vector<float> shared_losses(const LanguageModel& m, const Tensor& ids, Team& team) {
   const NoGrad off;
   const int64_t B = ids.size(0), T = ids.size(1) - 1;
-  const Cut cut(T, team.size());
+  const SequenceCut cut(T, team.size());
   std::vector<float> own;
   for (const Tensor& part : models::each_loss(m.model, ids, parts_of(cut, team, nullptr))) {
     const std::vector<float> losses = part.to_vector();
