@@ -35,10 +35,10 @@ Json held_out(Runs& runs, const std::string& name, const Json& asked,
     throw Error("data", "most must be in [1, 10000], found " + std::to_string(most));
   }
   const Runs::Opened opened = runs.open(name);
-  const tasks::Outcomes found = tasks::one_by_one(*opened.task, *opened.run, tasks::Set::test,
-                                                  static_cast<size_t>(most), done);
+  const tasks::AnsweredInputs found = tasks::one_by_one(*opened.task, *opened.run, tasks::Set::test,
+                                                        static_cast<size_t>(most), done);
   Json rows = Json::array();
-  for (const tasks::Answered& o : found.all) {
+  for (const tasks::AnsweredInput& o : found.all) {
     const std::string input = begun(o.input);
     rows.push_back({input, begun(o.output), begun(o.expected), number(o.error), number(o.score),
                     o.right, o.length, input.size() < o.input.size()});

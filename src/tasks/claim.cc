@@ -78,7 +78,7 @@ fs::path free_name_beside(const fs::path& folder) {
 
 }  // namespace
 
-Claim::Made::Made(const fs::path& folder) {
+Claim::MadeFolders::MadeFolders(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> missing;
   for (fs::path p = fs::absolute(folder); !fs::exists(p, error) && !error; p = p.parent_path()) {
@@ -92,7 +92,7 @@ Claim::Made::Made(const fs::path& folder) {
   fail_to_make("train", folder, error);
 }
 
-void Claim::Made::undo() {
+void Claim::MadeFolders::undo() {
   for (auto p = made_.rbegin(); p != made_.rend(); ++p) ::rmdir(p->c_str());
 }
 

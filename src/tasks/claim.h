@@ -36,12 +36,12 @@ class Claim {
 
  private:
   // Folders that were not there; those that are still empty go again.
-  class Made {
+  class MadeFolders {
    public:
-    explicit Made(const std::filesystem::path&);
-    ~Made() { undo(); }
-    Made(const Made&) = delete;
-    Made& operator=(const Made&) = delete;
+    explicit MadeFolders(const std::filesystem::path&);
+    ~MadeFolders() { undo(); }
+    MadeFolders(const MadeFolders&) = delete;
+    MadeFolders& operator=(const MadeFolders&) = delete;
 
    private:
     void undo();
@@ -56,7 +56,7 @@ class Claim {
   const RunFolder folder_;
   const Task& task_;
   const Existing existing_;
-  Made made_;
+  MadeFolders made_;
   std::unique_ptr<train::RunLog> log_;
   std::optional<Old> old_;
   bool is_new_ = false;  // what lies in the folder was made by this, and has no state yet

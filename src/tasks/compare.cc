@@ -65,7 +65,7 @@ report::Table table_of(const std::vector<Compared>& runs, const std::vector<Meas
 }
 
 bool scores_parts(const Breakdown& b, const Measure& m) {
-  return std::any_of(b.parts.begin(), b.parts.end(), [&](const Part& part) {
+  return std::any_of(b.parts.begin(), b.parts.end(), [&](const ScoredPart& part) {
     return std::any_of(part.scores.begin(), part.scores.end(),
                        [&](const auto& score) { return score.first == m.name; });
   });
@@ -74,7 +74,7 @@ bool scores_parts(const Breakdown& b, const Measure& m) {
 // By the parts of the first run that has them; a run cut into others is left out of the picture.
 report::Bars bars_of(const std::vector<Compared>& runs, const Breakdown& first, const Measure& m) {
   report::Bars bars{.x = first.by, .y = m.title};
-  for (const Part& part : first.parts) bars.groups.push_back(label_of(part));
+  for (const ScoredPart& part : first.parts) bars.groups.push_back(label_of(part));
   for (const Compared& r : runs) {
     const Breakdown* b = find_breakdown(r.trained.test, first.by);
     if (b == nullptr || b->parts.size() != first.parts.size()) continue;

@@ -28,7 +28,7 @@ train::Scores scores_from(const Json& j) {
   return scores;
 }
 
-Json json_of(const Part& part, const std::string& unit) {
+Json json_of(const ScoredPart& part, const std::string& unit) {
   Json j = Json::object();
   if (const auto* range = std::get_if<Between>(&part.what)) {
     j["from"] = range->low;
@@ -41,8 +41,8 @@ Json json_of(const Part& part, const std::string& unit) {
   return j;
 }
 
-Part part_from(const Json& j, const std::string& unit) {
-  Part part{.count = whole_number(j.at(unit)), .scores = scores_from(j.at("scores"))};
+ScoredPart part_from(const Json& j, const std::string& unit) {
+  ScoredPart part{.count = whole_number(j.at(unit)), .scores = scores_from(j.at("scores"))};
   if (j.contains("what")) {
     part.what = j["what"].get<std::string>();
   } else {
@@ -73,7 +73,7 @@ double score_of(const train::Scores& scores, const std::string& name) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-std::string label_of(const Part& part) {
+std::string label_of(const ScoredPart& part) {
   if (const auto* name = std::get_if<std::string>(&part.what)) return *name;
   const Between& range = std::get<Between>(part.what);
   return fmt::format("{}–{}", range.low, range.high);
@@ -96,7 +96,7 @@ Json to_json(const Evaluation& e) {
   Json j = {{e.unit, e.count}, {"scores", to_json(e.scores)}};
   for (const Breakdown& b : e.breakdowns) {
     Json parts = Json::array();
-    for (const Part& part : b.parts) parts.push_back(json_of(part, e.unit));
+    for (const ScoredPart& part : b.parts) parts.push_back(json_of(part, e.unit));
     j[kBy + b.by] = parts;
   }
   return j;
@@ -124,13 +124,13 @@ report::Table table_of(const Evaluation& e, const Breakdown& b) {
   for (const auto& [name, value] : b.parts.front().scores) t.header.push_back(name);
   std::vector<std::string> whole;
   for (size_t i = 2; i < t.header.size(); ++i) {
-    const bool is_whole = std::all_of(b.parts.begin(), b.parts.end(), [&](const Part& part) {
+    const bool is_whole = std::all_of(b.parts.begin(), b.parts.end(), [&](const ScoredPart& part) {
       const double x = score_of(part.scores, t.header[i]);
       return x == std::floor(x);
     });
     if (is_whole) whole.push_back(t.header[i]);
   }
-  for (const Part& part : b.parts) {
+  for (const ScoredPart& part : b.parts) {
     std::vector<std::string>& row = t.rows.emplace_back();
     row = {label_of(part), std::to_string(part.count)};
     for (const auto& [name, value] : part.scores) {

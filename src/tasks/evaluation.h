@@ -27,14 +27,14 @@ const Measure* find_measure(const std::vector<Measure>&, const std::string& name
 struct Between {
   int64_t low = 0, high = 0;
 };
-struct Part {
+struct ScoredPart {
   std::variant<std::string, Between> what;
   int64_t count = 0;
   train::Scores scores;
 };
 struct Breakdown {
   std::string by;  // "length"
-  std::vector<Part> parts;
+  std::vector<ScoredPart> parts;
 };
 
 struct Evaluation {
@@ -48,7 +48,7 @@ struct Evaluation {
 
 double mean_of(const std::vector<double>&);                      // NaN of none
 double score_of(const train::Scores&, const std::string& name);  // NaN where absent
-std::string label_of(const Part&);                               // "spam", "4–8"
+std::string label_of(const ScoredPart&);                         // "spam", "4–8"
 const Breakdown* find_breakdown(const Evaluation&, const std::string& by);
 
 //   {"sentences": 9, "scores": {"bleu": 31.2},

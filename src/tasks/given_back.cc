@@ -57,7 +57,7 @@ void write_folder(const GivenBack& g, const fs::path& folder) {
     fs::copy_file(file, made.path() / file.filename(), error);
     if (error) throw Error("export", fmt::format("{}: {}", file.string(), error.message()));
   }
-  for (const GivenBack::Made& one : g.made) write_json(made.path() / one.name, one.json);
+  for (const GivenBack::MadeFile& one : g.made) write_json(made.path() / one.name, one.json);
   save_safetensors(made.path() / "model.safetensors", g.tensors, {{"format", "pt"}});
   write_json(made.path() / "config.json", g.config);
   fs::rename(made.path(), whole, error);  // over an empty folder at most

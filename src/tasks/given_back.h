@@ -16,12 +16,12 @@ struct GivenBack {
   nlohmann::ordered_json config;
   Tensors tensors;                           // by their names
   std::vector<std::filesystem::path> files;  // to be copied
-  struct Made {
+  struct MadeFile {
     std::string name;
     nlohmann::ordered_json json;
   };
-  std::vector<Made> made = {};    // to be written
-  std::string no_tokenizer = {};  // why there is none, where there is none
+  std::vector<MadeFile> made = {};  // to be written
+  std::string no_tokenizer = {};    // why there is none, where there is none
 };
 GivenBack given_back(const checkpoints::Origin&, const Tensors& ours);
 

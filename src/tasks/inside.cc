@@ -169,7 +169,7 @@ int64_t target_of(const Inside& in, int64_t output) {
   return in.side_by_side ? output : in.targets.at(static_cast<size_t>(output));
 }
 
-Tensor weights_in(const Passing& pass, const std::string& layer, const Select& asked) {
+Tensor weights_in(const RunPass& pass, const std::string& layer, const Select& asked) {
   const NoGrad off;
   Tensor found;
   pass({.hook =

@@ -121,9 +121,9 @@ int64_t place_of(const Inside&, int64_t output);
 int64_t target_of(const Inside&, int64_t output);
 
 // A pass on the input, for whoever hooks into it.
-using Passing = std::function<void(const models::TransformerPass&)>;
+using RunPass = std::function<void(const models::TransformerPass&)>;
 // The weights of the layer of that name; blocks after it are left out. [H′,Lq′,Lk]
-Tensor weights_in(const Passing&, const std::string& layer, const Select&);
+Tensor weights_in(const RunPass&, const std::string& layer, const Select&);
 
 // Keeps the mean over the heads of every layer that passes, by name in order.
 class HeadsSeen {
@@ -148,11 +148,12 @@ struct QueryAndKey {
   double scale = 1, weight = 0;
   bool whole = true;  // the sum is the score: no bias of positions is added, and no cap levels it
 };
-struct Cell {
+struct WeightPlace {
   std::string layer;
   int64_t head = 0, row = 0, column = 0;  // from 0
 };
-QueryAndKey query_and_key(const Inside&, const Cell&);  // throws where the score is no dot product
+QueryAndKey query_and_key(const Inside&,
+                          const WeightPlace&);  // throws where the score is no dot product
 
 // An intervention on the layers whose names end so, their heads being rows of it. What was used
 // goes to `kept`, [B·H,Lq,Lk] a layer, where that is not null.

@@ -37,13 +37,13 @@ std::string title_of(const Inside&, const Contrast&);  // "is rather than are"
 Inside contrasted(const Inside&, const Contrast&);
 
 // log p of tokens of outputs.
-struct Target {
+struct OutputToken {
   int64_t output = 0, token = 0;
 };
 // What each of the passes makes of y: the mean log p of the targets, or a contrast in their place.
 // States [R,T,…] → [R].
 struct Question {
-  std::vector<Target> targets;  // none beside a contrast
+  std::vector<OutputToken> targets;  // none beside a contrast
   std::optional<Contrast> contrast;
 };
 Question question_of(const Inside&, std::span<const int64_t> outputs);

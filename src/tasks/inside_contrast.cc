@@ -188,7 +188,7 @@ std::vector<double> answers_to(const Inside& in, const Question& q, const Tensor
   std::vector<int64_t> rows;  // of all passes, one after the other
   for (int64_t r = 0; r < R; ++r) {
     if (q.contrast) rows.push_back(r * T + place_of(in, q.contrast->output));
-    for (const Target& t : q.targets) rows.push_back(r * T + place_of(in, t.output));
+    for (const OutputToken& t : q.targets) rows.push_back(r * T + place_of(in, t.output));
   }
   Shape flat = states.shape();
   flat.erase(flat.begin());

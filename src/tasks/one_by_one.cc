@@ -41,10 +41,10 @@ double probability_of(const Predictions& all, const std::string& label) {
   return found == all.end() ? 0.0 : std::clamp(found->score, 0.0, 1.0);
 }
 
-Answered answered(const Task& task, const Solved& known, const Predictions& said) {
-  Answered o{.input = name_of(known.input),
-             .expected = known.expected.empty() ? "" : known.expected.front(),
-             .length = words_in(known.input)};
+AnsweredInput answered(const Task& task, const Solved& known, const Predictions& said) {
+  AnsweredInput o{.input = name_of(known.input),
+                  .expected = known.expected.empty() ? "" : known.expected.front(),
+                  .length = words_in(known.input)};
   if (!said.empty()) {
     o.output = said.front().text;
     o.score = said.front().score;
@@ -59,8 +59,10 @@ Answered answered(const Task& task, const Solved& known, const Predictions& said
   return o;
 }
 
-Outcomes foreseen_in(const Run& run, const std::vector<Solved>& known, const ShareDone& done) {
-  Outcomes outcomes{.measured = "the loss: mean −log p of a token, in nats", .rows = Rows::texts};
+AnsweredInputs foreseen_in(const Run& run, const std::vector<Solved>& known,
+                           const ShareDone& done) {
+  AnsweredInputs outcomes{.measured = "the loss: mean −log p of a token, in nats",
+                          .rows = RowKind::texts};
   std::vector<Input> inputs;
   for (const Solved& one : known) inputs.push_back(one.input);
   const std::vector<Foreseen> all = run.foreseen(inputs, done);
@@ -78,20 +80,22 @@ Outcomes foreseen_in(const Run& run, const std::vector<Solved>& known, const Sha
 
 }  // namespace
 
-const char* name_of(Rows rows) {
-  return rows == Rows::classes ? "classes" : rows == Rows::answers ? "answers" : "texts";
+const char* name_of(RowKind rows) {
+  return rows == RowKind::classes ? "classes" : rows == RowKind::answers ? "answers" : "texts";
 }
 
-Outcomes one_by_one(const Task& task, const Run& run, Set set, size_t most, const ShareDone& done) {
+AnsweredInputs one_by_one(const Task& task, const Run& run, Set set, size_t most,
+                          const ShareDone& done) {
   const std::vector<Solved> known = run.solved(set, most);
   if (known.empty()) {
     throw Error("data", fmt::format("of {} there is no table: its data are not there", task.title));
   }
   if (known.front().expected.empty()) return foreseen_in(run, known, done);
   const std::unique_ptr<Settings> settings = with_all_classes(task);
-  Outcomes outcomes{.measured = task.scored ? "1 − the probability of the expected class"
-                                            : "1 − chrF of the output against what was expected",
-                    .rows = task.scored ? Rows::classes : Rows::answers};
+  AnsweredInputs outcomes{.measured = task.scored
+                                          ? "1 − the probability of the expected class"
+                                          : "1 − chrF of the output against what was expected",
+                          .rows = task.scored ? RowKind::classes : RowKind::answers};
   for (size_t at = 0; at < known.size(); at += kAtOnce) {
     const size_t end = std::min(at + kAtOnce, known.size());
     std::vector<Input> inputs;

@@ -8,7 +8,7 @@
 // A set's inputs one by one: what came of each, what should have, and how far apart these are.
 namespace fovea::tasks {
 
-struct Answered {
+struct AnsweredInput {
   // Of a language model: the text, what it guessed in place of its hardest token, and that token.
   std::string input, output, expected;
   // As the model gives it: of classes, the probability of what it says. Of a language model, the
@@ -22,16 +22,16 @@ struct Answered {
 };
 
 // What rows are about: a class, an answer, or a text that is guessed token by token.
-enum class Rows : uint8_t { classes, answers, texts };
-const char* name_of(Rows);
+enum class RowKind : uint8_t { classes, answers, texts };
+const char* name_of(RowKind);
 
-struct Outcomes {
-  std::vector<Answered> all;
+struct AnsweredInputs {
+  std::vector<AnsweredInput> all;
   std::string measured;  // what the error is, in words
-  Rows rows = Rows::answers;
+  RowKind rows = RowKind::answers;
 };
 
 // At most so many from the front of a set; throws where there are no data.
-Outcomes one_by_one(const Task&, const Run&, Set, size_t most, const ShareDone&);
+AnsweredInputs one_by_one(const Task&, const Run&, Set, size_t most, const ShareDone&);
 
 }  // namespace fovea::tasks

@@ -74,10 +74,10 @@ report::Section scores_of(const Task& task, const Evaluation& e, Set set) {
 
 report::Section breakdown_of(const Task& task, const Evaluation& e, const Breakdown& b) {
   report::Bars bars{.x = b.by, .y = "score"};
-  for (const Part& part : b.parts) bars.groups.push_back(label_of(part));
+  for (const ScoredPart& part : b.parts) bars.groups.push_back(label_of(part));
   for (const Measure& m : leading(task)) {
     std::vector<double> values;
-    for (const Part& part : b.parts) values.push_back(score_of(part.scores, m.name));
+    for (const ScoredPart& part : b.parts) values.push_back(score_of(part.scores, m.name));
     if (std::all_of(values.begin(), values.end(), [](double v) { return std::isnan(v); })) continue;
     bars.series.push_back(m.title);
     bars.values.push_back(values);

@@ -13,7 +13,7 @@ std::vector<float> vector_at(const Tensor& rows, int64_t head, int64_t at) {  //
   return rows.select(0, 0).select(0, head).select(0, at).to_vector();
 }
 
-void check_cell(const Cell& cell, const nn::Heads& heads) {
+void check_cell(const WeightPlace& cell, const nn::Heads& heads) {
   const auto within = [&](const char* what, int64_t at, int64_t most) {
     if (at >= 0 && at < most) return;
     throw Error("heads", fmt::format("{} must be in 1 … {}, found {}", what, most, at + 1));
@@ -24,7 +24,7 @@ void check_cell(const Cell& cell, const nn::Heads& heads) {
 }
 
 // As the kernels get them (attention/def.h): each side lowered by itself.
-QueryAndKey found_in(const nn::Heads& heads, const Cell& cell) {
+QueryAndKey found_in(const nn::Heads& heads, const WeightPlace& cell) {
   const Score& score = heads.attention.score;
   const ScoreDef& def = def_of(score);
   if (def.form != Form::dot) {
@@ -48,7 +48,7 @@ QueryAndKey found_in(const nn::Heads& heads, const Cell& cell) {
 
 }  // namespace
 
-QueryAndKey query_and_key(const Inside& in, const Cell& cell) {
+QueryAndKey query_and_key(const Inside& in, const WeightPlace& cell) {
   if (in.opens == Inside::Opens::outputs) throw Error("heads", "this model has no heads");
   const NoGrad off;
   std::optional<QueryAndKey> found;

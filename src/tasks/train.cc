@@ -126,15 +126,15 @@ void expect_alike_settings(const Training& t, team::Team& team) {
 }
 
 // What is trained: the same on every rank.
-struct Begun {
+struct StartedRun {
   std::unique_ptr<Run> run;
   std::unique_ptr<TaskConfig> config;
   train::Learner learner;
 };
 
-Begun begun(const Training& t, const team::Team& team) {
+StartedRun started(const Training& t, const team::Team& team) {
   const bool goes_on = t.existing == Existing::go_on;
-  Begun b;
+  StartedRun b;
   b.run = t.task.begin(*as_saved(t.task, t.config), goes_on ? &t.folder : nullptr);
   b.config = b.run->copy_of_config();
   b.config->fingerprint = b.run->fingerprint();
@@ -150,9 +150,9 @@ Begun begun(const Training& t, const team::Team& team) {
 }
 
 // What the first rank keeps in the folder beside the log.
-class Kept {
+class FolderKeeper {
  public:
-  Kept(const Training& t, Begun& b, Claim& claim)
+  FolderKeeper(const Training& t, StartedRun& b, Claim& claim)
       : folder_(t.folder),
         watching_(t.watching),
         claim_(claim),
@@ -207,11 +207,11 @@ Trained train_run(const Task& task, const RunFolder& folder, TaskConfig& config,
     if (first && t.existing == Existing::replace) check_data_stay(t.folder, t.config);
     if (first) claim.emplace(t.folder, t.task, t.existing);
   });
-  Begun b;
-  team::together(team, [&] { b = begun(t, team); });
+  StartedRun b;
+  team::together(team, [&] { b = started(t, team); });
   team::expect_alike(team, {{"their data (fingerprint)", b.config->fingerprint}});
 
-  std::optional<Kept> kept;
+  std::optional<FolderKeeper> kept;
   team::together(team, [&] {
     if (!first) return;
     claim->make_room();

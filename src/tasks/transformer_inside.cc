@@ -24,7 +24,7 @@ Tensor vectors_of(const nn::Embedding& table, const std::vector<int64_t>& ids) {
 }
 
 // A translator's rows [R,S,E] of a source → the decoder's [R,T,W].
-Tensor states_of(const models::Transformer& m, const Written& w, const Tensor& rows,
+Tensor states_of(const models::Transformer& m, const ForcedTranslation& w, const Tensor& rows,
                  const models::TransformerPass& pass) {
   const Tensor encoded = models::encode(m.config, m.encoder, rows, {}, pass);
   return models::decode_all(m, in_rows(w.in, rows.size(0)), models::project(m, encoded), pass);
@@ -45,7 +45,7 @@ Tensor rolled_out(const models::Transformer& m, const HeadsSeen& seen) {
   return flow / sum(flow, {1}, Keep::yes);
 }
 
-LayerSeen layer_in(const Passing& pass, const nn::MultiHead& heads,
+LayerSeen layer_in(const RunPass& pass, const nn::MultiHead& heads,
                    const std::vector<std::string>& rows, const std::vector<std::string>& columns) {
   return {heads.name, rows, columns, heads.config.heads,
           [pass, name = heads.name](const Select& asked) { return weights_in(pass, name, asked); }};
@@ -58,7 +58,7 @@ std::vector<std::string> read_before(const std::vector<std::string>& outputs) {
   return before;
 }
 
-std::vector<LayerSeen> layers_of(const models::Transformer& m, const Passing& pass,
+std::vector<LayerSeen> layers_of(const models::Transformer& m, const RunPass& pass,
                                  const Inside& inside) {
   std::vector<LayerSeen> all;
   const auto add = [&](const nn::MultiHead& heads, const auto& rows, const auto& columns) {
@@ -107,7 +107,7 @@ Tensor log_odds_of_own(const models::Transformer& m, const Tensor& states,
   return log_odds_of(models::logits(m, rows).unsqueeze(1), own).select(0, 0);  // [R,1,V] → [1,R]
 }
 
-void add_stack_attention(const models::Stack& stack, const Passing& pass, Inside& inside) {
+void add_stack_attention(const models::Stack& stack, const RunPass& pass, Inside& inside) {
   inside.attention = [&stack, pass, inputs = inside.inputs,
                       rows = stack.causal ? inside.outputs : inside.inputs] {
     std::vector<LayerSeen> layers;
@@ -173,7 +173,8 @@ void look_inside_decoder(const models::Transformer& m, const std::vector<int64_t
   };
 }
 
-void look_inside_translator(const models::Transformer& m, const Written& w, Inside& inside) {
+void look_inside_translator(const models::Transformer& m, const ForcedTranslation& w,
+                            Inside& inside) {
   inside.x = vectors_of(m.source, w.source);
   inside.blank = mean_vector(m.source.table);
   inside.choices = m.output.weight.size(0);
@@ -190,7 +191,7 @@ void look_inside_translator(const models::Transformer& m, const Written& w, Insi
   };
   inside.opens = Inside::Opens::blocks;
   if (m.config.linear) return;
-  const Passing passing = [&m, w, x = inside.x](const models::TransformerPass& pass) {
+  const RunPass passing = [&m, w, x = inside.x](const models::TransformerPass& pass) {
     states_of(m, w, x.unsqueeze(0), pass);
   };
   inside.attention = [&m, passing,

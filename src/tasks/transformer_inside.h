@@ -24,13 +24,13 @@ void look_inside_decoder(const models::Transformer&, const std::vector<int64_t>&
 
 // An encoder and a decoder: a sentence and what the model wrote for it, by force. What is asked is
 // how likely each token was.
-struct Written {
+struct ForcedTranslation {
   std::vector<int64_t> source, in, out;  // in: begin y_1 …; out: y_1 …, and the end where it came
 };
-void look_inside_translator(const models::Transformer&, const Written&, Inside&);
+void look_inside_translator(const models::Transformer&, const ForcedTranslation&, Inside&);
 
 // Rows of a stack by themselves: what its blocks' self-attention looks at, and through all of them.
-void add_stack_attention(const models::Stack&, const Passing&, Inside&);
+void add_stack_attention(const models::Stack&, const RunPass&, Inside&);
 // Ids below `vocabulary`, drawn, and no more of them than the model reads: i64 [rows,2n].
 Tensor repeated_ids(const models::TransformerConfig&, const Repeated&, int64_t vocabulary);
 

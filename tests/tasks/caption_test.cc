@@ -375,7 +375,7 @@ TEST(CaptionPlaces, WhatDoesNotFitIsNamed) {
   EXPECT_TRUE(has(error({{"a", one}}, no_captions), "name the file of their captions"));
 }
 
-TEST(Pointing, CountsWordsInTheirBoxes) {
+TEST(ObjectHits, CountsWordsInTheirBoxes) {
   CaptionModel m = load_caption_model(trained_run());
   const CaptionedImage x = scene_of(m.config, 1);
   const Scene& scene = *x.scene;
@@ -391,13 +391,13 @@ TEST(Pointing, CountsWordsInTheirBoxes) {
     const Box& b = scene.objects[static_cast<size_t>(std::max<int64_t>(object, 0))].box;
     d.places.push_back(place(double(b.left + b.right) / 2, double(b.top + b.bottom) / 2));
   }
-  const Pointing right = pointing_of(m, scene, d);
+  const ObjectHits right = object_hits(m, scene, d);
   EXPECT_EQ(right.words, named);
   EXPECT_EQ(right.hits, named);
   EXPECT_EQ(right.percent(), 100);
   for (int64_t& p : d.places) p = 0;  // the first corner, where nothing lies
-  EXPECT_EQ(pointing_of(m, scene, d).hits, 0);
-  EXPECT_TRUE(std::isnan(Pointing().percent()));
+  EXPECT_EQ(object_hits(m, scene, d).hits, 0);
+  EXPECT_TRUE(std::isnan(ObjectHits().percent()));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ using test::write_bytes;
 // ---- Texts -------------------------------------------------------------------------------------
 
 TEST(Reading, TakesATextApart) {
-  const Apart a = taken_apart("The film isn't bad , really. I liked it!", {});
+  const SplitDocument a = taken_apart("The film isn't bad , really. I liked it!", {});
   using Words = std::vector<std::string>;
   EXPECT_EQ(a.sentences, (std::vector<Words>{{"The", "film", "isn't", "bad", ",", "really", "."},
                                              {"I", "liked", "it", "!"}}));
@@ -42,7 +42,7 @@ TEST(Reading, MarksAloneBelongToWhatWasSaid) {
 }
 
 TEST(Reading, CutsLongSentencesAndSaysWhatItDrops) {
-  const Apart a =
+  const SplitDocument a =
       taken_apart("a b c d e f g\nh\ni j\nk", {.longest_sentence = 3, .most_sentences = 4});
   ASSERT_EQ(a.sentences.size(), 4u);
   EXPECT_EQ(a.cut, 1);
@@ -56,7 +56,7 @@ TEST(Reading, CutsLongSentencesAndSaysWhatItDrops) {
 }
 
 TEST(Reading, OfNothingIsOneUnknownWord) {
-  const Apart a = taken_apart(" \n ", {});
+  const SplitDocument a = taken_apart(" \n ", {});
   ASSERT_EQ(a.sentences.size(), 1u);
   const Known known = known_of(std::vector<text::Labelled>{{"a", "x"}, {"b", "y"}}, {});
   EXPECT_EQ(known.ids_of(a), (models::DocumentIds{{text::kUnknown}}));
@@ -167,7 +167,7 @@ TEST(Reviews, AreSentencesOfWhichAFewDecide) {
   std::map<std::string, std::map<std::string, int>> counts;
   for (uint64_t i = 0; i < 2000; ++i) {
     const Review r = write_review(1, i);
-    const Apart apart = taken_apart(r.document.text, {});
+    const SplitDocument apart = taken_apart(r.document.text, {});
     ASSERT_EQ(apart.sentences.size(), r.decides.size()) << r.document.text;
     const auto deciding = std::count(r.decides.begin(), r.decides.end(), true);
     EXPECT_GE(deciding, 1);

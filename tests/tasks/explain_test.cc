@@ -243,7 +243,9 @@ TEST(Explain, AQueryTimesAKeyIsItsScore) {
   for (size_t j = 0; j < scores.size(); ++j) {
     EXPECT_NEAR(std::exp(scores[j]) / total, weights[j], 1e-5);
   }
-  const auto refused = [&](const Cell& cell) { return error_of([&] { query_and_key(in, cell); }); };
+  const auto refused = [&](const WeightPlace& cell) {
+    return error_of([&] { query_and_key(in, cell); });
+  };
   EXPECT_TRUE(has(refused({"decoder.1.cross", 1, 2, keys}), "the column must be in 1 …"));
   EXPECT_TRUE(has(refused({"decoder.1.cross", -1, 0, 0}), "the head must be in 1 … 2, found 0"));
   EXPECT_TRUE(has(refused({"decoder.7.cross", 0, 0, 0}), "no layer"));

@@ -55,21 +55,21 @@ TEST(Lm, AnswersAreCounted) {
   const std::vector<std::string> lines = {"a. b? a. b? b.", "no question.", "a? no end"};
   LanguageModel m = blank(100);
   m.tokenizer = text::Tokenizer::train({.unit = text::Unit::words}, lines);
-  const std::vector<Question> found = questions_in(*m.tokenizer.own(), lines[0]);
+  const std::vector<AnswerSpan> found = answers_in(*m.tokenizer.own(), lines[0]);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].begin, 4);
   EXPECT_EQ(found[0].end, 6);
   EXPECT_EQ(found[1].end, 10);
-  EXPECT_TRUE(questions_in(*m.tokenizer.own(), lines[1]).empty());
-  EXPECT_TRUE(questions_in(*m.tokenizer.own(), lines[2]).empty());
+  EXPECT_TRUE(answers_in(*m.tokenizer.own(), lines[1]).empty());
+  EXPECT_TRUE(answers_in(*m.tokenizer.own(), lines[2]).empty());
   m.config.network.target_vocabulary = m.tokenizer.size();
   m.model = models::transformer(m.config.network, 1);
-  EXPECT_EQ(answered(m, lines).questions, 2);
+  EXPECT_EQ(right_answers(m, lines).questions, 2);
   m.config.context = 7;
-  EXPECT_EQ(answered(m, lines).questions, 2);
+  EXPECT_EQ(right_answers(m, lines).questions, 2);
   m.config.context = 6;
-  EXPECT_EQ(answered(m, lines).questions, 1);
-  EXPECT_EQ(answered(m, std::vector<std::string>{"no question."}).questions, 0);
+  EXPECT_EQ(right_answers(m, lines).questions, 1);
+  EXPECT_EQ(right_answers(m, std::vector<std::string>{"no question."}).questions, 0);
 }
 
 // Each text by itself, whatever stands beside it: the mean loss of its tokens after the end of a
@@ -180,7 +180,7 @@ TEST(Lm, EveryTokenButTheFirstIsScoredOnce) {
     EXPECT_NEAR(score_of(e.scores, "loss"), std::log(6.0), 1e-5);
     EXPECT_NEAR(score_of(e.scores, "bits"), 12 * std::log2(6.0) / 13, 1e-5);
     int64_t places = 0;
-    for (const Part& part : e.breakdowns.front().parts) places += part.count;
+    for (const ScoredPart& part : e.breakdowns.front().parts) places += part.count;
     EXPECT_EQ(places, 12);
   }
 }

@@ -519,7 +519,7 @@ TEST(Translate, EvaluationCountsSourcesOnceAndByLength) {
   int64_t sentences = 0, next = 1;
   ASSERT_EQ(e.breakdowns.size(), 1u);
   EXPECT_EQ(e.breakdowns[0].by, "length");
-  for (const Part& part : e.breakdowns[0].parts) {
+  for (const ScoredPart& part : e.breakdowns[0].parts) {
     const auto& between = std::get<Between>(part.what);
     EXPECT_EQ(between.low, next);
     next = between.high + 1;

@@ -138,11 +138,11 @@ Inside inside(const CaptionModel&, const CaptionedImage&);
 
 // Of the words that name an object and were written in their place: how many had the centre of the
 // place looked at most inside the object's box.
-struct Pointing {
+struct ObjectHits {
   int64_t words = 0, hits = 0;
   double percent() const;  // NaN where there are no words
 };
-Pointing pointing_of(const CaptionModel&, const Scene&, const models::Decoded&);
+ObjectHits object_hits(const CaptionModel&, const Scene&, const models::Decoded&);
 
 Evaluation evaluate(const CaptionModel&, std::span<const CaptionedImage>,
                     const models::DecodeConfig&, const ShareDone& = {});

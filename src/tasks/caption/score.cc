@@ -25,14 +25,14 @@ train::Scores text_scores(const Compared& c) {
 
 }  // namespace
 
-double Pointing::percent() const {
+double ObjectHits::percent() const {
   if (words == 0) return std::numeric_limits<double>::quiet_NaN();
   return 100.0 * static_cast<double>(hits) / static_cast<double>(words);
 }
 
-Pointing pointing_of(const CaptionModel& m, const Scene& scene, const models::Decoded& d) {
+ObjectHits object_hits(const CaptionModel& m, const Scene& scene, const models::Decoded& d) {
   const int64_t Y = models::rows_of(m.config.network), X = models::columns_of(m.config.network);
-  Pointing p;
+  ObjectHits p;
   for (size_t t = 0; t < scene.words.size() && t < d.places.size() && t < d.tokens.size(); ++t) {
     if (scene.names[t] < 0 || m.words.token(d.tokens[t]) != scene.words[t]) continue;
     const double y = (static_cast<double>(d.places[t] / X) + 0.5) * kSceneSide / double(Y),
@@ -53,8 +53,8 @@ Evaluation evaluate(const CaptionModel& m, std::span<const CaptionedImage> image
   const auto decoded = describe(m, some, how, done);
   Compared all;
   std::vector<Compared> by_count(4);
-  std::vector<Pointing> pointing(4);
-  Pointing pointed;
+  std::vector<ObjectHits> pointing(4);
+  ObjectHits pointed;
   for (size_t i = 0; i < images.size(); ++i) {
     const models::Decoded& best = decoded[i].front();
     all.hypotheses.push_back(m.words.decode(best.tokens));
@@ -63,7 +63,7 @@ Evaluation evaluate(const CaptionModel& m, std::span<const CaptionedImage> image
     const size_t n = std::min<size_t>(images[i].scene->objects.size(), 3);
     by_count[n].hypotheses.push_back(all.hypotheses.back());
     by_count[n].references.push_back(images[i].captions);
-    const Pointing p = pointing_of(m, *images[i].scene, best);
+    const ObjectHits p = object_hits(m, *images[i].scene, best);
     pointing[n].words += p.words;
     pointing[n].hits += p.hits;
     pointed.words += p.words;
@@ -76,8 +76,8 @@ Evaluation evaluate(const CaptionModel& m, std::span<const CaptionedImage> image
   Breakdown objects{.by = "objects"};
   for (size_t n = 1; n < by_count.size(); ++n) {
     if (by_count[n].hypotheses.empty()) continue;
-    Part part{std::to_string(n), static_cast<int64_t>(by_count[n].hypotheses.size()),
-              text_scores(by_count[n])};
+    ScoredPart part{std::to_string(n), static_cast<int64_t>(by_count[n].hypotheses.size()),
+                    text_scores(by_count[n])};
     if (pointing[n].words > 0) part.scores.emplace_back("pointing", pointing[n].percent());
     objects.parts.push_back(std::move(part));
   }

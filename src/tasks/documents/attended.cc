@@ -31,7 +31,8 @@ bool has_letter(std::string_view word) {
   return found;
 }
 
-void add(const Apart& apart, const Looked& looked, const text::Vocabulary& known, SumsByWord& to) {
+void add(const SplitDocument& apart, const WordWeights& looked, const text::Vocabulary& known,
+         SumsByWord& to) {
   size_t words = 0;
   for (const auto& sentence : apart.sentences) words += sentence.size();
   const auto n = static_cast<double>(words);

@@ -128,8 +128,8 @@ void check_folds(const DocumentsData& d) {
 
 }  // namespace
 
-Apart taken_apart(const std::string& text, const Reading& r) {
-  Apart apart;
+SplitDocument taken_apart(const std::string& text, const Reading& r) {
+  SplitDocument apart;
   const auto longest = static_cast<size_t>(r.longest_sentence);
   const auto most = static_cast<size_t>(r.most_sentences);
   for (const std::string& sentence : text::split_sentences(text::valid_utf8(text))) {
@@ -163,7 +163,7 @@ Apart taken_apart(const std::string& text, const Reading& r) {
   return apart;
 }
 
-models::DocumentIds Known::ids_of(const Apart& apart) const {
+models::DocumentIds Known::ids_of(const SplitDocument& apart) const {
   if (coder) return {apart.tokens};
   models::DocumentIds ids;
   for (const std::vector<std::string>& sentence : apart.sentences) {
@@ -178,9 +178,9 @@ int64_t Known::class_of(const std::string& label) const {
   return found != classes.end() ? found - classes.begin() : -1;
 }
 
-Apart Known::apart(const std::string& text, const Reading& r) const {
+SplitDocument Known::apart(const std::string& text, const Reading& r) const {
   if (!coder) return classification::taken_apart(text, r);
-  Apart a;
+  SplitDocument a;
   a.tokens = coder->encode(text, tokens::Specials::add);
   if (static_cast<int64_t>(a.tokens.size()) == coder->longest()) {
     const size_t whole = coder->theirs()->encode(text).size();

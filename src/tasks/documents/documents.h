@@ -68,13 +68,13 @@ struct PredictSettings final : Settings {
 // ---- Texts --------------------------------------------------------------------------------------
 
 // A text as it is read: its sentences, each a list of words and marks as they are written.
-struct Apart {
+struct SplitDocument {
   std::vector<std::vector<std::string>> sentences;  // none empty
   int64_t cut = 0;                                  // sentences that were cut into pieces
   int64_t dropped = 0;                              // words past the last sentence that is read
   models::SentenceIds tokens = {};  // of a model that is trained further; its one sentence
 };
-Apart taken_apart(const std::string& text, const Reading&);
+SplitDocument taken_apart(const std::string& text, const Reading&);
 
 // What goes with the weights: the words that are known, in small letters, and the classes.
 struct Known {
@@ -82,9 +82,9 @@ struct Known {
   std::vector<std::string> classes;
   std::optional<Coder> coder = {};  // of a model that is trained further, in place of words
 
-  Apart apart(const std::string& text, const Reading&) const;
+  SplitDocument apart(const std::string& text, const Reading&) const;
   int64_t size() const;  // words or tokens
-  models::DocumentIds ids_of(const Apart&) const;
+  models::DocumentIds ids_of(const SplitDocument&) const;
   int64_t class_of(const std::string& label) const;  // −1 where there is none
 };
 inline constexpr const char* kKnownFile = "words.json";
@@ -117,13 +117,13 @@ models::DocumentConfig network_of(const checkpoints::Origin&, const Known&);
 Classifier load_classifier(const RunFolder&);
 
 // Where it looked: a sentence's weight among all, a word's among its sentence's.
-struct Looked {
+struct WordWeights {
   std::vector<float> sentences;
   std::vector<std::vector<float>> words;
 };
 struct Judgement {
   std::vector<float> probabilities;  // by class
-  Looked looked;                     // when asked for, and where the model looks
+  WordWeights looked;                // when asked for, and where the model looks
   int64_t likeliest() const;
 };
 std::vector<Judgement> judge(const Classifier&, std::span<const models::DocumentIds>, Maps,

@@ -94,7 +94,7 @@ explain::LookAt looks_at(const Copies& copies) {
 }
 
 // Its blocks go as they go: heads alone are open.
-Passing passing(const Copies& copies) {
+RunPass passing(const Copies& copies) {
   return [copies](const models::TransformerPass& how) {
     models::DocumentPass pass;
     pass.hook = how.hook;
@@ -162,7 +162,7 @@ void look_inside(const Copies& copies, Inside& inside) {
 
 Inside inside(const Classifier& c, const std::string& text) {
   const NoGrad off;
-  const Apart apart = c.known.apart(text, c.config.reading);
+  const SplitDocument apart = c.known.apart(text, c.config.reading);
   const Copies copies(c, c.known.ids_of(apart));
   Inside inside{.outputs = c.known.classes};
   for (const std::vector<std::string>& sentence : apart.sentences) {

@@ -9,7 +9,7 @@
 
 namespace fovea::tasks::classification {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Looked, sentences, words)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WordWeights, sentences, words)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Judgement, probabilities, looked)
 
 namespace {
@@ -36,7 +36,7 @@ class Weights {
     if (found.sentences) sentences_ = found.sentences.to_vector();
   }
 
-  Looked of(size_t b, const models::DocumentIds& document) const {
+  WordWeights of(size_t b, const models::DocumentIds& document) const {
     return sentences_.empty() ? as_one(b, document) : by_sentence(b, document);
   }
 
@@ -45,8 +45,8 @@ class Weights {
     return rows_[static_cast<size_t>(places_[s * B_ + b])];
   }
 
-  Looked by_sentence(size_t b, const models::DocumentIds& document) const {
-    Looked looked;
+  WordWeights by_sentence(size_t b, const models::DocumentIds& document) const {
+    WordWeights looked;
     const size_t S = sentences_.size() / B_;
     for (size_t s = 0; s < document.size(); ++s) {
       looked.sentences.push_back(sentences_[b * S + s]);
@@ -57,8 +57,8 @@ class Weights {
   }
 
   // One sequence: a sentence weighs what its words do.
-  Looked as_one(size_t b, const models::DocumentIds& document) const {
-    Looked looked;
+  WordWeights as_one(size_t b, const models::DocumentIds& document) const {
+    WordWeights looked;
     auto at = row(0, b).begin();
     for (const models::SentenceIds& s : document) {
       const auto end = at + static_cast<int64_t>(s.size());
@@ -165,7 +165,7 @@ Classifier load_classifier(const RunFolder& run) {
 
 std::vector<Predictions> predict(const Classifier& c, std::span<const std::string> texts,
                                  int64_t n_best, Maps maps, const ShareDone& progress) {
-  std::vector<Apart> apart;
+  std::vector<SplitDocument> apart;
   std::vector<models::DocumentIds> ids;
   for (const std::string& text : texts) {
     apart.push_back(c.known.apart(text, c.config.reading));

@@ -24,7 +24,7 @@ Encoded training_documents(const Classifier& c, std::span<const text::Labelled> 
   Encoded e;
   int64_t cut = 0, shortened = 0, dropped = 0, words = 0;
   for (const text::Labelled& d : documents) {
-    const Apart apart = c.known.apart(d.text, c.config.reading);
+    const SplitDocument apart = c.known.apart(d.text, c.config.reading);
     cut += apart.cut;
     dropped += apart.dropped;
     shortened += apart.dropped > 0;

@@ -97,7 +97,7 @@ Evaluation evaluation_of(const Graded& g, const std::vector<std::string>& classe
     const ClassScores s = scores_of_class(m, k);
     by_class.parts.push_back(
         {classes[k], s.count, {{"precision", s.precision}, {"recall", s.recall}, {"f1", s.f1}}});
-    Part& part = taken.parts.emplace_back(Part{classes[k], s.count, {}});
+    ScoredPart& part = taken.parts.emplace_back(ScoredPart{classes[k], s.count, {}});
     for (size_t other = 0; other < classes.size(); ++other) {
       part.scores.emplace_back(classes[other], static_cast<double>(m[k][other]));
     }

@@ -44,14 +44,14 @@ class DocumentsRun final
   }
   std::optional<Tensors> logits(const Input& input) const override {
     const NoGrad off;
-    const Apart apart = model().known.apart(text_of(input), model().config.reading);
+    const SplitDocument apart = model().known.apart(text_of(input), model().config.reading);
     const models::DocumentIds ids = model().known.ids_of(apart);
     const models::DocumentBatch batch = models::batch_of(model().model.config, {&ids});
     return Tensors{{"logits", models::classify(model().model, batch).logits.select(0, 0)}};
   }
   std::vector<Piece> pieces(const Input& input) const override {
     std::vector<Piece> all;
-    const Apart apart = model().known.apart(text_of(input), model().config.reading);
+    const SplitDocument apart = model().known.apart(text_of(input), model().config.reading);
     const models::DocumentIds ids = model().known.ids_of(apart);
     for (size_t s = 0; s < ids.size(); ++s) {
       for (size_t w = 0; w < ids[s].size(); ++w) {

@@ -124,7 +124,7 @@ void check_type(const LmConfig& c) {
 void add_answered(train::Scores& scores, const LanguageModel& m, std::span<const std::string> lines,
                   const ShareDone& done) {
   if (!m.has_questions()) return;
-  const Answered a = answered(m, lines, done);
+  const RightAnswers a = right_answers(m, lines, done);
   if (a.questions == 0) return;
   scores.emplace_back("answered",
                       100.0 * static_cast<double>(a.right) / static_cast<double>(a.questions));

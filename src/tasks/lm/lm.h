@@ -99,15 +99,16 @@ std::vector<Foreseen> foreseen(const LanguageModel&, std::span<const std::string
 train::Learner learner(const LanguageModel&, const LmSets&, const Watching&);
 
 // Of a line "… Who has the hat? Ada. …": where the answer's tokens are, its full stop included.
-struct Question {
+struct AnswerSpan {
   int64_t begin = 0, end = 0;
 };
-std::vector<Question> questions_in(const text::Tokenizer&, const std::string& line);
+std::vector<AnswerSpan> answers_in(const text::Tokenizer&, const std::string& line);
 // How many of the lines' questions it answers as they do, where it always takes the likeliest.
-struct Answered {
+struct RightAnswers {
   int64_t right = 0, questions = 0;
 };
-Answered answered(const LanguageModel&, std::span<const std::string> lines, const ShareDone& = {});
+RightAnswers right_answers(const LanguageModel&, std::span<const std::string> lines,
+                           const ShareDone& = {});
 
 // The prompt and what follows. An empty one begins a line; of one that is longer than the context,
 // its end counts. Where the context is full, its later half goes on.

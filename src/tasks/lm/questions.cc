@@ -14,17 +14,17 @@ constexpr int64_t kRows = 32;  // lines at once
 
 struct AskedLine {
   Tokens line;
-  std::vector<Question> questions;
+  std::vector<AnswerSpan> questions;
 };
 
 // As write_on() reads a prompt: of a line that is longer than the context, its end counts.
 AskedLine asked_in(const LanguageModel& m, const std::string& line) {
-  AskedLine a{m.tokenizer.encode(line), questions_in(*m.tokenizer.own(), line)};
+  AskedLine a{m.tokenizer.encode(line), answers_in(*m.tokenizer.own(), line)};
   const auto past = static_cast<int64_t>(a.line.size()) - m.config.context;
   if (past <= 0) return a;
   a.line.erase(a.line.begin(), a.line.begin() + past);
-  std::erase_if(a.questions, [&](const Question& q) { return q.begin <= past; });
-  for (Question& q : a.questions) q = {q.begin - past, q.end - past};
+  std::erase_if(a.questions, [&](const AnswerSpan& q) { return q.begin <= past; });
+  for (AnswerSpan& q : a.questions) q = {q.begin - past, q.end - past};
   return a;
 }
 
@@ -43,7 +43,7 @@ int64_t right_among(const LanguageModel& m, std::span<const AskedLine> some) {
   for (size_t b = 0; b < some.size(); ++b) {
     const auto wanted = ids.begin() + static_cast<ptrdiff_t>(b * longest);
     const auto found = said.begin() + static_cast<ptrdiff_t>(b * longest);
-    for (const Question& q : some[b].questions) {
+    for (const AnswerSpan& q : some[b].questions) {
       right += std::equal(wanted + q.begin, wanted + q.end, found + q.begin - 1);
     }
   }
@@ -52,11 +52,11 @@ int64_t right_among(const LanguageModel& m, std::span<const AskedLine> some) {
 
 }  // namespace
 
-std::vector<Question> questions_in(const text::Tokenizer& t, const std::string& line) {
+std::vector<AnswerSpan> answers_in(const text::Tokenizer& t, const std::string& line) {
   const auto tokens_before = [&](size_t byte) {
     return static_cast<int64_t>(t.encode(std::string_view(line).substr(0, byte)).size());
   };
-  std::vector<Question> all;
+  std::vector<AnswerSpan> all;
   for (size_t mark = line.find("? "); mark != std::string::npos; mark = line.find("? ", mark + 1)) {
     const size_t stop = line.find('.', mark);
     if (stop == std::string::npos) break;
@@ -65,11 +65,11 @@ std::vector<Question> questions_in(const text::Tokenizer& t, const std::string& 
   return all;
 }
 
-Answered answered(const LanguageModel& m, std::span<const std::string> lines,
-                  const ShareDone& done) {
+RightAnswers right_answers(const LanguageModel& m, std::span<const std::string> lines,
+                           const ShareDone& done) {
   const NoGrad off;
   std::vector<AskedLine> all;
-  Answered a;
+  RightAnswers a;
   for (const std::string& line : lines) {
     AskedLine one = asked_in(m, line);
     if (one.questions.empty()) continue;

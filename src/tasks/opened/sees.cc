@@ -45,7 +45,7 @@ Tensor picture_logits(const Opened& o, const image::Image& picture) {
 }
 
 // What the row that is judged looks at among the places: [H,1,places].
-std::vector<LayerSeen> looks_of(const Opened& o, const Passing& pass,
+std::vector<LayerSeen> looks_of(const Opened& o, const RunPass& pass,
                                 const std::vector<std::string>& places) {
   std::vector<LayerSeen> layers;
   for (auto b = o.model.encoder.blocks.rbegin(); b != o.model.encoder.blocks.rend(); ++b) {
@@ -145,7 +145,7 @@ Inside look_inside_picture(const Opened& o, const image::Image& picture) {
     return read_pictures(o, rows + grey, pass);
   };
   inside.opens = Inside::Opens::blocks;
-  const Passing passing = [states = inside.states, x = inside.x.unsqueeze(0)](
+  const RunPass passing = [states = inside.states, x = inside.x.unsqueeze(0)](
                               const models::TransformerPass& pass) { states(x, pass); };
   inside.attention = [&o, passing, places = inside.inputs] { return looks_of(o, passing, places); };
   inside.rollout = [&o, passing] {

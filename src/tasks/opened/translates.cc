@@ -65,9 +65,9 @@ std::vector<models::Decoded> translated(const Opened& o, const Ids& source,
       .front();
 }
 
-Written written_for(const Opened& o, const Ids& source, const models::DecodeConfig& d) {
+ForcedTranslation written_for(const Opened& o, const Ids& source, const models::DecodeConfig& d) {
   const models::Decoded best = translated(o, source, d).front();
-  Written w{.source = source, .in = {d.special.begin}, .out = best.tokens};
+  ForcedTranslation w{.source = source, .in = {d.special.begin}, .out = best.tokens};
   if (best.ended || w.out.empty()) w.out.push_back(d.special.ends.front());
   w.in.insert(w.in.end(), w.out.begin(), w.out.end() - 1);
   return w;
@@ -78,7 +78,7 @@ Inside inside_translation(const Opened& o, const std::string& line) {
   BeamSettings greedy;
   greedy.beam = 1;
   const models::DecodeConfig d = decoding_of(o, greedy);
-  const Written w = written_for(o, source_of(o, line), d);
+  const ForcedTranslation w = written_for(o, source_of(o, line), d);
   Inside inside{.inputs = labels_of(o.tokenizer(), w.source),
                 .outputs = labels_of(o.writes(), w.out)};
   if (w.out.back() == d.special.ends.front()) inside.outputs.back() = kEndMark;
@@ -98,7 +98,7 @@ class TranslatingRun final : public OpenedRun<BeamSettings, BeamSettings> {
   // Of what it writes by itself, token by token.
   std::optional<Tensors> logits(const Input& input) const override {
     const NoGrad off;
-    const Written w =
+    const ForcedTranslation w =
         written_for(model(), source_of(model(), text_of(input)), decoding_of(model(), {}));
     const models::Transformer& m = model().model;
     const auto row = [](const Ids& ids) {

@@ -17,19 +17,19 @@ Tensor column(const std::vector<int64_t>& ids, int64_t rows) {  // [L,R]
   const auto L = static_cast<int64_t>(ids.size());
   return Tensor::from_ids(ids, {L, 1}).expand({L, rows}).contiguous();
 }
-Tensor lengths_of(const Written& w, int64_t rows) {
+Tensor lengths_of(const ForcedTranslation& w, int64_t rows) {
   const std::vector<int64_t> all(static_cast<size_t>(rows), static_cast<int64_t>(w.source.size()));
   return Tensor::from_ids(all, {rows});
 }
 
 // Rows [R,S,E] → [T,R,V].
-Tensor logits_of(const models::Seq2Seq& m, const Written& w, const Tensor& rows,
+Tensor logits_of(const models::Seq2Seq& m, const ForcedTranslation& w, const Tensor& rows,
                  const Intervention& how) {
   const int64_t R = rows.size(0);
   return models::logits(m, {rows.transpose(0, 1), lengths_of(w, R), column(w.in, R)}, how);
 }
 
-void look_inside(const models::Seq2Seq& m, const Written& w, Inside& inside) {
+void look_inside(const models::Seq2Seq& m, const ForcedTranslation& w, Inside& inside) {
   inside.x = m.source(Tensor::from_ids(w.source, {static_cast<int64_t>(w.source.size())})).detach();
   inside.blank = mean_vector(m.source.table);
   inside.log_odds = [&m, w](const Tensor& rows) {
@@ -60,7 +60,7 @@ void look_inside(const models::Seq2Seq& m, const Written& w, Inside& inside) {
   };
 }
 
-void look_inside(const models::Transformer& m, const Written& w, Inside& inside) {
+void look_inside(const models::Transformer& m, const ForcedTranslation& w, Inside& inside) {
   look_inside_translator(m, w, inside);
 }
 
@@ -68,7 +68,7 @@ void look_inside(const models::Transformer& m, const Written& w, Inside& inside)
 
 Inside inside(const Translator& t, const std::string& line) {
   const NoGrad off;
-  Written w{.source = encode_source(t.source, line), .in = {t.special.begin}, .out = {}};
+  ForcedTranslation w{.source = encode_source(t.source, line), .in = {t.special.begin}, .out = {}};
   const std::vector<const std::vector<int64_t>*> rows = {&w.source};
   const Sources sources = pad_sources(rows);
   models::DecodeConfig greedy;

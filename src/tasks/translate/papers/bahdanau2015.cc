@@ -44,7 +44,7 @@ report::Page page(const std::vector<Outcome>& all) {
   report::Table table{{"source words", "without attention", "with attention"}, {}};
   report::Bars bars{.x = "source words", .y = "BLEU", .series = {"without", "with"}};
   bars.values.resize(2);
-  const std::vector<Part>& lengths = find_breakdown(all.front().test, "length")->parts;
+  const std::vector<ScoredPart>& lengths = find_breakdown(all.front().test, "length")->parts;
   for (size_t i = 0; i < lengths.size(); ++i) {
     const Interval without = part(all, kWithout, i), with = part(all, kWith, i);
     bars.groups.push_back(label_of(lengths[i]));
