@@ -136,11 +136,7 @@ class FillingRun final : public OpenedRun<NoSettings, FillSettings> {
                    {"logits", said.select(0, 0)}};
   }
   std::vector<Example> examples(size_t n) const override {
-    std::vector<Example> some;
-    for (const std::string& s : masked_sentences()) {
-      if (some.size() < n) some.push_back({Text{s}, ""});
-    }
-    return some;
+    return examples_of(masked_sentences(), n);
   }
   std::vector<Input> inputs(const Judged&, size_t most) const override {
     return spread_of(masked_sentences(), most);
@@ -152,17 +148,9 @@ class FillingRun final : public OpenedRun<NoSettings, FillSettings> {
  protected:
   std::vector<Predictions> predict_as(std::span<const Input> inputs, const FillSettings& how,
                                       const Predicting& watch) const override {
-    std::vector<Predictions> all;
-    for (const std::string& text : texts_of(inputs)) {
-      all.push_back(filled_in(model(), text, how.n_best));
-      if (watch.maps == Maps::keep) {
-        const Inside in = inside_masks(model(), text);
-        all.back().front().pictures = pictures_of(in, explain(in, {.by = {By::attention}}));
-      }
-      if (watch.done)
-        watch.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
-    }
-    return all;
+    return predictions_of(*this, inputs, By::attention, watch, [&](const Input& input) {
+      return filled_in(model(), text_of(input), how.n_best);
+    });
   }
   Evaluation evaluate_as(const Judged&, const NoSettings&, const ShareDone&) const override {
     throw Error("eval",

@@ -203,6 +203,31 @@ GivenBack given_back_of(const Opened& o) {
   return given_back(origin, origin.weights(kNothingDrawn));
 }
 
+std::vector<Example> examples_of(const std::vector<std::string>& texts, size_t n) {
+  std::vector<Example> some;
+  for (const std::string& text : texts) {
+    if (some.size() < n) some.push_back({Text{text}, ""});
+  }
+  return some;
+}
+
+std::vector<Predictions> predictions_of(const Run& run, std::span<const Input> inputs, By by,
+                                        const Predicting& watch,
+                                        const std::function<Predictions(const Input&)>& answer) {
+  std::vector<Predictions> all;
+  for (const Input& input : inputs) {
+    all.push_back(answer(input));
+    if (watch.maps == Maps::keep) {
+      const Inside in = run.inside(input).value();
+      all.back().front().pictures = pictures_of(in, explain(in, {.by = {by}}));
+    }
+    if (watch.done) {
+      watch.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
+    }
+  }
+  return all;
+}
+
 const std::string& file_to_judge(const Judged& what, const std::string& expected) {
   if (what.file.empty()) {
     throw Error("eval",

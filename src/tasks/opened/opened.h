@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "checkpoints/checkpoint.h"
 #include "image/image.h"
+#include "tasks/explain.h"
 #include "tasks/given_back.h"
 #include "tasks/run_of.h"
 #include "tasks/task.h"
@@ -79,6 +81,12 @@ class OpenedRun : public RunOf<Opened, NoSets, Evaluate, Predict> {
   NoSets read_sets() const override { return {}; }
   Evaluation score_held_out(const ShareDone&) const override { refuse_to_train(); }
 };
+// At most n texts to try it on, of which nothing is expected.
+std::vector<Example> examples_of(const std::vector<std::string>& texts, size_t n);
+// What comes of each input. Where pictures are asked for, each first answer has those of where the
+// model looked, by that way.
+std::vector<Predictions> predictions_of(const Run&, std::span<const Input>, By, const Predicting&,
+                                        const std::function<Predictions(const Input&)>& answer);
 // What was asked to be judged: throws where that is no file.
 const std::string& file_to_judge(const Judged&, const std::string& what);
 

@@ -29,20 +29,11 @@ Inside inside_rows(const Opened& o, const std::string& text) {
 }
 
 // Whoever asks where it looks is shown that.
-template <class Look>
-std::vector<Predictions> looked_at(std::span<const Input> inputs, const Predicting& watch,
-                                   const Look& look) {
+std::vector<Predictions> looked_at(const Run& run, std::span<const Input> inputs,
+                                   const Predicting& watch) {
   if (watch.maps != Maps::keep) refuse_to_say("predict");
-  std::vector<Predictions> all;
-  for (const Input& input : inputs) {
-    const Inside in = look(input);
-    all.push_back({{.text = kNothing}});
-    all.back().front().pictures = pictures_of(in, explain(in, {.by = {By::rollout}}));
-    if (watch.done) {
-      watch.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
-    }
-  }
-  return all;
+  return predictions_of(run, inputs, By::rollout, watch,
+                        [](const Input&) { return Predictions{{.text = kNothing}}; });
 }
 
 class ReadingRun final : public OpenedRun<NoSettings, NoSettings> {
@@ -53,11 +44,7 @@ class ReadingRun final : public OpenedRun<NoSettings, NoSettings> {
     return inside_rows(model(), text_of(input));
   }
   std::vector<Example> examples(size_t n) const override {
-    std::vector<Example> some;
-    for (const std::string& s : sentences(model())) {
-      if (some.size() < n) some.push_back({Text{s}, ""});
-    }
-    return some;
+    return examples_of(sentences(model()), n);
   }
   std::vector<Input> inputs(const Judged&, size_t most) const override {
     return spread_of(sentences(model()), most);
@@ -69,7 +56,7 @@ class ReadingRun final : public OpenedRun<NoSettings, NoSettings> {
  protected:
   std::vector<Predictions> predict_as(std::span<const Input> inputs, const NoSettings&,
                                       const Predicting& watch) const override {
-    return looked_at(inputs, watch, [&](const Input& i) { return *inside(i); });
+    return looked_at(*this, inputs, watch);
   }
   Evaluation evaluate_as(const Judged&, const NoSettings&, const ShareDone&) const override {
     refuse_to_say("eval");
@@ -88,7 +75,7 @@ class ViewingRun final : public OpenedRun<NoSettings, NoSettings> {
  protected:
   std::vector<Predictions> predict_as(std::span<const Input> inputs, const NoSettings&,
                                       const Predicting& watch) const override {
-    return looked_at(inputs, watch, [&](const Input& i) { return *inside(i); });
+    return looked_at(*this, inputs, watch);
   }
   Evaluation evaluate_as(const Judged&, const NoSettings&, const ShareDone&) const override {
     refuse_to_say("eval");

@@ -85,19 +85,10 @@ class SeeingRun final : public OpenedRun<NoSettings, TopSettings> {
  protected:
   std::vector<Predictions> predict_as(std::span<const Input> inputs, const TopSettings& how,
                                       const Predicting& watch) const override {
-    std::vector<Predictions> all;
-    for (const Input& input : inputs) {
-      const image::Image& picture = picture_of(input);
-      all.push_back(
-          best_classes(model().about.classes, picture_logits(model(), picture), how.n_best));
-      if (watch.maps == Maps::keep) {
-        const Inside in = inside_picture(model(), picture);
-        all.back().front().pictures = pictures_of(in, explain(in, {.by = {By::attention}}));
-      }
-      if (watch.done)
-        watch.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
-    }
-    return all;
+    return predictions_of(*this, inputs, By::attention, watch, [&](const Input& input) {
+      const Tensor logits = picture_logits(model(), picture_of(input));
+      return best_classes(model().about.classes, logits, how.n_best);
+    });
   }
   Evaluation evaluate_as(const Judged& what, const NoSettings&,
                          const ShareDone& done) const override {

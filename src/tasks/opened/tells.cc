@@ -58,11 +58,7 @@ class TellingRun final : public OpenedRun<NoSettings, TopSettings> {
                    {"logits", class_logits(model(), ids)}};
   }
   std::vector<Example> examples(size_t n) const override {
-    std::vector<Example> some;
-    for (const std::string& s : sentences(model())) {
-      if (some.size() < n) some.push_back({Text{s}, ""});
-    }
-    return some;
+    return examples_of(sentences(model()), n);
   }
   std::vector<Input> inputs(const Judged& what, size_t most) const override {
     std::vector<std::string> texts = sentences(model());
@@ -79,18 +75,10 @@ class TellingRun final : public OpenedRun<NoSettings, TopSettings> {
  protected:
   std::vector<Predictions> predict_as(std::span<const Input> inputs, const TopSettings& how,
                                       const Predicting& watch) const override {
-    std::vector<Predictions> all;
-    for (const std::string& text : texts_of(inputs)) {
-      all.push_back(best_classes(model().about.classes,
-                                 class_logits(model(), text_ids(model(), text)), how.n_best));
-      if (watch.maps == Maps::keep) {
-        const Inside in = inside_class(model(), text);
-        all.back().front().pictures = pictures_of(in, explain(in, {.by = {By::rollout}}));
-      }
-      if (watch.done)
-        watch.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
-    }
-    return all;
+    return predictions_of(*this, inputs, By::rollout, watch, [&](const Input& input) {
+      const Ids ids = text_ids(model(), text_of(input));
+      return best_classes(model().about.classes, class_logits(model(), ids), how.n_best);
+    });
   }
   Evaluation evaluate_as(const Judged& what, const NoSettings&,
                          const ShareDone& done) const override {

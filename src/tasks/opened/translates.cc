@@ -111,11 +111,7 @@ class TranslatingRun final : public OpenedRun<BeamSettings, BeamSettings> {
                    {"logits", models::logits(m, states).select(0, 0)}};
   }
   std::vector<Example> examples(size_t n) const override {
-    std::vector<Example> some;
-    for (const std::string& s : sentences(model())) {
-      if (some.size() < n) some.push_back({Text{s}, ""});
-    }
-    return some;
+    return examples_of(sentences(model()), n);
   }
   std::vector<Input> inputs(const Judged& what, size_t most) const override {
     std::vector<std::string> lines =
@@ -133,21 +129,15 @@ class TranslatingRun final : public OpenedRun<BeamSettings, BeamSettings> {
   std::vector<Predictions> predict_as(std::span<const Input> inputs, const BeamSettings& how,
                                       const Predicting& watch) const override {
     const models::DecodeConfig d = decoding_of(model(), how);
-    std::vector<Predictions> all;
-    for (const std::string& line : texts_of(inputs)) {
-      Predictions& best = all.emplace_back();
-      for (const models::Decoded& one : translated(model(), source_of(model(), line), d)) {
+    return predictions_of(*this, inputs, By::attention, watch, [&](const Input& input) {
+      Predictions best;
+      for (const models::Decoded& one :
+           translated(model(), source_of(model(), text_of(input)), d)) {
         best.push_back(
             {.text = model().writes().decode(one.tokens), .score = one.score, .ended = one.ended});
       }
-      if (watch.maps == Maps::keep) {
-        const Inside in = inside_translation(model(), line);
-        best.front().pictures = pictures_of(in, explain(in, {.by = {By::attention}}));
-      }
-      if (watch.done)
-        watch.done(static_cast<double>(all.size()) / static_cast<double>(inputs.size()));
-    }
-    return all;
+      return best;
+    });
   }
   Evaluation evaluate_as(const Judged& what, const BeamSettings& how,
                          const ShareDone& done) const override {
