@@ -177,6 +177,21 @@ class Rewriter {
   size_t begin_ = 0;
 };
 
+// Every word anew: put(writer, word, begin, end) for each of its characters [begin, end).
+template <class Put>
+void rewrite_words(Split& split, const Put& put) {
+  Rewriter writer(split);
+  for (const Span& word : writer.words()) {
+    writer.begin_word();
+    for (size_t at = word.begin; at < word.end;) {
+      const size_t here = at;
+      next_code(writer.text(), at);
+      put(writer, word, here, at);
+    }
+    writer.end_word();
+  }
+}
+
 enum class Prepend : uint8_t { always, first, never };
 
 struct Metaspace {
@@ -232,18 +247,11 @@ Step read_metaspace(const Part& part) {
 void prepend_spaces(Split& split) {
   const auto has_space = [&](Span word) { return split.traced.text[word.begin] == ' '; };
   if (std::all_of(split.words.begin(), split.words.end(), has_space)) return;
-  Rewriter writer(split);
-  const std::string_view text = writer.text();
-  for (const Span& word : writer.words()) {
-    writer.begin_word();
-    for (size_t at = word.begin; at < word.end;) {
-      const size_t here = at;
-      next_code(text, at);
-      if (here == word.begin && text[here] != ' ') writer.put(" ", here, at);
-      writer.put(text.substr(here, at - here), here, at);
-    }
-    writer.end_word();
-  }
+  rewrite_words(split, [](Rewriter& to, Span word, size_t begin, size_t end) {
+    const std::string_view character = to.text().substr(begin, end - begin);
+    if (begin == word.begin && character != " ") to.put(" ", begin, end);
+    to.put(character, begin, end);
+  });
 }
 
 // ---- Bytes --------------------------------------------------------------------------------------
@@ -330,19 +338,11 @@ bool bytes_of_spelled(std::string_view piece, std::string& bytes) {
 }
 
 void spell_bytes(Split& split) {
-  Rewriter writer(split);
-  const std::string_view text = writer.text();
-  for (const Span& word : writer.words()) {
-    writer.begin_word();
-    for (size_t at = word.begin; at < word.end;) {
-      const size_t here = at;
-      next_code(text, at);
-      for (size_t i = here; i < at; ++i) {
-        writer.put(utf8_of(spelled_byte(static_cast<unsigned char>(text[i]))), here, at);
-      }
+  rewrite_words(split, [](Rewriter& to, Span, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      to.put(utf8_of(spelled_byte(static_cast<unsigned char>(to.text()[i]))), begin, end);
     }
-    writer.end_word();
-  }
+  });
 }
 
 }  // namespace fovea::tokens
