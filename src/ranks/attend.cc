@@ -147,6 +147,32 @@ struct Kept {
   std::vector<Merged> merged;  // by chunk; their context is that of the result
 };
 
+// This rank's rows of what its chunks came to, off the tape.
+AttendedRows put_together(const Call& x, int64_t rows, std::vector<Held> held, Kept& kept) {
+  const NoGrad quiet;
+  const Sizes& n = x.n;
+  const WeightingDef& def = def_of(x.attention.weighting);
+  AttendedRows own{.context = Tensor::empty({n.B, n.H, rows, n.Dv})};
+  if (def.kind == WeightingKind::softmax || def.kind == WeightingKind::sample) {
+    own.log_sum_exp = Tensor::empty({n.B, n.H, rows});
+  }
+  if (def.kind == WeightingKind::sample) own.log_prob = Tensor::empty({n.B, n.H, rows});
+  if (def.hard) own.chosen = Tensor::empty({n.B, n.H, rows}, DType::i64);
+  for (Held& one : held) {
+    const int64_t at = x.queries.place_of(one.chunk), count = one.rows.count();
+    const auto put = [&](Tensor& to, const Tensor& from) {
+      if (to) to.slice(2, at, at + count).copy_(from);
+    };
+    put(own.context, one.merged.context);
+    put(own.log_sum_exp, one.merged.stat);
+    put(own.log_prob, one.merged.log_prob);
+    if (def.hard) put(own.chosen, Tensor::from_ids(one.merged.chosen, {n.B, n.H, count}));
+    one.merged.context = {};
+    kept.merged.push_back(std::move(one.merged));
+  }
+  return own;
+}
+
 // The gradients that the blocks of a chunk of queries gave so far.
 struct QuerySums {
   QueryRows rows;  // leaves
@@ -174,6 +200,14 @@ struct Wanted {
   std::vector<bool> parameters;
   bool any_parameter() const { return std::ranges::find(parameters, true) != parameters.end(); }
 };
+
+// Of q, k, v and the parameters.
+Wanted wanted_of(const std::vector<Tensor>& inputs) {
+  Wanted wanted{
+      inputs[0].requires_grad(), inputs[1].requires_grad(), inputs[2].requires_grad(), {}};
+  for (size_t i = 3; i < inputs.size(); ++i) wanted.parameters.push_back(inputs[i].requires_grad());
+  return wanted;
+}
 
 class BackwardPass {
  public:
@@ -430,50 +464,23 @@ AttendedRows attend(Team& team, const Tensor& q, const Tensor& k, const Tensor& 
   }
 
   std::vector<Held> held = forward(*x, inputs[0], inputs[1], inputs[2]);
-  const Sizes& n = x->n;
-  const int64_t rows = inputs[0].size(2);
-  const WeightingDef& def = def_of(attention.weighting);
-  const bool sums = def.kind == WeightingKind::softmax || def.kind == WeightingKind::sample;
-  std::vector<Tensor> outputs{
-      Tensor::empty({n.B, n.H, rows, n.Dv}), sums ? Tensor::empty({n.B, n.H, rows}) : Tensor(),
-      def.kind == WeightingKind::sample ? Tensor::empty({n.B, n.H, rows}) : Tensor()};
-  AttendedRows out;
-  if (def.hard) out.chosen = Tensor::empty({n.B, n.H, rows}, DType::i64);
   const auto kept = std::make_shared<Kept>();
-  for (Held& one : held) {
-    const NoGrad quiet;
-    const int64_t at = x->queries.place_of(one.chunk), count = one.rows.count();
-    const auto put = [&](Tensor& to, const Tensor& from) {
-      if (to) to.slice(2, at, at + count).copy_(from);
-    };
-    put(outputs[0], one.merged.context);
-    put(outputs[1], one.merged.stat);
-    put(outputs[2], one.merged.log_prob);
-    if (def.hard) put(out.chosen, Tensor::from_ids(one.merged.chosen, {n.B, n.H, count}));
-    one.merged.context = {};
-    kept->merged.push_back(std::move(one.merged));
-  }
-
-  Wanted wanted{
-      inputs[0].requires_grad(), inputs[1].requires_grad(), inputs[2].requires_grad(), {}};
-  for (size_t i = 3; i < inputs.size(); ++i) wanted.parameters.push_back(inputs[i].requires_grad());
+  const AttendedRows own = put_together(*x, inputs[0].size(2), std::move(held), *kept);
   std::vector<Saved> saved;
   for (const Tensor& t : inputs) saved.emplace_back(t);
-  saved.emplace_back(outputs[0]);
+  saved.emplace_back(own.context);
   const std::vector<Tensor> recorded =
-      record("attend", inputs, outputs, [x, kept, saved, wanted](const Grads& d) {
-        for (const Saved& s : saved) s.get("attend");
-        const Tensor &q4 = saved[0].get("attend"), &k4 = saved[1].get("attend"),
-                     &v4 = saved[2].get("attend");
-        return BackwardPass(*x, q4, k4, v4, wanted)
-            .run(*kept, saved.back().get("attend"),
-                 {.context = d[0], .log_sum_exp = d[1], .log_prob = d[2]});
-      });
-  out.context = with_rank(recorded[0], q.rank());
-  out.log_sum_exp = with_rank(recorded[1], q.rank());
-  out.log_prob = with_rank(recorded[2], q.rank());
-  out.chosen = with_rank(out.chosen, q.rank());
-  return out;
+      record("attend", inputs, {own.context, own.log_sum_exp, own.log_prob},
+             [x, kept, saved, wanted = wanted_of(inputs)](const Grads& d) {
+               for (const Saved& s : saved) s.get("attend");
+               const Tensor &q4 = saved[0].get("attend"), &k4 = saved[1].get("attend"),
+                            &v4 = saved[2].get("attend");
+               return BackwardPass(*x, q4, k4, v4, wanted)
+                   .run(*kept, saved.back().get("attend"),
+                        {.context = d[0], .log_sum_exp = d[1], .log_prob = d[2]});
+             });
+  return {with_rank(recorded[0], q.rank()), with_rank(recorded[1], q.rank()),
+          with_rank(recorded[2], q.rank()), with_rank(own.chosen, q.rank())};
 }
 
 }  // namespace fovea
