@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "fovea/io.h"
 #include "where.h"
@@ -16,6 +17,27 @@ namespace fovea::checkpoints::test {
 
 inline std::filesystem::path golden(const std::string& name) {
   return std::filesystem::path(fovea::test::source_dir()) / "tests/checkpoints/golden" / name;
+}
+// Those that read texts and say something of them.
+inline std::vector<const char*> golden_of_texts() {
+  return {"gpt2",
+          "llama",
+          "mistral",
+          "qwen2",
+          "qwen3",
+          "gemma2",
+          "gemma3",
+          "bert_fills",
+          "bert_tells",
+          "roberta_fills",
+          "roberta_tells",
+          "distilbert_fills",
+          "distilbert_tells",
+          "albert_fills",
+          "albert_tells",
+          "marian",
+          "t5",
+          "t5_gated"};
 }
 inline Tensors expected(const std::string& name) {
   return load_safetensors(golden(name) / "expected.safetensors");

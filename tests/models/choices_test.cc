@@ -3,6 +3,7 @@
 #include "core/random.h"
 #include "fovea/train.h"
 #include "models/tiny.h"
+#include "tests/slopes.h"
 
 // Every score × locality × order × weighting, and what does not go together.
 namespace fovea::models::tests {
@@ -79,26 +80,13 @@ double eval_loss(const Seq2Seq& m, const Batch& batch) {
   return static_cast<double>(loss(m, batch, {.mode = Mode::eval}).loss.item());
 }
 
-// (f(w + εd) − f(w − εd)) / 2ε against g·d, for one tensor at a time and a random d.
 void expect_slopes(const Seq2Seq& m, const Batch& batch) {
   for (const auto& [name, t] : m.weights.all()) Tensor(t).zero_grad();
   loss(m, batch, {.mode = Mode::eval}).loss.backward();
-  constexpr float kStep = 4e-3f;
-  uint64_t seed = 77;
-  for (const auto& [name, t] : m.weights.all()) {
-    if (name.starts_with("baseline")) continue;
-    Tensor w = t;
-    const NoGrad off;
-    const Tensor d = Tensor::randn(w.shape(), ++seed), before = w.detach().clone();
-    const double along = static_cast<double>(sum(w.grad() * d).item());
-    w.copy_(before + d * kStep);
-    const double above = eval_loss(m, batch);
-    w.copy_(before - d * kStep);
-    const double below = eval_loss(m, batch);
-    w.copy_(before);
-    const double slope = (above - below) / (2 * static_cast<double>(kStep));
-    ASSERT_NEAR(along, slope, 4e-4 + 4e-3 * std::abs(slope)) << name;
-  }
+  Tensors weights = m.weights.all();
+  std::erase_if(weights, [](const auto& one) { return one.first.starts_with("baseline"); });
+  test::expect_slopes(weights, [&] { return eval_loss(m, batch); },
+                      {.seed = 77, .absolute = 4e-4, .relative = 4e-3});
 }
 
 // Predicted windows end at a jump, so theirs are wider than the source here.

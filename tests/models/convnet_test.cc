@@ -7,6 +7,7 @@
 
 #include "fovea/ops.h"
 #include "tests/errors.h"
+#include "tests/slopes.h"
 
 namespace fovea::models {
 namespace {
@@ -87,21 +88,9 @@ TEST(Convnet, GradientsAreSlopes) {
   const Tensor labels = Tensor::from_ids(std::vector<int64_t>{0, 2, 1, 1}, {4});
   const auto f = [&] { return cross_entropy(classify(m, x).logits, labels); };
   f().backward();
-  constexpr float kStep = 5e-4f;  // corners of relu: a small step
-  uint64_t seed = 7;
-  for (const auto& [name, t] : m.weights.learned()) {
-    Tensor w = t;
-    const NoGrad off;
-    const Tensor d = Tensor::randn(w.shape(), ++seed), before = w.detach().clone();
-    const double along = static_cast<double>(sum(w.grad() * d).item());
-    w.copy_(before + d * kStep);
-    const double above = static_cast<double>(f().item());
-    w.copy_(before - d * kStep);
-    const double below = static_cast<double>(f().item());
-    w.copy_(before);
-    const double slope = (above - below) / (2 * static_cast<double>(kStep));
-    ASSERT_NEAR(along, slope, 3e-3 + 2e-2 * std::abs(slope)) << name;
-  }
+  // Corners of relu: a small step.
+  test::expect_slopes(m.weights.learned(), [&] { return static_cast<double>(f().item()); },
+                      {.step = 5e-4f, .relative = 0.02});
 }
 
 TEST(Convnet, GivesWhatPlacesAttendTo) {

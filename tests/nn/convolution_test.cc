@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "nn/check.h"
+#include "tests/slopes.h"
 
 namespace fovea::nn {
 namespace {
@@ -12,25 +13,10 @@ void set(const Tensor& t, float value) {
   Tensor(t).fill_(value);
 }
 
-// (f(w + εd) − f(w − εd)) / 2ε against g·d, for one tensor at a time and a random d.
 void expect_slopes(const Weights& weights, const std::function<Tensor()>& f) {
   for (const auto& [name, t] : weights.learned()) Tensor(t).zero_grad();
   f().backward();
-  constexpr float kStep = 4e-3f;
-  uint64_t seed = 7;
-  for (const auto& [name, t] : weights.learned()) {
-    Tensor w = t;
-    const NoGrad off;
-    const Tensor d = Tensor::randn(w.shape(), ++seed), before = w.detach().clone();
-    const double along = static_cast<double>(sum(w.grad() * d).item());
-    w.copy_(before + d * kStep);
-    const double above = static_cast<double>(f().item());
-    w.copy_(before - d * kStep);
-    const double below = static_cast<double>(f().item());
-    w.copy_(before);
-    const double slope = (above - below) / (2 * static_cast<double>(kStep));
-    ASSERT_NEAR(along, slope, 3e-3 + 1e-2 * std::abs(slope)) << name;
-  }
+  test::expect_slopes(weights.learned(), [&] { return static_cast<double>(f().item()); });
 }
 
 TEST(NormedConv, NormalisesTheBatchAndRemembersIt) {

@@ -103,6 +103,22 @@ Given tiny() {
           {"batch-images", "8"}, {"epochs", "1"},   {"warmup", "2"}};
 }
 
+Given of_own_images(const std::string& data, const std::string& epochs) {
+  Given options = tiny();
+  options.erase("examples");
+  options.insert({{"data", data},
+                  {"height", "16"},
+                  {"width", "16"},
+                  {"min-count", "1"},
+                  {"rate", "0.01"},
+                  {"dropout", "0"},
+                  {"doubly", "0"},
+                  {"valid-share", "0.2"},
+                  {"test-share", "0.2"}});
+  options["epochs"] = epochs;
+  return options;
+}
+
 const RunFolder& trained_run() {
   static const Folder folder;
   static const RunFolder run = [] {
@@ -181,18 +197,7 @@ TEST(CaptionRun, LearnsFromAFileOfTheUsers) {
   }
   write_bytes(folder / "i7.png", "broken");
   write_bytes(folder / "c.tsv", lines);
-  Given options = tiny();
-  options.erase("examples");
-  options.insert({{"data", folder / "c.tsv"},
-                  {"height", "16"},
-                  {"width", "16"},
-                  {"min-count", "1"},
-                  {"rate", "0.01"},
-                  {"dropout", "0"},
-                  {"doubly", "0"},
-                  {"valid-share", "0.2"},
-                  {"test-share", "0.2"}});
-  options["epochs"] = "25";
+  const Given options = of_own_images(folder / "c.tsv", "25");
   std::vector<std::string> said;
   Watching watching;
   watching.say = [&](const std::string& line) { said.push_back(line); };
@@ -222,18 +227,7 @@ TEST(CaptionRun, LearnsFromImagesThatTellHowLongTheirCaptionsAre) {
     lines += name + "\t" + (i % 2 == 0 ? "night" : "a very bright day") + "\n";
   }
   write_bytes(folder / "c.tsv", lines);
-  Given options = tiny();
-  options.erase("examples");
-  options.insert({{"data", folder / "c.tsv"},
-                  {"height", "16"},
-                  {"width", "16"},
-                  {"min-count", "1"},
-                  {"rate", "0.01"},
-                  {"dropout", "0"},
-                  {"doubly", "0"},
-                  {"valid-share", "0.2"},
-                  {"test-share", "0.2"}});
-  options["epochs"] = "20";
+  const Given options = of_own_images(folder / "c.tsv", "20");
   const RunFolder at(folder / "run");
   const Trained t = train_run(task_caption, at, *config_from(task_caption, options),
                               Existing::refuse, Watching());

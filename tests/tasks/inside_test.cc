@@ -15,6 +15,7 @@
 #include "tasks/inside_blocks.h"
 #include "tasks/opened/writes.h"
 #include "tasks/run_folder.h"
+#include "tests/checkpoints/golden.h"
 #include "where.h"
 
 namespace fovea::tasks {
@@ -165,12 +166,7 @@ TEST_P(InsideEach, AContrastIsAntisymmetric) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, InsideEach,
-                         testing::Values("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2",
-                                         "gemma3", "bert_fills", "bert_tells", "roberta_fills",
-                                         "roberta_tells", "distilbert_fills", "distilbert_tells",
-                                         "albert_fills", "albert_tells", "marian", "t5",
-                                         "t5_gated"),
+INSTANTIATE_TEST_SUITE_P(All, InsideEach, testing::ValuesIn(checkpoints::test::golden_of_texts()),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(Inside, PicturesHaveBlocksToo) {

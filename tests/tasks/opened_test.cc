@@ -14,6 +14,7 @@
 #include "tasks/opened/opened.h"
 #include "tasks/rank.h"
 #include "tasks/run_folder.h"
+#include "tests/checkpoints/golden.h"
 #include "where.h"
 
 namespace fovea::tasks {
@@ -114,12 +115,7 @@ TEST_P(OpenedTexts, FaithfulHasAnAnswerOrOneLine) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OpenedTexts,
-                         testing::Values("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2",
-                                         "gemma3", "bert_fills", "bert_tells", "roberta_fills",
-                                         "roberta_tells", "distilbert_fills", "distilbert_tells",
-                                         "albert_fills", "albert_tells", "marian", "t5",
-                                         "t5_gated"),
+INSTANTIATE_TEST_SUITE_P(All, OpenedTexts, testing::ValuesIn(checkpoints::test::golden_of_texts()),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(Opened, LogitsAreThoseOfTheModel) {
