@@ -98,16 +98,18 @@ int complain(const CLI::App& program, Exit code, const std::string& said) {
   return code;
 }
 
-// A launcher ends all processes when the first ends with an error, and may lose what another wrote
-// last: whoever says nothing ends later than who speaks, and who speaks not at once.
+// A launcher ends all processes when the first of them ends with an error, and may lose what
+// another has just written. So the process that prints the message waits a little before it ends,
+// and those that print nothing wait longer.
 int end_later(int code, timespec pause) {
   if (!team::launcher_of_several().empty()) ::nanosleep(&pause, nullptr);
   return code;
 }
 constexpr timespec kSilent{1, 0}, kSpoken{0, 300'000'000};
 
-// What all processes that were started may find alike is said once: they join to agree on who says
-// it. Where they cannot, the others give the first some time: many launchers end them as it ends.
+// An error that all processes may find is printed by one: they join as a team to agree on which.
+// Where they cannot join, the others give the first one time to print it and end, at which many
+// launchers end them, too.
 int complain_once(const CLI::App& program, Exit code, const std::string& message) {
   if (!team::launcher_of_several().empty() && !team::has_tried_to_join()) {
     try {

@@ -74,15 +74,17 @@ void use_isa(const std::string& name) {
 void use_isa_from_environment() {
   static const bool done = [] {
     const char* name = std::getenv("FOVEA_ISA");
-    choose(name == nullptr ? ""
-                           : name);  // at once: whoever keeps a function would choose at each call
+    // At once, even where nothing is asked for: a dispatched function whose address is kept would
+    // choose anew at each call.
+    choose(name == nullptr ? "" : name);
     return true;
   }();
   static_cast<void>(done);
 }
 
 bool uses_matrix_unit() {
-  if (!matrix_unit_wanted.load(std::memory_order_relaxed)) return false;  // nor asked for
+  // Where another instruction set was chosen, the system is not asked for the unit either.
+  if (!matrix_unit_wanted.load(std::memory_order_relaxed)) return false;
   static const bool there = matrix_unit_there();
   return there;
 }

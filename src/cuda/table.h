@@ -10,7 +10,7 @@ namespace fovea::cuda {
 
 using namespace kernels;  // the types of the table
 
-// memory.cu, copies.cu
+// device_memory.cu, copies.cu
 void clear(void* to, size_t bytes);
 void fill(int64_t n, float value, float* y);
 void strided_copy(std::span<const int64_t> shape, int64_t element, Bytes from, Bytes to);

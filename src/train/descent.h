@@ -44,9 +44,11 @@ class Descent {
   // From those of the first rank, which alone gives them.
   void load_optimizer(const Tensors& state);
   void load_averages(const Tensors&, const std::string& source);
+  // Its values, to all.
   void spread() {
-    shards_.spread(weights_), shards_.spread(learner_.buffers);
-  }  // its values, to all
+    shards_.spread(weights_);
+    shards_.spread(learner_.buffers);
+  }
 
   // Of the weights, and of the loss and the gradient of a batch: equal where ranks compute alike.
   std::string probe(std::span<const int64_t> batch) const;
