@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "core/random.h"
 #include "io/json.h"
@@ -86,9 +87,21 @@ Metadata metadata_of(const StreamedCheckpoint& saved) {
   return metadata;
 }
 
+// Counts are never below what a run begins with, nor so large that sums with them overflow.
+template <class T>
+void expect_count(const char* name, T value, T least) {
+  constexpr double kMost = 1e12;
+  if (value >= least && static_cast<double>(value) <= kMost) return;
+  throw Error("train", fmt::format("{} is {}", name, value));
+}
+
 RunState state_of(const Metadata& metadata) {
   RunState state;
-  for_numbers(state, [&](const char* name, auto& value) { parse(metadata.at(name), value); });
+  for_numbers(state, [&]<class T>(const char* name, T& value) {
+    const T least = value;
+    parse(metadata.at(name), value);
+    if constexpr (std::is_integral_v<T>) expect_count(name, value, least);
+  });
   state.best = parse_scores(metadata.at("best"));
   state.seen = std::numeric_limits<double>::quiet_NaN();
   if (const auto seen = metadata.find(kSeen); seen != metadata.end()) {

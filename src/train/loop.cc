@@ -30,6 +30,7 @@ class Loop {
  private:
   void resume();
   void take_up(const std::optional<Checkpoint>&);
+  void expect_place() const;
   void expect_alike_team() const;
   bool stop_asked();
   void load_batches() { batches_ = batches_of_epoch(learner_.lengths, config_, state_.epoch); }
@@ -99,6 +100,7 @@ Loop::Loop(const Session& session, Learner& learner, const TrainConfig& config)
   }
   resume();
   load_batches();
+  expect_place();
   expect_alike_team();
 }
 
@@ -131,6 +133,15 @@ void Loop::resume() {
   take_up(from);
   state_ = parse_state(state);
   saved_step_ = state_.step;
+}
+
+void Loop::expect_place() const {
+  const auto batches = static_cast<int64_t>(batches_.size());
+  if (state_.position < batches) return;
+  const auto error =
+      fmt::format("{} is damaged: {} batches of an epoch are done, which has {}",
+                  (folder_ / "state.safetensors").string(), state_.position, batches);
+  team::fail_everywhere(team_, Error("train", error));
 }
 
 // What a file of the model holds.

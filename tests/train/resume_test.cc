@@ -327,6 +327,33 @@ TEST(Resume, of_another_run_is_refused_and_changes_nothing) {
   EXPECT_THROW(train(folder, fresh.learner, config), Error);
 }
 
+// Numbers that no run comes to: a damaged file, whose step would be read from beyond the batches.
+TEST(Resume, of_a_state_with_impossible_counts_is_refused) {
+  const Folder folders;
+  const auto folder = folders / "run", state = folder / "state.safetensors";
+  run_until(folder, resumed_config(24), 2);
+  const std::string good = read_bytes(state), log = read_bytes(folder / "log.jsonl");
+  const TensorFile whole = read_safetensors(state);
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"position", "99999"},
+                                                        {"position", "-3"},
+                                                        {"step", "-5"},
+                                                        {"step", "9223372036854775807"},
+                                                        {"epoch", "-1"},
+                                                        {"log_bytes", "-1"},
+                                                        {"reductions", "-9"}}) {
+    SCOPED_TRACE(name + " " + value);
+    Metadata metadata = whole.metadata;
+    metadata[name] = value;
+    save_safetensors(state, whole.tensors, metadata);
+    const std::string error = test::error_of([&] { run(folder, resumed_config(24)); });
+    EXPECT_TRUE(test::has(error, "state.safetensors is damaged")) << error;
+    EXPECT_EQ(read_bytes(folder / "log.jsonl"), log);
+  }
+  test::write_bytes(state, good);
+  EXPECT_EQ(run(folder, resumed_config(24)).steps, 24);
+}
+
 // States of former versions, whose batches were all of like lengths, do not say so.
 TEST(Resume, of_a_state_that_does_not_tell_of_lengths_goes_on_with_like_ones) {
   const Folder folders;
