@@ -196,24 +196,31 @@ TEST_P(Nan, ShowsToWhoSeesItAndToNobodyElse) {
   }
 }
 
-// A weight of 0 leaves its value unread; any other shows what is there.
+// A weight of 0, hidden or dropped, leaves its value unread; any other shows what is there.
+void expect_value_read_by_weight(const WeightingDef& def, const Mask& mask, float dropout) {
+  const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 40, .Lk = 40, .Dq = 6, .Dk = 6, .Dv = 3};
+  Call x = call(n, {scores::dot(), mask, {.def = &def, .dropout = dropout, .seed = 3}});
+  set_row(x.v, 7, kNan);
+  for (const Plan plan : {Plan::reference, Plan::fused, Plan::composed, Plan::linear}) {
+    x.want.plan = plan;
+    if (!can(x)) continue;
+    SCOPED_TRACE(def.name + std::string(" ") + name_of(plan));
+    on_every_isa([&](const std::string&) {
+      const Attended a = attend(x.q, x.k, x.v, x.attention, x.want);
+      const std::vector<float> context = a.context.to_vector(), w = a.weights().to_vector();
+      for (int64_t i = 0; i < n.H * n.Lq; ++i) {
+        ASSERT_EQ(std::isnan(context[i * n.Dv]), w[i * n.Lk + 7] != 0.0f) << i;
+      }
+    });
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
 TEST_P(Nan, OfAValueShowsWhereItHasWeight) {
-  const WeightingDef& def = *GetParam();
-  for (const Mask& mask : {Mask{}, masks::causal()}) {
-    const Sizes n{.B = 1, .H = 2, .Hk = 1, .Lq = 40, .Lk = 40, .Dq = 6, .Dk = 6, .Dv = 3};
-    Call x = call(n, {scores::dot(), mask, {.def = &def, .seed = 3}});
-    set_row(x.v, 7, kNan);
-    for (const Plan plan : {Plan::reference, Plan::fused, Plan::composed, Plan::linear}) {
-      x.want.plan = plan;
-      if (!can(x)) continue;
-      SCOPED_TRACE(def.name + std::string(" ") + name_of(plan));
-      on_every_isa([&](const std::string&) {
-        const Attended a = attend(x.q, x.k, x.v, x.attention, x.want);
-        const std::vector<float> context = a.context.to_vector(), w = a.weights().to_vector();
-        for (int64_t i = 0; i < n.H * n.Lq; ++i) {
-          ASSERT_EQ(std::isnan(context[i * n.Dv]), w[i * n.Lk + 7] != 0.0f) << i;
-        }
-      });
+  for (const float dropout : {0.0f, 0.5f}) {
+    SCOPED_TRACE("dropout " + std::to_string(dropout));
+    for (const Mask& mask : {Mask{}, masks::causal()}) {
+      expect_value_read_by_weight(*GetParam(), mask, dropout);
       if (HasFatalFailure()) return;
     }
   }

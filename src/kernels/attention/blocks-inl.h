@@ -176,7 +176,7 @@ inline float LargestQuery(const AttentionProblem& p, int64_t b, int64_t hk) {
 
 // Whether all of k and v is, looked at where some weights may be 0.
 inline bool KeysFinite(const AttentionProblem& p, int64_t b, int64_t hk) {
-  return !(p.masked() || WholeRows(p.weigh)) || p.finite ||
+  return !(p.masked() || p.dropout > 0.0f || WholeRows(p.weigh)) || p.finite ||
          (AllFinite(ValuesOf(p, b, hk), p.Lk, p.Dv) &&
           (p.family == Family::given || AllFinite(KeysOf(p, b, hk), p.Lk, p.D)));
 }
