@@ -109,6 +109,20 @@ TEST_F(Halves, GiveWhatTheirFloatsGive) {
   });
 }
 
+TEST_F(Halves, OfFewKeysGiveWhatTheirFloatsGive) {
+  on_every_isa([](const std::string&) {
+    for (const int64_t width : {4, 7, 8, 16}) {
+      for (int64_t Lk = 1; Lk <= 20; ++Lk) {
+        SCOPED_TRACE(std::to_string(Lk) + " keys of " + std::to_string(width));
+        for (const HalfTypes& types : kHalfTypes) {
+          expect_as_floats(call({1, 1, 1, 3, Lk, width, width, 8}), types);
+        }
+        if (HasFailure()) return;
+      }
+    }
+  });
+}
+
 TEST_F(Halves, OneQueryReadsThemWhereTheyLie) {
   struct Shape {
     int64_t H, D, Dv;

@@ -146,6 +146,26 @@ TEST(Lengths, HaveGradientsWithinTolerance) {
   }
 }
 
+// All that a part of a vector, and of a square that is transposed, can be.
+TEST(Lengths, AndWidthsUpToSomeVectorsAreWithinTolerance) {
+  for (const int64_t width : {1, 2, 3, 4, 5, 8, 12, 16, 17, 20}) {
+    for (int64_t Lk = 1; Lk <= 20; ++Lk) {
+      const Sizes n{
+          .B = 1, .H = 1, .Hk = 1, .Lq = 3, .Lk = Lk, .Dq = width, .Dk = width, .Dv = width};
+      for (const char* score : {"scaled_dot", "additive_keras"}) {
+        const Call x = call(n, {score_for(score, n)});
+        const auto expected = reference_results(x);
+        const std::string what =
+            std::string(score) + " " + std::to_string(Lk) + "×" + std::to_string(width);
+        on_every_isa([&](const std::string&) {
+          expect_near(results(x, Ask::context), expected, kForward, kBackward, what);
+        });
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(Widths, OfAnySizeAreWithinTolerance) {
   for (const int64_t width : {1, 3, 40, 59, 111, 256}) {
     const Sizes n{

@@ -110,15 +110,15 @@ HWY_INLINE float Times(float x, Unscaled) { return x; }
 template <class Factor>
 HWY_INLINE void PackBlock(Rows from, int64_t n, int64_t width, Factor factor, float* to) {
   const int64_t padded = RoundUp(n, kLanes);
-  int64_t j = 0;
-  if (from.c == 1 && width == kSquare && n == kSquare) {
-    TransposeSquare(from.data, from.row, factor, to, kPanelKeys);
-    j = kSquare;
-  }
   if (n < padded) {  // the last vector of every row, before the keys go into it
     for (int64_t d = 0; d < width; ++d) {
       hn::StoreU(hn::Zero(F()), F(), to + d * kPanelKeys + padded - kLanes);
     }
+  }
+  int64_t j = 0;
+  if (from.c == 1 && width == kSquare && n == kSquare) {
+    TransposeSquare(from.data, from.row, factor, to, kPanelKeys);
+    j = kSquare;
   }
   const int64_t whole = from.c == 1 ? RoundDown(width, 4) : 0;
   for (; j + 4 <= n; j += 4) {
