@@ -58,9 +58,8 @@ void print_next(const tasks::Task& task, const std::string& run, const std::stri
   };
   print_out("\n{}\n", bold("Next"));
   line(run + "/report.html", "curves, scores and examples, in a browser");
-  line(
-      fmt::format("fovea predict {} --show {}", text::shell_quoted(run), text::shell_quoted(input)),
-      "");
+  line(fmt::format("fovea predict {} --show {}", text::shell_path(run), text::shell_quoted(input)),
+       "");
   line(fmt::format("fovea train {} --help", task.name), "your own data, and every setting");
   for (const tasks::Paper* p : tasks::paper_table()) line("fovea reproduce " + p->name, p->about);
   line("fovea --help", whereabouts());

@@ -166,7 +166,7 @@ tasks::Trained train_showing(const ToTrain& t, team::Team& team) {
     throw Interrupted{
         fmt::format("stopped at step {} and saved; go on with: fovea train {} --out "
                     "{} --resume",
-                    trained.finished.steps, task.name, text::shell_quoted(folder.path().string()))};
+                    trained.finished.steps, task.name, text::shell_path(folder.path().string()))};
   }
   return trained;
 }

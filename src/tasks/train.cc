@@ -107,7 +107,7 @@ std::optional<Input> short_input(const std::vector<Example>& examples) {
 std::string command_to_try(const Task& task, const RunFolder& folder, const Run& run) {
   constexpr size_t kExamples = 8;
   const std::optional<Input> found = short_input(run.examples(kExamples));
-  const std::string name = text::shell_quoted(folder.path().string());
+  const std::string name = text::shell_path(folder.path().string());
   const std::string input = found ? name_of(*found) : "";
   if (input.empty()) return fmt::format("fovea predict {} --help", name);
   const auto predicted = run.predict({&*found, 1}, *task.predict_settings(), {.maps = Maps::keep});

@@ -47,4 +47,8 @@ std::string shell_quoted(std::string_view argument) {
   return quoted + "'";
 }
 
+std::string shell_path(std::string_view path) {
+  return (path.starts_with('-') ? "./" : "") + shell_quoted(path);
+}
+
 }  // namespace fovea::text

@@ -29,5 +29,7 @@ std::string quoted_piece(std::string_view found);
 // An argument as a shell takes it: as it is where nothing in it means something there, otherwise in
 // single quotes.
 std::string shell_quoted(std::string_view argument);
+// A file or folder so, that no program takes for an option: -run as ./-run.
+std::string shell_path(std::string_view path);
 
 }  // namespace fovea::text

@@ -219,6 +219,19 @@ TEST(Folders, AStateWithoutSettingsIsRefused) {
   EXPECT_EQ(run_program(resume(run)).code, 0);
 }
 
+// Which the command that is printed says so that it is no option.
+TEST(Folders, ANameMayBeginWithADash) {
+  const Folder folder;
+  const std::string here = "cd " + shell_quoted(folder / ".") + ";";
+  const Ran ran = run_program(train("-run", {"--steps", "2"}), here);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const std::string start = "Try     fovea ";
+  const size_t at = ran.out.find(start) + start.size();
+  const std::string line = ran.out.substr(at, ran.out.find('\n', at) - at);
+  const std::string command = here + shell_quoted(program()) + ' ' + line + " >/dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0) << line;
+}
+
 TEST(Folders, WhereNoFolderCanBeIsSaid) {
   const Folder folder;
   write_bytes(folder / "file", "mine");

@@ -47,5 +47,12 @@ TEST(ShellQuoted, AShellTakesItAsItIs) {
   }
 }
 
+TEST(ShellPath, IsNoOption) {
+  EXPECT_EQ(shell_path("runs/translate-dates"), "runs/translate-dates");
+  EXPECT_EQ(shell_path("-run"), "./-run");
+  EXPECT_EQ(shell_path("--my run"), "./'--my run'");
+  EXPECT_EQ(shell_path("my run"), "'my run'");
+}
+
 }  // namespace
 }  // namespace fovea::text
