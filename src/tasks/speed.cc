@@ -12,10 +12,19 @@ namespace {
 
 constexpr const char* kSpeedFile = "speed.jsonl";
 
+// What opens a pipe to write waits until somebody reads.
+bool is_plain_or_none(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto found = std::filesystem::status(file, ignored);
+  return is_regular_file(found) || found.type() == std::filesystem::file_type::not_found;
+}
+
 }  // namespace
 
-SpeedLog::SpeedLog(const RunFolder& folder, bool goes_on)
-    : file_(folder / kSpeedFile, goes_on ? std::ios::app : std::ios::trunc) {}
+SpeedLog::SpeedLog(const RunFolder& folder, bool goes_on) {
+  const std::filesystem::path file = folder / kSpeedFile;
+  if (is_plain_or_none(file)) file_.open(file, goes_on ? std::ios::app : std::ios::trunc);
+}
 
 void SpeedLog::add(const train::Progress& p) {
   if (p.seconds < next_ || !std::isfinite(p.units_per_second) || p.units_per_second <= 0) return;

@@ -1,6 +1,8 @@
 #include "tasks/speed.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/io/files.h"
 
@@ -43,6 +45,18 @@ TEST(SpeedOfRun, LinesBecomeRare) {
     more.add({.step = 100001, .units_per_second = 9, .unit = "tokens", .seconds = 60000});
   }
   EXPECT_EQ(speed_of(RunFolder(folder / "")).points.size(), lines + 1);
+}
+
+// Nobody reads the other end.
+TEST(SpeedOfRun, APipeIsLeftAlone) {
+  const test::Folder folder;
+  const std::string pipe = folder / "speed.jsonl";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ::alarm(60);  // instead of waiting forever
+  SpeedLog log(RunFolder(folder / ""), true);
+  ::alarm(0);
+  log.add({.step = 1, .units_per_second = 7, .unit = "tokens", .seconds = 1});
+  EXPECT_TRUE(speed_of(RunFolder(folder / "")).points.empty());
 }
 
 }  // namespace
