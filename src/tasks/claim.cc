@@ -81,7 +81,8 @@ fs::path free_name_beside(const fs::path& folder) {
 Claim::MadeFolders::MadeFolders(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> missing;
-  for (fs::path p = fs::absolute(folder); !fs::exists(p, error) && !error; p = p.parent_path()) {
+  for (fs::path p = fs::absolute(folder, error); !error && !fs::exists(p, error);
+       p = p.parent_path()) {
     missing.push_back(p);
   }
   for (auto p = missing.rbegin(); p != missing.rend() && !error; ++p) {

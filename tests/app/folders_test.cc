@@ -241,6 +241,10 @@ TEST(Folders, WhereNoFolderCanBeIsSaid) {
     expect_refused(folder / ".", train(out, {"--steps", "1"}), "fovea train: ");
     expect_refused(folder / ".", with({"demo", "--out", out}, {"--steps", "1"}), "fovea demo: ");
   }
+  const std::string from_deleted =
+      fmt::format("cd {} && mkdir gone && cd gone && rmdir ../gone;", shell_quoted(folder / "."));
+  expect_refused(folder / ".", train("run", {"--steps", "1"}),
+                 "cannot make the folder run: No such", from_deleted);
   fs::create_symlink(folder / "nowhere/at/all", folder / "link");
   const Ran ran = run_program(train(folder / "link", {"--steps", "1"}));
   EXPECT_EQ(ran.code, 2) << ran.err;
